@@ -1,0 +1,72 @@
+# Everything runs in .venv, which is made on first use from the hashed lock file.
+# Needed beforehand: Python >= 3.11, make and a C compiler.
+
+PYTHON ?= python3
+WORKERS ?= auto
+UV_VERSION := 0.13.7
+
+BIN := .venv/bin
+READY := .venv/.stamp
+LOCK_ENV := .venv-lock
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench lint format lock clean check-python
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(READY) ## Schedule the first example on the embedded cluster
+	@$(BIN)/tierwise schedule -f examples/01-llm-training
+
+test: lint ## Check style, types and layers, then run all tests
+	@echo "== pytest"
+	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+
+bench: $(READY) ## Run the benchmarks
+	@$(BIN)/tierwise bench $(ARGS)
+
+lint: $(READY) ## Check style, types and layers
+	@echo "== ruff check"
+	@$(BIN)/ruff check --quiet --output-format concise .
+	@echo "== ruff format"
+	@$(BIN)/ruff format --check --quiet .
+	@echo "== mypy"
+	@$(BIN)/mypy --no-error-summary
+	@echo "== import-linter"
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(READY) ## Format the code and mend what ruff can mend
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+
+lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest versions)
+	@$(PYTHON) -m venv --clear $(LOCK_ENV)
+	@$(LOCK_ENV)/bin/pip install --quiet uv==$(UV_VERSION)
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file requirements.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements.lock \
+		--output-file requirements-dev.lock
+	@rm -rf $(LOCK_ENV)
+	@echo "wrote requirements.lock and requirements-dev.lock"
+
+# One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
+COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+clean: ## Remove .venv, caches and build results
+	@rm -rf .venv $(LOCK_ENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+check-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "tierwise needs Python >= 3.11, but '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
+
+# The project itself is installed in place, with the build backend from the lock file: nothing unpinned is fetched.
+$(READY): pyproject.toml requirements.lock requirements-dev.lock | check-python
+	@echo "== preparing .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --compile --require-hashes -r requirements-dev.lock
+	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
+	@touch $@
