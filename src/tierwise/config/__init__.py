@@ -1,0 +1,1 @@
+"""Profiles: which actions and plugins a scheduler runs, read from the formats that its users already have."""

@@ -1,0 +1,48 @@
+"""A profile: the configuration of one scheduler, whatever file it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["DEFAULT", "PluginChoice", "Profile"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginChoice:
+    """A plugin with its arguments and the extension points that are switched off for it."""
+
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+
+    def enabled(self, point: str) -> bool:
+        return point not in self.off
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Actions in their order, plugins in their tiers."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginChoice, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def plugins(self) -> tuple[PluginChoice, ...]:
+        return tuple(plugin for tier in self.tiers for plugin in tier)
+
+
+DEFAULT = Profile(
+    actions=("enqueue", "allocate", "backfill"),
+    tiers=(
+        (PluginChoice("priority"), PluginChoice("gang"), PluginChoice("conformance")),
+        (
+            PluginChoice("predicates"),
+            # Preferences only: a cluster of gangs is packed, and least-requested would undo what binpack does.
+            PluginChoice("nodeorder", {"leastrequested.weight": 0, "balancedresource.weight": 0}),
+            PluginChoice("binpack"),
+            PluginChoice("network-topology-aware"),
+        ),
+    ),
+)
+"""What runs where nobody configures anything; docs/decisions says why."""

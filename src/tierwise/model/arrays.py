@@ -1,0 +1,21 @@
+"""The array types that the core speaks: one name per meaning, so that signatures read like sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Floats", "Ints", "Why", "ranks"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Why = NDArray[np.uint16]
+"""Reason numbers of a `ReasonBook`, one per row; 0 means "no objection"."""
+
+
+def ranks(order: list[int]) -> Ints:
+    """Turn "positions in order" into "rank of each position": the inverse permutation."""
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.arange(len(order))
+    return result

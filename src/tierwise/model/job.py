@@ -1,0 +1,126 @@
+"""Jobs, sub-jobs and tasks: a pod group, its sub-groups, and pods as scheduling sees them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tierwise.model.arrays import Ints
+from tierwise.model.shape import Shape
+
+__all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
+
+
+class Status(enum.Enum):
+    """Where a task stands."""
+
+    PENDING = "Pending"
+    GATED = "Gated"  # pending behind a scheduling gate
+    RUNNING = "Running"  # bound or running: it holds its resources
+    RELEASING = "Releasing"  # on its way out: it holds them a little longer
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Phase(enum.Enum):
+    """Where a job stands, in the words of its pod group."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """How far apart the tasks of a gang may stand: a tier, by number or by name, hard or soft."""
+
+    hard: bool
+    tier: int | None = None
+    tier_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One pod."""
+
+    key: str  # namespace/name
+    shape: Shape
+    role: str
+    status: Status
+    row: int = -1  # where it runs; -1 where it does not, or its node is unknown
+    nominated: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Pending tasks of a sub-job that scheduling cannot tell apart, in rank order."""
+
+    shape: Shape
+    role: str
+    role_number: int  # the role's place in the ledger's tallies; -1 where its job sets no minimum for it
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a job is cut into sub-jobs: a sub-job of `size` per label value, at least `minimum` of them."""
+
+    name: str
+    size: int
+    minimum: int
+    constraint: Constraint | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubJob:
+    """A sub-group. A job without policies has one, which is the job itself."""
+
+    key: str  # namespace/podgroup, or namespace/podgroup/policy-value
+    number: int  # its place in the ledger's tallies
+    job_number: int
+    policy: int  # index into the job's policies; -1 for the tasks that no policy takes
+    minimum: int
+    constraint: Constraint | None
+    match_index: int
+    order: tuple[object, ...]  # natural order of the key
+    priority: int
+    parts: tuple[Part, ...]  # what is pending
+    total: int  # all its tasks, whatever their status, failed ones left out
+    request: Ints  # of all its tasks together
+    held: Ints  # rows of the tasks that run, one entry per task
+    ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
+
+    @property
+    def pending(self) -> int:
+        return sum(len(part.tasks) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A pod group: the unit that is queued, gated and started as one."""
+
+    key: str
+    number: int
+    queue: str
+    priority: int
+    created: float
+    order: tuple[object, ...]  # natural order of the key: the last word in every tie
+    phase: Phase
+    declared: bool  # a pod group object stands behind it (a lone pod has none)
+    minimum: int
+    roles: dict[int, int]  # role number -> minimum
+    constraint: Constraint | None
+    policies: tuple[Policy, ...]
+    min_resources: Ints | None
+    subs: tuple[SubJob, ...]
+    tasks: tuple[Task, ...]
+    effortless: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
+    role_names: dict[int, str] = field(default_factory=dict)
+    role_ready: dict[int, int] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[Part]:
+        for sub in self.subs:
+            yield from sub.parts

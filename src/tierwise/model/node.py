@@ -1,0 +1,80 @@
+"""The nodes of a cycle as columns: amounts, labels, taints, in topology order.
+
+Labels and taints are kept by distinct value: a selector is answered once per value and spread over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tierwise.api.core import Taint
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["Column", "LabelTable", "NodeTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One label over all rows: `values[codes[row]]`, code -1 where a node lacks the label."""
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def where(self, wanted: Sequence[bool], *, missing: bool) -> Bools:
+        """Spread an answer per value (and one for "no such label") over the rows."""
+        answers = np.array([*wanted, missing], dtype=bool)  # code -1 picks the last entry
+        return answers[self.codes]
+
+
+class LabelTable:
+    """Node labels by key; a column is made when somebody first asks for it."""
+
+    NAME = "metadata.name"  # the one node field that selectors may name
+
+    def __init__(self, names: Sequence[str], labels: Sequence[dict[str, str]]) -> None:
+        self._names = names
+        self._labels = labels
+        self._columns: dict[str, Column] = {}
+
+    def column(self, key: str) -> Column:
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = self._make(key)
+        return found
+
+    def of(self, row: int) -> dict[str, str]:
+        return self._labels[row]
+
+    def _make(self, key: str) -> Column:
+        if key == self.NAME:
+            return Column(np.arange(len(self._names), dtype=np.int32), tuple(self._names))
+        numbers: dict[str, int] = {}
+        codes = np.full(len(self._labels), -1, dtype=np.int32)
+        for row, labels in enumerate(self._labels):
+            value = labels.get(key)
+            if value is not None:
+                codes[row] = numbers.setdefault(value, len(numbers))
+        return Column(codes, tuple(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """Every node of the cluster, row by row in topology order."""
+
+    names: tuple[str, ...]
+    row: dict[str, int] = field(compare=False)
+    rank: Ints  # natural order of the names, for ties
+    allocatable: Ints  # (resources x rows)
+    labels: LabelTable
+    taints: tuple[tuple[Taint, ...], ...]  # the distinct taint sets
+    taint_set: NDArray[np.int32]  # which of them each row has
+    cordoned: Bools
+    ready: Bools
+    images: tuple[dict[str, int], ...] = ()  # image name -> bytes, per row; empty where no node lists images
+
+    def __len__(self) -> int:
+        return len(self.names)

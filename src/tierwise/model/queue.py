@@ -1,0 +1,24 @@
+"""Queues: who waits where, and what they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue as declared; amounts are in the units of the axis."""
+
+    name: str
+    order: tuple[object, ...] = ()  # natural order of the name
+    weight: int = 1
+    priority: int = 0
+    parent: str = ""
+    open: bool = True
+    reclaimable: bool = True
+    capability: Mapping[str, int] = field(default_factory=dict)
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    guarantee: Mapping[str, int] = field(default_factory=dict)

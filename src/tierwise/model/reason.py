@@ -1,0 +1,73 @@
+"""Why something is not placed: one cause (`Reason`), the causes of a cycle by number, and the tree for one subject.
+
+A filter that says no must name a reason, so a no without a reason cannot be written down.
+Tests and alerts match on `code`; `text` is for people; rendering lives in `tierwise.explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+__all__ = ["Reason", "ReasonBook", "Rejection", "Tried"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One cause for a no."""
+
+    code: str  # stable, CamelCase: "InsufficientResource"
+    plugin: str
+    text: str  # for people, without per-node numbers
+    curable: bool = False  # could evicting pods change the answer?
+
+
+class ReasonBook:
+    """Numbers the reasons of a cycle, so that an array can hold one per node; 0 is "no objection"."""
+
+    def __init__(self) -> None:
+        self._reasons: list[Reason] = []
+        self._numbers: dict[Reason, int] = {}
+
+    def number(self, reason: Reason) -> int:
+        found = self._numbers.get(reason)
+        if found is None:
+            self._reasons.append(reason)
+            found = self._numbers[reason] = len(self._reasons)
+        return found
+
+    def __getitem__(self, number: int) -> Reason:
+        return self._reasons[number - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The domains of one tier that a search looked at, and how far the best of them came."""
+
+    tier: int
+    domains: int
+    best: str
+    fits: int
+    asked: int
+    nodes: int = 0  # nodes below the best domain
+    causes: tuple[tuple[Reason, int], ...] = ()  # per reason, on how many of its nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why one subject is not placed now; children say the same of its parts."""
+
+    stage: str  # "gate", "enqueue", "space", "fit", "quota", "bind"
+    subject: str
+    reason: Reason
+    tried: tuple[Tried, ...] = ()
+    children: tuple[Rejection, ...] = field(default=())
+    bounded: bool = False  # the search stopped at its bound: the no is not a proof
+
+    def of(self, subject: str) -> Rejection:
+        return self if subject == self.subject else replace(self, subject=subject)
+
+    def codes(self) -> Iterable[str]:
+        yield self.reason.code
+        for child in self.children:
+            yield from child.codes()

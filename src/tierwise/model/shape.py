@@ -1,0 +1,51 @@
+"""Shapes: equivalence classes of tasks.
+
+Plugins are handed a shape, never a pod, so whatever a plugin can see is part of the class, and tasks of one
+shape cannot be told apart. A field joins `Shape` when a plugin first needs it; names and indexes never do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
+from tierwise.model.arrays import Ints
+
+__all__ = ["Shape"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """All that scheduling sees of a task. Interned per cycle: two equal tasks share one object."""
+
+    number: int
+    request: Ints  # per resource of the axis, pod slot and host ports included
+    asked: Ints  # indexes of the resources it asks for
+    namespace: str
+    labels: dict[str, str]  # only the keys that some selector of this cycle looks at
+    node_selector: dict[str, str]
+    affinity: Affinity | None
+    tolerations: tuple[Toleration, ...]
+    spread: tuple[TopologySpreadConstraint, ...]
+    images: tuple[str, ...]
+    priority: int
+    best_effort: bool  # asks for nothing but a pod slot
+    never_preempts: bool
+
+    def __hash__(self) -> int:
+        return self.number
+
+    @property
+    def plain(self) -> bool:
+        """No rule ties it to other pods: how many fit is a matter of counting."""
+        pods = self.affinity is not None and (self.affinity.pod_affinity or self.affinity.pod_anti_affinity)
+        return not pods and not self.spread
+
+    def room(self, free: Ints) -> Ints:
+        """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""
+        free //= self.request[self.asked, None]
+        result: Ints = free.min(axis=0)
+        np.maximum(result, 0, out=result)
+        return result

@@ -1,0 +1,39 @@
+"""What one cycle sees of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierwise.model.job import Job, Task
+from tierwise.model.node import NodeTable
+from tierwise.model.queue import Queue
+from tierwise.model.resources import Axis
+from tierwise.model.shape import Shape
+from tierwise.model.topology import Topology
+
+__all__ = ["Fault", "Snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something well-formed but wrong in itself: it is named, set aside, and the rest works."""
+
+    subject: str
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that one cycle knows; nothing in it changes."""
+
+    axis: Axis
+    nodes: NodeTable
+    topology: Topology
+    queues: dict[str, Queue]
+    jobs: tuple[Job, ...]
+    shapes: tuple[Shape, ...]
+    others: tuple[Task, ...]  # tasks that hold resources and belong to no job of ours
+    orphans: dict[str, str]  # pending pods that name a pod group which does not exist
+    faults: tuple[Fault, ...]
+    now: float

@@ -1,0 +1,115 @@
+"""The tree of domains over nodes in depth-first order: a handful of arrays and a few short questions.
+
+Domains stand in preorder (0 is the virtual root), so the domains below d are the slice `d:last[d]`;
+rows stand in the same walk, so the nodes below d are the slice `start[d]:end[d]`.
+`model.tree` grows one from declarations; everything above asks it questions and never changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.model.arrays import Ints
+
+__all__ = ["ROOT", "ROOT_NAME", "Problem", "Topology"]
+
+ROOT = 0
+ROOT_NAME = "<cluster-top-hypernode>"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a declared domain: an error takes it out of the tree, a warning does not."""
+
+    domain: str
+    code: str  # stable, CamelCase: "Cycle", "TwoParents", "Overlap", "TierOrder", "EmptyMember", ...
+    text: str
+    error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Domains of one tree; domain d covers rows start[d]:end[d] and contains the domains d:last[d]."""
+
+    name: tuple[str, ...]
+    tier: Ints
+    parent: Ints  # -1 above the root
+    start: Ints
+    end: Ints
+    last: Ints
+    leaf: Ints  # innermost domain of each row
+    rank: Ints  # natural order of the domains' names, for ties
+    children: tuple[tuple[int, ...], ...]
+    tier_names: dict[str, int]
+    index: dict[str, int]
+    problems: tuple[Problem, ...]
+    set_aside: tuple[str, ...]  # declared domains that an error took out of the tree
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def span(self, d: int) -> slice:
+        return slice(int(self.start[d]), int(self.end[d]))
+
+    def below(self, d: int) -> slice:
+        """The domains of d's subtree, d itself first."""
+        return slice(d, int(self.last[d]))
+
+    def totals(self, per_row: Ints) -> Ints:
+        """Sum a per-node quantity for every domain at once."""
+        upto = np.zeros(len(per_row) + 1, dtype=np.int64)
+        np.cumsum(per_row, out=upto[1:])
+        return upto[self.end] - upto[self.start]
+
+    def roll_up(self, per_domain: Ints) -> Ints:
+        """Add to each domain what stands at the domains below it."""
+        upto = np.zeros(len(per_domain) + 1, dtype=np.int64)
+        np.cumsum(per_domain, out=upto[1:])
+        return upto[self.last] - upto[:-1]
+
+    def spread(self, rows: Ints, counts: Ints) -> Ints:
+        """How many of `counts` tasks on `rows` stand below each domain."""
+        own = np.bincount(self.leaf[rows], weights=counts, minlength=len(self.name))
+        return self.roll_up(own.astype(np.int64))
+
+    def ancestors(self, d: int) -> Iterator[int]:
+        """d, its parent, and so on up to the root."""
+        while d >= 0:
+            yield d
+            d = int(self.parent[d])
+
+    def contains(self, outer: int, inner: int) -> bool:
+        return bool(outer <= inner < self.last[outer])
+
+    def meet(self, a: int, b: int) -> int:
+        """The innermost domain that contains both."""
+        while not self.contains(a, b):
+            a = int(self.parent[a])
+        return a
+
+    def meet_rows(self, rows: Ints) -> int:
+        """The innermost domain that contains all these rows (at least one)."""
+        first, final = int(rows.min()), int(rows.max())
+        d = int(self.leaf[first])
+        while not self.start[d] <= first or not final < self.end[d]:
+            d = int(self.parent[d])
+        return d
+
+    def highest(self, d: int, limit: int) -> int | None:
+        """The outermost ancestor of d (or d) whose tier is within the limit; None where d itself is above it."""
+        found = None
+        for outer in self.ancestors(d):
+            if self.tier[outer] > limit:
+                break
+            found = outer
+        return found
+
+    def meeting_tiers(self, d: int) -> Ints:
+        """For every domain, the tier at which it meets d: `depth` slice writes."""
+        tiers = np.empty(len(self.name), dtype=np.int64)
+        for outer in reversed(tuple(self.ancestors(d))):
+            tiers[self.below(outer)] = self.tier[outer]
+        return tiers

@@ -1,0 +1,268 @@
+"""Grow a `Topology` from declared domains, and set aside whatever is wrong with the declaration.
+
+`dialects` calls `grow` with plain declarations, whatever API object they came from.
+Nothing here raises for a wrong tree: a wrong tree is a list of problems and a smaller tree.
+
+A domain is broken if it, or anything below it, has an error; a sound domain below a broken one stays usable
+and hangs on the root. Errors: a cycle, two parents, a child whose tier is not below its parent's, and nodes
+that two domains claim without one containing the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tierwise.api.natural import natural
+from tierwise.model.arrays import ranks
+from tierwise.model.topology import ROOT_NAME, Problem, Topology
+
+__all__ = ["Declared", "grow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One domain as somebody declared it; `nodes` are names that exist, `children` names of other domains."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    nodes: frozenset[str] = frozenset()
+    children: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def grow(declared: Sequence[Declared], node_names: Sequence[str]) -> tuple[Topology, list[int]]:
+    """The tree over all nodes, and the order of `node_names` in which its rows stand."""
+    draft = _Draft({d.name: d for d in sorted(declared, key=lambda d: natural(d.name))})
+    draft.check_children()
+    draft.check_claims()
+    draft.check_nodes()
+    return _Walk(draft, node_names).topology()
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Declarations on their way to a tree: who is whose parent, what is broken, and why."""
+
+    declared: dict[str, Declared]
+    problems: list[Problem] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+    claimers: dict[str, list[str]] = field(default_factory=dict)  # child -> the domains that name it
+    parent: dict[str, str] = field(default_factory=dict)
+
+    def fail(self, name: str, code: str, text: str) -> None:
+        self.problems.append(Problem(name, code, text, error=True))
+        self._break(name)
+
+    def _break(self, name: str) -> None:
+        """Mark a domain and everything that contains it."""
+        pending = [name]
+        while pending:
+            current = pending.pop()
+            if current not in self.broken:
+                self.broken.add(current)
+                pending += self.claimers.get(current, [])
+                if current in self.parent:
+                    pending.append(self.parent[current])
+
+    def check_children(self) -> None:
+        for d in self.declared.values():
+            self.problems += d.problems
+            for child in dict.fromkeys(d.children):
+                if child in self.declared:
+                    self.claimers.setdefault(child, []).append(d.name)
+                else:
+                    text = f"member hyperNode {child} does not exist"
+                    self.problems.append(Problem(d.name, "EmptyMember", text, error=False))
+        self._check_tier_names()
+
+    def _check_tier_names(self) -> None:
+        tiers: dict[str, int] = {}
+        for d in self.declared.values():
+            known = tiers.setdefault(d.tier_name, d.tier) if d.tier_name else d.tier
+            if known != d.tier:
+                text = f"tierName {d.tier_name} stands for tier {d.tier} here and for tier {known} elsewhere"
+                self.problems.append(Problem(d.name, "TierNameConflict", text, error=False))
+
+    def check_claims(self) -> None:
+        for cycle in _cycles(self.declared):
+            chain = " -> ".join([*cycle, cycle[0]])
+            for name in cycle:
+                self.fail(name, "Cycle", f"cyclic dependency: {chain}")
+        for child, claimers in self.claimers.items():
+            if len(claimers) > 1:
+                for name in claimers:
+                    others = ", ".join(c for c in claimers if c != name)
+                    self.fail(name, "TwoParents", f"hyperNode {child} already has a parent {others}: two parents")
+            for name in claimers:
+                inner, outer = self.declared[child].tier, self.declared[name].tier
+                if child != name and inner >= outer:
+                    text = f"child {child} has tier {inner}, which is not below tier {outer} of its parent"
+                    self.fail(name, "TierOrder", text)
+        for child, claimers in self.claimers.items():
+            if claimers[0] not in self.broken:
+                self.parent[child] = claimers[0]
+
+    def check_nodes(self) -> None:
+        """Every node's domains must form one chain; adopt what is contained, break what overlaps."""
+        while True:
+            clash = self._first_clash()
+            if clash is None:
+                return
+            inner, outer, node = clash
+            if self._adopt(inner, outer) or self._adopt(outer, inner):
+                continue
+            for name, other in ((inner, outer), (outer, inner)):
+                self.fail(name, "Overlap", f"node {node} stands in {name} and in {other}: they overlap")
+            self.parent = {c: p for c, p in self.parent.items() if p not in self.broken}
+
+    def _first_clash(self) -> tuple[str, str, str] | None:
+        seen: dict[str, str] = {}
+        for name, d in self.declared.items():
+            if name in self.broken:
+                continue
+            for node in sorted(d.nodes, key=natural):
+                other = seen.get(node)
+                if other is None or name in self.chain(other):
+                    seen.setdefault(node, name)
+                elif other in self.chain(name):
+                    seen[node] = name
+                else:
+                    return other, name, node
+        return None
+
+    def chain(self, name: str) -> list[str]:
+        """A domain and the domains around it, innermost first."""
+        chain = [name]
+        while chain[-1] in self.parent:
+            chain.append(self.parent[chain[-1]])
+        return chain
+
+    def _adopt(self, inner: str, outer: str) -> bool:
+        """Hang `inner` below `outer` where it is contained without being named as a member."""
+        top = self.chain(inner)[-1]
+        fits = self.declared[top].tier < self.declared[outer].tier
+        if not fits or top == outer or not self._nodes(top) <= self._nodes(outer):
+            return False
+        self.parent[top] = outer
+        text = f"contains all nodes of {top} without naming it as a member: taken as its parent"
+        self.problems.append(Problem(outer, "ImpliedMember", text, error=False))
+        return True
+
+    def _nodes(self, name: str) -> set[str]:
+        """Every node below a domain."""
+        below = [other for other in self.parent if name in self.chain(other)]
+        return set(self.declared[name].nodes).union(*(self.declared[other].nodes for other in below))
+
+
+def _cycles(declared: dict[str, Declared]) -> list[list[str]]:
+    """The cycles of the member relation, each starting at its first name; every domain in at most one."""
+    state: dict[str, int] = {}  # 1 on the path, 2 done
+    found: list[list[str]] = []
+    for start in declared:
+        path: list[str] = []
+        work = [(start, False)]
+        while work:
+            name, leaving = work.pop()
+            if leaving:
+                state[path.pop()] = 2
+            elif state.get(name) == 1:
+                found.append(path[path.index(name) :])
+            elif name not in state and name in declared:
+                state[name] = 1
+                path.append(name)
+                work.append((name, True))
+                work += [(child, False) for child in reversed(declared[name].children)]
+    return found
+
+
+class _Walk:
+    """The depth-first walk that numbers domains and rows."""
+
+    def __init__(self, draft: _Draft, node_names: Sequence[str]) -> None:
+        self._draft = draft
+        self._sound = {n: d for n, d in draft.declared.items() if n not in draft.broken}
+        self._position = {name: i for i, name in enumerate(node_names)}
+        self._names: list[str] = []
+        self._parents: list[int] = []
+        self._spans: list[tuple[int, int, int]] = []  # start, end, last
+        self._order: list[int] = []
+        self._leaf: list[int] = []
+        self._below: dict[str, list[str]] = {}
+        for name in self._sound:
+            self._below.setdefault(draft.parent.get(name, ""), []).append(name)
+        self._inner = self._innermost()
+
+    def _innermost(self) -> dict[str, list[str]]:
+        depth = {name: len(self._draft.chain(name)) for name in self._sound}
+        home: dict[str, str] = {}
+        for name, d in self._sound.items():
+            for node in d.nodes:
+                if node not in home or depth[name] > depth[home[node]]:
+                    home[node] = name
+        inner: dict[str, list[str]] = {}
+        for node in self._position:
+            inner.setdefault(home.get(node, ""), []).append(node)
+        return inner
+
+    def topology(self) -> tuple[Topology, list[int]]:
+        self._visit_all()
+        draft = self._draft
+        top = max((d.tier for d in draft.declared.values()), default=0) + 1
+        names = (ROOT_NAME, *self._names[1:])
+        spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)
+        by_name = sorted(range(len(names)), key=lambda i: natural(names[i]))
+        topology = Topology(
+            name=names,
+            tier=np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64),
+            parent=np.array(self._parents, dtype=np.int64),
+            start=spans[:, 0].copy(),
+            end=spans[:, 1].copy(),
+            last=spans[:, 2].copy(),
+            leaf=np.array(self._leaf, dtype=np.int64),
+            rank=ranks(by_name),
+            children=self._children(),
+            tier_names=self._tier_names(),
+            index={name: i for i, name in enumerate(names)},
+            problems=tuple(sorted(draft.problems, key=lambda p: (natural(p.domain), p.code, p.text))),
+            set_aside=tuple(n for n in draft.declared if n in draft.broken),
+        )
+        return topology, self._order
+
+    def _visit_all(self) -> None:
+        """Children before the nodes that hang on a domain directly; a stack, since trees may be deep."""
+        work: list[tuple[str, int, bool]] = [("", -1, False)]
+        while work:
+            name, number, leaving = work.pop()
+            if leaving:
+                self._leave(name, number)
+                continue
+            parent, number = number, len(self._names)
+            self._names.append(name)
+            self._parents.append(parent)
+            self._spans.append((len(self._order), 0, 0))
+            work.append((name, number, True))
+            work += [(child, number, False) for child in reversed(self._below.get(name, []))]
+
+    def _leave(self, name: str, number: int) -> None:
+        for node in sorted(self._inner.get(name, []), key=natural):
+            self._order.append(self._position[node])
+            self._leaf.append(number)
+        self._spans[number] = (self._spans[number][0], len(self._order), len(self._names))
+
+    def _children(self) -> tuple[tuple[int, ...], ...]:
+        children: list[list[int]] = [[] for _ in self._parents]
+        for number, parent in enumerate(self._parents[1:], start=1):
+            children[parent].append(number)
+        return tuple(tuple(c) for c in children)
+
+    def _tier_names(self) -> dict[str, int]:
+        """Where one name stands for several tiers the tightest reading holds."""
+        names: dict[str, int] = {}
+        for d in self._draft.declared.values():
+            if d.tier_name:
+                names[d.tier_name] = min(d.tier, names.get(d.tier_name, d.tier))
+        return names
