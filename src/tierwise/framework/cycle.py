@@ -1,0 +1,49 @@
+"""What an action receives: one cycle's view, pipeline, ledger, rooms and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierwise.api.quantity import show
+from tierwise.framework.extension import Ask, CycleView
+from tierwise.framework.ledger import Ledger, Pool
+from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.report import ReportBuilder
+from tierwise.framework.room import Rooms
+from tierwise.model.arrays import Bools
+from tierwise.model.node import NodeTable
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
+
+__all__ = ["Cycle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One pass over one snapshot."""
+
+    snapshot: Snapshot
+    view: CycleView
+    ledger: Ledger
+    pipeline: Pipeline
+    rooms: Rooms
+    report: ReportBuilder
+
+    @property
+    def nodes(self) -> NodeTable:
+        return self.snapshot.nodes
+
+    @property
+    def topology(self) -> Topology:
+        return self.snapshot.topology
+
+    def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
+        """Which rows of a span take one more task, every filter asked."""
+        fits = self.rooms.of(ask.shape).rows(pool)[span] > 0
+        if self.pipeline.moving(ask.shape):
+            fits &= self.pipeline.why_not_now(ask.shape, span) == 0
+        return fits
+
+    def shortage(self, resource: str, asked: int, free: int) -> str:
+        """What a node lacks, with numbers."""
+        return f"short of {resource}: asks {show(resource, asked)}, {show(resource, max(free, 0))} free"

@@ -1,0 +1,179 @@
+"""The extension points: one Protocol each. A plugin takes part in every point whose method it has.
+
+A plugin is constructed once per cycle with its arguments and a `CycleView`; it keeps no state between cycles,
+calls no other plugin, writes no array. A new point needs a decision record.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.node import NodeTable
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason, ReasonBook
+from tierwise.model.resources import Axis
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
+
+__all__ = [
+    "Arguments",
+    "Ask",
+    "CycleView",
+    "DomainScorer",
+    "EnqueueGate",
+    "Factory",
+    "Gate",
+    "Gradients",
+    "JobOrder",
+    "MovingFilter",
+    "NodeScorer",
+    "PartOrder",
+    "QueueOrder",
+    "Reach",
+    "Readiness",
+    "SearchSpace",
+    "StaticFilter",
+    "SubJobOrder",
+]
+
+Arguments = Mapping[str, object]
+Gradients = tuple[Ints, ...]
+"""Groups of candidate domains; a group is tried only if none before it had a solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class CycleView:
+    """What a plugin sees: eight nouns, no verbs. The ledger is for reading."""
+
+    axis: Axis
+    nodes: NodeTable
+    topology: Topology
+    jobs: tuple[Job, ...]
+    queues: dict[str, Queue]
+    snapshot: Snapshot
+    ledger: Ledger
+    reasons: ReasonBook
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is being placed: tasks of one shape, for one sub-job of one job."""
+
+    shape: Shape
+    sub: SubJob
+    job: Job
+    settled: bool = False  # distance is decided already: the nodes in question are equally near
+
+
+class Reach(enum.IntEnum):
+    """Which nodes' scores change once a task stands on a node; decides which placing kernel is exact."""
+
+    FIXED = 0  # none
+    ROW = 1  # its own, upwards
+    SPAN = 2  # its own, upwards, by at least as much as any other node's
+    FREE = 3  # any, either way
+
+
+@runtime_checkable
+class StaticFilter(Protocol):
+    """Says which nodes cannot take tasks of a shape, whatever else is placed in this cycle, and why."""
+
+    def why_not(self, shape: Shape) -> Why: ...
+
+
+@runtime_checkable
+class MovingFilter(Protocol):
+    """The same where the answer changes as tasks are placed; asked only for shapes that it concerns."""
+
+    def concerns(self, shape: Shape) -> bool: ...
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why: ...
+
+
+@runtime_checkable
+class NodeScorer(Protocol):
+    """Ranks the nodes of a span for the next task; higher is better. `fits` says which of them can take it at all."""
+
+    def reach(self, ask: Ask) -> Reach: ...
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
+
+    def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may differ once a task stands on `row`
+
+
+@runtime_checkable
+class DomainScorer(Protocol):
+    """Ranks candidate domains for a sub-job; higher is better.
+
+    With `copies`, the sum over that many alike sub-jobs which a domain takes one after the other.
+    """
+
+    def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats: ...
+
+
+@runtime_checkable
+class SearchSpace(Protocol):
+    """Says where a gang may be searched for: its highest tier, and the candidates in the order of trial."""
+
+    def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
+
+    def gradients(self, gang: Job | SubJob, within: int) -> Gradients: ...
+
+
+@runtime_checkable
+class QueueOrder(Protocol):
+    """Sort key of queues; the smallest goes first."""
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class JobOrder(Protocol):
+    """Sort key of jobs inside a queue; the smallest goes first."""
+
+    def job_key(self, job: Job) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class SubJobOrder(Protocol):
+    """Sort key of sub-jobs inside a job."""
+
+    def sub_job_key(self, sub: SubJob) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class PartOrder(Protocol):
+    """Sort key of a sub-job's parts."""
+
+    def part_key(self, part: Part) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """Says why a job must not be tried in this cycle; None lets it pass."""
+
+    def admit(self, job: Job) -> Reason | None: ...
+
+
+@runtime_checkable
+class EnqueueGate(Protocol):
+    """Says why a job must not leave phase Pending; None lets it pass."""
+
+    def may_enqueue(self, job: Job) -> Reason | None: ...
+
+
+@runtime_checkable
+class Readiness(Protocol):
+    """Says what of a job must stand before any of it may start."""
+
+    def needs_gang(self) -> bool: ...
+
+
+Factory = Callable[[Arguments, CycleView], object]

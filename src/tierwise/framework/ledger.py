@@ -1,0 +1,214 @@
+"""The cycle's mutable numbers, and the journal that undoes them.
+
+Every write goes through the journal, which keeps the old values: rewinding restores them, exactly and for any
+array, so nobody writes inverse operations. Plugins read the arrays and never write them.
+
+Pools: what is idle now, and what will be idle once releasing tasks are gone and pipelined ones have come.
+The room of NOW is the smaller of both, so that nothing placed now takes what a pipelined task waits for.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from tierwise.model.arrays import Ints
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Part, Status, SubJob
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Ledger", "Pool", "Statement", "Tally"]
+
+
+class Pool(enum.Enum):
+    """Which resources a task is placed on."""
+
+    NOW = "now"
+    LATER = "later"  # still being released: the task is pipelined
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A running sum that a plugin registers and reads: tasks that count, per bucket of rows.
+
+    `weight(shape)` says what one task of a shape adds to the bucket of its row; 0 leaves it out.
+    """
+
+    values: Ints
+    bucket: Ints  # of each row; -1 where the row has none
+    weight: Callable[[Shape], int]
+
+
+class Ledger:
+    """Amounts per node and domain, and tallies per sub-job and role, for one cycle."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._topology = snapshot.topology
+        self.idle = snapshot.nodes.allocatable.copy()
+        self.releasing = np.zeros_like(self.idle)
+        self.pipelined = np.zeros_like(self.idle)
+        subs = [sub for job in snapshot.jobs for sub in job.subs]
+        self.ready: Ints = np.array([sub.ready for sub in subs], dtype=np.int64)
+        self.waiting: Ints = np.zeros(len(subs), dtype=np.int64)
+        roles = [(number, count) for job in snapshot.jobs for number, count in job.role_ready.items()]
+        self.role_ready: Ints = np.zeros(1 + max((number for number, _ in roles), default=-1), dtype=np.int64)
+        self.role_waiting: Ints = np.zeros_like(self.role_ready)
+        for number, count in roles:
+            self.role_ready[number] = count
+        self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
+        self.any_releasing = False
+        self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
+        self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
+        self._tallies: list[Tally] = []
+        self._stands: dict[int, list[tuple[Ints, Ints]]] = {}
+        self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], tuple[int, Ints] | Ints | int, Ints | int]] = []
+        self._settle(snapshot)
+        self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
+        self.domain_idle = np.stack([self._topology.totals(a) for a in self.idle])
+        self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
+
+    def _settle(self, snapshot: Snapshot) -> None:
+        """Stand every task that holds resources on its node, all tasks of a shape at once."""
+        for status in (Status.RUNNING, Status.RELEASING):
+            tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
+            for number, rows in rows_by_shape(tasks, status).items():
+                shape = snapshot.shapes[number]
+                self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
+                counts = np.bincount(rows, minlength=self.idle.shape[1])
+                for r in shape.asked:
+                    self.idle[r] -= shape.request[r] * counts
+                    if status is Status.RELEASING:
+                        self.releasing[r] += shape.request[r] * counts
+                        self.any_releasing = True
+        for job in snapshot.jobs:
+            for sub in job.subs:
+                if len(sub.held):
+                    self._stands[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
+
+    # -- what others read
+
+    def free(self, resources: Ints, rows: Ints | slice, pool: Pool) -> Ints:
+        """The free amounts of some resources on some rows, (resources x rows), as a fresh array."""
+        index = (resources, rows) if isinstance(rows, slice) else (resources[:, None], rows)
+        idle = self.idle[index]
+        if not self.any_releasing:
+            return idle
+        later: Ints = idle + self.releasing[index] - self.pipelined[index]
+        return later if pool is Pool.LATER else np.minimum(idle, later)
+
+    def stands(self, sub: SubJob) -> tuple[Ints, Ints] | None:
+        """Where tasks of a sub-job stand, as rows and counts (rows may repeat); None where nowhere."""
+        entries = self._stands.get(sub.number)
+        if not entries:
+            return None
+        if len(entries) == 1:
+            return entries[0]
+        return np.concatenate([rows for rows, _ in entries]), np.concatenate([counts for _, counts in entries])
+
+    def tally(self, tally: Tally, shapes: tuple[Shape, ...]) -> None:
+        """Count the tasks that stand already, and keep counting from here on."""
+        for number, rows in self.held.items():
+            weight = tally.weight(shapes[number])
+            if not weight:
+                continue
+            buckets = tally.bucket[rows]
+            np.add.at(tally.values, buckets[buckets >= 0], weight)
+        self._tallies.append(tally)
+
+    # -- what statements do
+
+    def take(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
+        """Place `counts` tasks of a shape on distinct `rows`."""
+        amounts = self.idle if pool is Pool.NOW else self.pipelined
+        sign = -1 if pool is Pool.NOW else 1
+        for r in shape.asked.tolist():
+            index = (r, rows)
+            before = amounts[index]
+            self._journal.append((amounts, index, before))
+            amounts[index] = before + sign * int(shape.request[r]) * counts
+        self._charge_domains(shape, rows, counts)
+        for tally in self._tallies:
+            self._count(tally, shape, rows, counts)
+        self.moved.append(rows)
+
+    def _count(self, tally: Tally, shape: Shape, rows: Ints, counts: Ints) -> None:
+        weight = tally.weight(shape)
+        if not weight:
+            return
+        buckets = tally.bucket[rows]
+        inside = buckets >= 0
+        touched = buckets[inside]
+        self._journal.append((tally.values, touched, tally.values[touched]))
+        np.add.at(tally.values, touched, weight * counts[inside])
+
+    def _charge_domains(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Pipelined tasks are charged to their domains as well: Volcano counts them as used, and so do we."""
+        spread = self._topology.spread(rows, counts)
+        touched = np.flatnonzero(spread)
+        spread = spread[touched]
+        for r in shape.asked.tolist():
+            index = (r, touched)
+            before = self.domain_idle[index]
+            self._journal.append((self.domain_idle, index, before))
+            self.domain_idle[index] = before - int(shape.request[r]) * spread
+
+    def stand(self, sub: SubJob, part: Part, rows: Ints, counts: Ints, *, pool: Pool) -> None:
+        """Count placed tasks towards their sub-job and role; best-effort ones were counted before they were placed."""
+        placed = 0 if part.shape.best_effort else int(counts.sum())
+        now = pool is Pool.NOW
+        self._bump(self.ready if now else self.waiting, sub.number, placed)
+        if part.role_number >= 0:
+            self._bump(self.role_ready if now else self.role_waiting, part.role_number, placed)
+        entries = self._stands.setdefault(sub.number, [])
+        self._journal.append((entries, 0, 0))
+        entries.append((rows, counts))
+
+    def _bump(self, tally: Ints, index: int, by: int) -> None:
+        before = int(tally[index])
+        self._journal.append((tally, index, before))
+        tally[index] = before + by
+
+    def mark(self) -> int:
+        return len(self._journal)
+
+    def rewind(self, mark: int) -> None:
+        """Restore every number to what it was at the mark."""
+        while len(self._journal) > mark:
+            where, index, before = self._journal.pop()
+            if isinstance(where, list):
+                where.pop()
+                continue
+            where[index] = before
+            if isinstance(index, tuple) and (where is self.idle or where is self.pipelined):
+                self.moved.append(index[1])
+
+    @contextmanager
+    def statement(self) -> Iterator[Statement]:
+        """A transaction: whatever happens inside is undone on leaving, unless it was kept."""
+        statement = Statement(self, self.mark())
+        try:
+            yield statement
+        finally:
+            if not statement.kept:
+                self.rewind(statement.mark)
+
+
+@dataclass(slots=True)
+class Statement:
+    """A stretch of the journal that is kept as a whole or undone as a whole."""
+
+    ledger: Ledger
+    mark: int
+    kept: bool = False
+
+    def keep(self) -> None:
+        self.kept = True
+
+    def rewind(self) -> None:
+        self.ledger.rewind(self.mark)

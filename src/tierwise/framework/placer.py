@@ -1,0 +1,134 @@
+"""Put k tasks of one shape into a span of nodes: four kernels, one contract.
+
+Each kernel answers which rows take how many tasks when tasks are placed one after the other, each on the node
+with the highest total score, ties to the natural order of names; it leaves the ledger as it was.
+`reference` does literally that; the others are faster and exact where their condition holds, which a property
+test checks. `place` picks the fastest that is exact for the plugins at hand.
+
+| kernel    | exact when                                              | work for k tasks on n nodes  |
+|-----------|---------------------------------------------------------|------------------------------|
+| reference | always                                                  | k scans of all n             |
+| step      | always: rescores stale rows only                        | k small updates and k argmax |
+| runs      | a task raises its own node at least as much as any other | nodes used, not k            |
+| fill      | and changes no other node's score                       | one sort                     |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Reach
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["Kernel", "Picks", "fill", "kernel_for", "place", "reference", "runs", "step"]
+
+Picks = tuple[Ints, Ints]
+"""Distinct rows in ascending order, and how many tasks each takes."""
+
+Kernel = Callable[[Cycle, Ask, int, slice, Pool], Picks]
+
+_GRAIN = 2.0**20
+"""Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
+
+
+def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Up to `count` tasks into a span, by the fastest kernel that is exact here."""
+    return kernel_for(cycle, ask)(cycle, ask, count, span, pool)
+
+
+def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
+    """The fastest kernel that is exact for what is asked and the plugins at hand."""
+    if cycle.pipeline.moving(ask.shape):
+        return step
+    reach = cycle.pipeline.reach(ask)
+    return fill if reach <= Reach.ROW else runs if reach is Reach.SPAN else step
+
+
+def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """One task after the other, everything looked at anew each time. For tests and benchmarks only."""
+    taken = np.zeros(span.stop - span.start, dtype=np.int64)
+    with cycle.ledger.statement():
+        for _ in range(count):
+            fits = cycle.fits(ask, span, pool)
+            if not fits.any():
+                break
+            best = _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
+            cycle.ledger.take(ask.shape, np.array([span.start + best]), np.array([1]), pool=pool)
+            taken[best] += 1
+    return _picks(taken, span)
+
+
+def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Sort the nodes once, then fill each to the brim."""
+    whole = cycle.rooms.of(ask.shape).rows(pool)[span]
+    rows = np.flatnonzero(whole)
+    room = whole[rows]
+    if int(room.sum()) > count:
+        keys = _keys(cycle, ask, span, whole > 0)[rows]
+        order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
+        upto = np.cumsum(room[order])
+        used = int(np.searchsorted(upto, count)) + 1 if count else 0
+        order = order[:used]
+        counts = room[order]
+        if used:
+            counts[-1] -= int(upto[used - 1]) - count
+        again = np.argsort(order)
+        rows, room = rows[order[again]], counts[again]
+    return rows + span.start, room
+
+
+def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Stay on the best node until it is full, then look again at what changed."""
+    return _one_by_one(cycle, ask, count, span, pool, whole_node=True)
+
+
+def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """One task after the other, rescoring only the rows that the last one made stale."""
+    return _one_by_one(cycle, ask, count, span, pool, whole_node=False)
+
+
+def _one_by_one(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Picks:
+    taken = np.zeros(span.stop - span.start, dtype=np.int64)
+    rank = cycle.nodes.rank[span]
+    moving = cycle.pipeline.moving(ask.shape)
+    fits = cycle.fits(ask, span, pool)
+    keys = _keys(cycle, ask, span, fits)
+    left = count
+    with cycle.ledger.statement():
+        while left and fits.any():
+            best = _best(keys, rank, fits)
+            row = span.start + best
+            room = int(cycle.rooms.of(ask.shape).rows(pool)[row])
+            number = min(left, room) if whole_node else 1
+            cycle.ledger.take(ask.shape, np.array([row]), np.array([number]), pool=pool)
+            taken[best] += number
+            left -= number
+            if moving:
+                fits = cycle.fits(ask, span, pool)
+            else:
+                fits[best] = room > number
+            stale = cycle.pipeline.stale(ask, row)
+            part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
+            inside = slice(part.start - span.start, part.stop - span.start)
+            keys[inside] = _keys(cycle, ask, part, fits[inside])
+    return _picks(taken, span)
+
+
+def _keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
+    return np.rint(cycle.pipeline.score(ask, span, fits) * _GRAIN).astype(np.int64)
+
+
+def _best(keys: Ints, rank: Ints, fits: Bools) -> int:
+    """The position with the highest key, then the lowest rank, among those that fit."""
+    candidates = np.flatnonzero(fits)
+    top = candidates[keys[candidates] == keys[candidates].max()]
+    return int(top[np.argmin(rank[top])])
+
+
+def _picks(taken: Ints, span: slice) -> Picks:
+    rows = np.flatnonzero(taken)
+    return rows + span.start, taken[rows]

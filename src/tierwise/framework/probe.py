@@ -1,0 +1,111 @@
+"""Look closely at one pod when its job's turn comes: what `explain` shows.
+
+A probe is handed in with the cycle; normal runs pass none and pay nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Floats
+from tierwise.model.job import Job, SubJob, Task
+
+if TYPE_CHECKING:
+    from tierwise.framework.cycle import Cycle
+
+__all__ = ["Look", "NodeLook", "Probe"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLook:
+    """One node as the pod sees it."""
+
+    name: str
+    feasible: bool
+    reasons: tuple[str, ...]
+    scores: dict[str, float]
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen: before anything of this cycle was placed for the pod's job."""
+
+    job: Job
+    sub: SubJob
+    task: Task
+    gradients: tuple[tuple[str, ...], ...]
+    domain_scores: dict[str, float]
+    nodes: tuple[NodeLook, ...]
+
+
+class Probe:
+    """Waits for the job of one pod, looks once."""
+
+    def __init__(self, pod: str, rate: Callable[[Cycle, Job, SubJob], dict[str, float]]) -> None:
+        self.pod = pod
+        self.found: Look | None = None
+        self._rate = rate
+
+    def look(self, cycle: Cycle, job: Job) -> None:
+        """Called by an action when a job's turn comes."""
+        if self.found is not None:
+            return
+        for sub in job.subs:
+            parts = (*sub.parts, *(part for i, part in job.effortless if job.subs[i] is sub))
+            for task in (task for part in parts for task in part.tasks):
+                if task.key == self.pod:
+                    self.found = self._see(cycle, job, sub, task)
+                    return
+
+    def _see(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> Look:
+        gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
+        names = cycle.topology.name
+        groups = cycle.pipeline.gradients(gang)
+        return Look(
+            job=job,
+            sub=sub,
+            task=task,
+            gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
+            domain_scores=self._rate(cycle, job, sub),
+            nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
+        )
+
+    def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeLook, ...]:
+        everything = slice(0, len(cycle.nodes))
+        fits = cycle.fits(ask, everything, Pool.LATER)
+        scores = cycle.pipeline.scores(ask, everything, fits)
+        total = sum(scores.values(), np.zeros(len(cycle.nodes)))
+        reasons = _reasons(cycle, ask)
+        return tuple(
+            NodeLook(name, bool(fits[row]), reasons[row], _row(scores, row) if fits[row] else {}, float(total[row]))
+            for row, name in enumerate(cycle.nodes.names)
+        )
+
+
+def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:
+    return {name: float(values[row]) for name, values in scores.items()}
+
+
+def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
+    """Per node every objection, with numbers where resources are short."""
+    everything = slice(0, len(cycle.nodes))
+    why = cycle.rooms.of(ask.shape).why
+    moving = cycle.pipeline.why_not_now(ask.shape, everything)
+    free = cycle.ledger.free(ask.shape.asked, everything, Pool.LATER)
+    asked = ask.shape.request[ask.shape.asked]
+    names = [cycle.view.axis.names[r] for r in ask.shape.asked.tolist()]
+    result = []
+    for row in range(len(cycle.nodes)):
+        reasons = [cycle.view.reasons[int(n)].text for n in (why[row], moving[row]) if n]
+        for i, name in enumerate(names):
+            if free[i, row] < asked[i]:
+                reasons.append(cycle.shortage(name, int(asked[i]), int(free[i, row])))
+        result.append(tuple(reasons))
+    return result

@@ -1,0 +1,123 @@
+"""Place k tasks of a gang below one domain so that they stand close together.
+
+Distance comes before score: first the domains where the gang already stands, the fullest of it first; then the
+child that holds all the rest with the least left over; and where none does, the largest child. Fewest domains
+follow from this at every tier. Inside the innermost domain the nodes' scores decide (`placer`).
+A domain that is used up is taken as one slice, so the work grows with the tree's depth, not with the tasks.
+
+`close_reference` in the tests states the same rule task by task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks, place
+from tierwise.model.arrays import Ints
+
+__all__ = ["walk"]
+
+
+def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
+    """Up to `count` tasks below a domain, near each other and near the sub-job's own; the ledger stays as it was."""
+    if cycle.pipeline.moving(ask.shape):
+        return place(cycle, ask, count, cycle.topology.span(domain), pool)
+    return _Walk(cycle, ask, pool).run(domain, count)
+
+
+class _Walk:
+    def __init__(self, cycle: Cycle, ask: Ask, pool: Pool) -> None:
+        self._cycle = cycle
+        self._ask = replace(ask, settled=True)
+        self._pool = pool
+        self._topology = cycle.topology
+        room = cycle.rooms.of(ask.shape)
+        self._per_row = room.rows(pool)
+        self._per_domain = room.domains(pool)
+        self._siblings = _siblings(cycle, ask)
+        self._rows: list[Ints] = []
+        self._counts: list[Ints] = []
+
+    def run(self, domain: int, count: int) -> Picks:
+        self._descend(domain, min(count, int(self._per_domain[domain])))
+        if not self._rows:
+            empty = np.zeros(0, dtype=np.int64)
+            return empty, empty
+        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
+        order = np.argsort(rows)
+        return rows[order], counts[order]
+
+    def _descend(self, domain: int, count: int) -> None:
+        if not count:
+            return
+        children = self._topology.children[domain]
+        if count >= self._per_domain[domain] or not children:
+            self._span(self._topology.span(domain), count)
+            return
+        for child, number in self._split(domain, children, count):
+            if child == domain:
+                self._span(self._direct(domain), number)
+            else:
+                self._descend(child, number)
+
+    def _span(self, span: slice, count: int) -> None:
+        rows, counts = place(self._cycle, self._ask, count, span, self._pool)
+        self._rows.append(rows)
+        self._counts.append(counts)
+
+    def _direct(self, domain: int) -> slice:
+        """The rows that hang on an inner domain without a child between: they follow its children."""
+        after = int(self._topology.end[self._topology.children[domain][-1]])
+        return slice(after, int(self._topology.end[domain]))
+
+    def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
+        """Which children take how many; the domain itself stands for the rows that hang on it directly."""
+        places = np.array([*children, domain])
+        room = self._per_domain[places]
+        room[-1] = self._per_row[self._direct(domain)].sum()
+        parts: list[tuple[int, int]] = []
+        if self._siblings is not None:
+            known = self._siblings[places]
+            known[-1] -= known[:-1].sum()
+            for i in np.argsort(-known, kind="stable"):
+                if known[i] <= 0 or not count:
+                    break
+                number = min(count, int(room[i]))
+                parts.append((int(places[i]), number))
+                room[i] = 0
+                count -= number
+        parts += _fewest(places, room, count)
+        return parts
+
+
+def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
+    """Largest first, until one of the rest holds what is left: that one with the least left over."""
+    order = np.argsort(-room, kind="stable")
+    sizes = room[order]
+    parts: list[tuple[int, int]] = []
+    for i, size in enumerate(sizes.tolist()):
+        if not count or not size:
+            break
+        if size >= count:
+            tightest = sizes[i:][sizes[i:] >= count].min()
+            i += int(np.argmax(sizes[i:] == tightest))
+            size = count
+        parts.append((int(places[order[i]]), size))
+        count -= size
+    return parts
+
+
+def _siblings(cycle: Cycle, ask: Ask) -> Ints | None:
+    """Per domain, how many tasks of the sub-job stand there; of the job, where the sub-job has none yet."""
+    stands = cycle.ledger.stands(ask.sub)
+    if stands is not None:
+        return cycle.topology.spread(*stands)
+    others = [s for s in map(cycle.ledger.stands, ask.job.subs) if s is not None]
+    if not others:
+        return None
+    return cycle.topology.spread(np.concatenate([r for r, _ in others]), np.concatenate([c for _, c in others]))
