@@ -7,7 +7,7 @@ calls no other plugin, writes no array. A new point needs a decision record.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -44,8 +44,8 @@ __all__ = [
 ]
 
 Arguments = Mapping[str, object]
-Gradients = tuple[Ints, ...]
-"""Groups of candidate domains; a group is tried only if none before it had a solution."""
+Gradients = Iterable[Ints]
+"""Groups of candidate domains, none of them empty; a group is tried only if none before it had a solution."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class Ledger:
     # -- what statements do
 
     def take(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
-        """Place `counts` tasks of a shape on distinct `rows`."""
+        """Place `counts` tasks of a shape on `rows`, which are distinct and ascend."""
         amounts = self.idle if pool is Pool.NOW else self.pipelined
         sign = -1 if pool is Pool.NOW else 1
         for r in shape.asked.tolist():
@@ -149,14 +149,12 @@ class Ledger:
 
     def _charge_domains(self, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Pipelined tasks are charged to their domains as well: Volcano counts them as used, and so do we."""
-        spread = self._topology.spread(rows, counts)
-        touched = np.flatnonzero(spread)
-        spread = spread[touched]
+        domains, numbers = self._topology.touched(rows, counts)
         for r in shape.asked.tolist():
-            index = (r, touched)
+            index = (r, domains)
             before = self.domain_idle[index]
             self._journal.append((self.domain_idle, index, before))
-            self.domain_idle[index] = before - int(shape.request[r]) * spread
+            self.domain_idle[index] = before - int(shape.request[r]) * numbers
 
     def stand(self, sub: SubJob, part: Part, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Count placed tasks towards their sub-job and role; best-effort ones were counted before they were placed."""

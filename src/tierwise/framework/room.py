@@ -73,7 +73,8 @@ class Room:
             changed = np.flatnonzero(change)
             if len(changed):
                 before[rows] = after
-                self._domains[pool] += self._topology.spread(rows[changed], change[changed])
+                domains, numbers = self._topology.touched(rows[changed], change[changed])
+                self._domains[pool][domains] += numbers
 
 
 def _distinct(rows: Ints) -> Ints:

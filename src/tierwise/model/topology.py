@@ -43,6 +43,8 @@ class Topology:
     leaf: Ints  # innermost domain of each row
     rank: Ints  # natural order of the domains' names, for ties
     children: tuple[tuple[int, ...], ...]
+    chains: tuple[Ints, ...]  # of each domain: itself and the domains around it, innermost first
+    at_tier: dict[int, Ints]  # the domains of each tier, ascending; tiers ascending
     tier_names: dict[str, int]
     index: dict[str, int]
     problems: tuple[Problem, ...]
@@ -74,6 +76,26 @@ class Topology:
         """How many of `counts` tasks on `rows` stand below each domain."""
         own = np.bincount(self.leaf[rows], weights=counts, minlength=len(self.name))
         return self.roll_up(own.astype(np.int64))
+
+    def touched(self, rows: Ints, counts: Ints) -> tuple[Ints, Ints]:
+        """The same without the zeros: which domains hold some of the tasks, and how many. Rows ascend."""
+        first = int(self.leaf[rows[0]])
+        if first == self.leaf[rows[-1]] and rows[-1] < self.end[first]:
+            chain = self.chains[first]
+            return chain, np.full(len(chain), counts.sum())
+        spread = self.spread(rows, counts)
+        domains = np.flatnonzero(spread)
+        return domains, spread[domains]
+
+    def by_tier(self, within: int, limit: int) -> Iterator[Ints]:
+        """The domains below one, itself included, up to a tier: one group per tier, tightest first."""
+        last = int(self.last[within])
+        for tier, domains in self.at_tier.items():
+            if tier > limit:
+                return
+            inside = domains[np.searchsorted(domains, within) : np.searchsorted(domains, last)]
+            if len(inside):
+                yield inside
 
     def ancestors(self, d: int) -> Iterator[int]:
         """d, its parent, and so on up to the root."""

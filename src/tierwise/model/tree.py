@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tierwise.api.natural import natural
-from tierwise.model.arrays import ranks
+from tierwise.model.arrays import Ints, ranks
 from tierwise.model.topology import ROOT_NAME, Problem, Topology
 
 __all__ = ["Declared", "grow"]
@@ -213,11 +213,12 @@ class _Walk:
         draft = self._draft
         top = max((d.tier for d in draft.declared.values()), default=0) + 1
         names = (ROOT_NAME, *self._names[1:])
+        tiers = np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64)
         spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)
         by_name = sorted(range(len(names)), key=lambda i: natural(names[i]))
         topology = Topology(
             name=names,
-            tier=np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64),
+            tier=tiers,
             parent=np.array(self._parents, dtype=np.int64),
             start=spans[:, 0].copy(),
             end=spans[:, 1].copy(),
@@ -225,6 +226,8 @@ class _Walk:
             leaf=np.array(self._leaf, dtype=np.int64),
             rank=ranks(by_name),
             children=self._children(),
+            chains=self._chains(),
+            at_tier={int(t): np.flatnonzero(tiers == t) for t in sorted(set(tiers.tolist()))},
             tier_names=self._tier_names(),
             index={name: i for i, name in enumerate(names)},
             problems=tuple(sorted(draft.problems, key=lambda p: (natural(p.domain), p.code, p.text))),
@@ -258,6 +261,13 @@ class _Walk:
         for number, parent in enumerate(self._parents[1:], start=1):
             children[parent].append(number)
         return tuple(tuple(c) for c in children)
+
+    def _chains(self) -> tuple[Ints, ...]:
+        chains: list[Ints] = []
+        for number, parent in enumerate(self._parents):  # parents come before their children
+            own = np.array([number], dtype=np.int64)
+            chains.append(own if parent < 0 else np.concatenate((own, chains[parent])))
+        return tuple(chains)
 
     def _tier_names(self) -> dict[str, int]:
         """Where one name stands for several tiers the tightest reading holds."""

@@ -1,0 +1,1 @@
+"""The stages of a cycle: enqueue, allocate, backfill, and the search that they share."""

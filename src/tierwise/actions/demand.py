@@ -1,0 +1,192 @@
+"""What a job asks for next: lots, each a number of tasks that one sub-job must place together.
+
+The gang's minimum comes first (`demand`); what is beyond it is surplus, asked for later and from idle room only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.standing import job_ready, roles_count, standing_of
+from tierwise.model.job import Job, Part, SubJob, Task
+
+__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "surplus"]
+
+
+class Backlog:
+    """How many tasks of each part were dealt out already; the next ones are dealt in rank order."""
+
+    def __init__(self) -> None:
+        self._dealt: dict[int, int] = {}
+
+    def left(self, part: Part) -> int:
+        return len(part.tasks) - self._dealt.get(id(part), 0)
+
+    def deal(self, part: Part, count: int) -> tuple[Task, ...]:
+        start = self._dealt.get(id(part), 0)
+        self._dealt[id(part)] = start + count
+        return part.tasks[start : start + count]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What is left of a part."""
+
+    part: Part
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """`need` tasks of one sub-job, taken from its portions in order, role minimums first."""
+
+    sub: SubJob
+    portions: tuple[Portion, ...]
+    need: int
+    roles: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The lots that make a job ready, and others that could stand in where one of them finds no place."""
+
+    lots: tuple[Lot, ...]
+    spares: tuple[Lot, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        return sum(lot.need for lot in self.lots)
+
+
+def demand(cycle: Cycle, backlog: Backlog, job: Job) -> Demand:
+    """The smallest ordered choice of lots that meets every minimum of the job; nothing where it is met already."""
+    if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
+        return Demand(())
+    if not job.policies:
+        return Demand((_whole(cycle, backlog, job),))
+    return _Choice(cycle, backlog, job).demand()
+
+
+def surplus(cycle: Cycle, backlog: Backlog, job: Job) -> Iterator[Lot]:
+    """What is left beyond the minimum: a sub-job below its own minimum as one lot, other tasks part by part."""
+    gangs = cycle.pipeline.gangs
+    for sub in _ordered(cycle, job):
+        portions = _portions(cycle, backlog, sub)
+        missing = sub.minimum - standing_of(cycle.ledger, sub) if gangs and job.policies else 0
+        if missing > 0:
+            if sum(p.left for p in portions) >= missing:
+                yield Lot(sub, portions, missing)
+            continue
+        for portion in portions:
+            yield Lot(sub, (portion,), portion.left)
+
+
+def _whole(cycle: Cycle, backlog: Backlog, job: Job) -> Lot:
+    """A job without policies is one lot, with a minimum for each role."""
+    sub = job.subs[0]
+    ready = standing_of(cycle.ledger, sub)
+    roles: dict[int, int] = {}
+    if roles_count(job):
+        for number, least in job.roles.items():
+            missing = least - int(cycle.ledger.role_ready[number])
+            if missing > 0:
+                roles[number] = missing
+    return Lot(sub, _portions(cycle, backlog, sub), max(job.minimum - ready, sum(roles.values())), roles)
+
+
+def _portions(cycle: Cycle, backlog: Backlog, sub: SubJob) -> tuple[Portion, ...]:
+    portions = [Portion(part, left) for part in sub.parts if (left := backlog.left(part))]
+    if len(portions) > 1:
+        portions.sort(key=lambda p: cycle.pipeline.part_key(p.part))  # stable: parts stand in rank order
+    return tuple(portions)
+
+
+def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
+    if len(job.subs) == 1:
+        return list(job.subs)
+    return sorted(job.subs, key=cycle.pipeline.sub_job_key)
+
+
+class _Choice:
+    """Chooses sub-jobs until the counts say that the job would be ready."""
+
+    def __init__(self, cycle: Cycle, backlog: Backlog, job: Job) -> None:
+        self._cycle = cycle
+        self._job = job
+        self._portions = {sub.number: _portions(cycle, backlog, sub) for sub in job.subs}
+        self._standing = {sub.number: standing_of(cycle.ledger, sub) for sub in job.subs}
+        self._total = sum(self._standing.values())
+        self._whole = [0] * len(job.policies)
+        for sub in job.subs:
+            if sub.policy >= 0 and self._standing[sub.number] >= sub.minimum:
+                self._whole[sub.policy] += 1
+        self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
+
+    def demand(self) -> Demand:
+        ordered = _ordered(self._cycle, self._job)
+        open_subs = [s for s in ordered if self._standing[s.number] < s.minimum and self._missing(s)]
+        lots: dict[int, Lot] = {}
+        spares: list[Lot] = []
+        for sub in self._required_first(open_subs):
+            lot = Lot(sub, self._portions[sub.number], self._missing(sub))
+            if self._ready():
+                spares.append(lot)
+            else:
+                lots[sub.number] = lot
+                self._add(lot)
+        for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
+            more = 0 if self._ready() else self._more(sub, lots.get(sub.number))
+            if more:
+                before = lots[sub.number].need if sub.number in lots else 0
+                self._add(Lot(sub, self._portions[sub.number], more))
+                lots[sub.number] = Lot(sub, self._portions[sub.number], before + more)
+        return Demand(tuple(lots.values()), tuple(spares))
+
+    def _missing(self, sub: SubJob) -> int:
+        """What the sub-job lacks; 0 where it has too few tasks to ever be whole."""
+        missing = sub.minimum - self._standing[sub.number]
+        return missing if sum(p.left for p in self._portions[sub.number]) >= missing else 0
+
+    def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
+        """Those that bring each policy up to its minimum number of whole sub-jobs, then the others."""
+        short = [p.minimum - whole for p, whole in zip(self._job.policies, self._whole, strict=True)]
+        required, rest = [], []
+        for sub in open_subs:
+            if sub.policy >= 0 and short[sub.policy] > 0:
+                short[sub.policy] -= 1
+                required.append(sub)
+            else:
+                rest.append(sub)
+        return required + rest
+
+    def _more(self, sub: SubJob, lot: Lot | None) -> int:
+        taken = lot.need if lot is not None else 0
+        if self._standing[sub.number] < sub.minimum:
+            return 0
+        left = sum(p.left for p in self._portions[sub.number]) - taken
+        short_of_role = any(have < self._job.roles[n] for n, have in self._roles.items())
+        return max(0, min(left, max(self._job.minimum - self._total, int(short_of_role))))
+
+    def _ready(self) -> bool:
+        policies = zip(self._job.policies, self._whole, strict=True)
+        return (
+            self._total >= self._job.minimum
+            and all(whole >= policy.minimum for policy, whole in policies)
+            and all(have >= self._job.roles[n] for n, have in self._roles.items())
+        )
+
+    def _add(self, lot: Lot) -> None:
+        sub = lot.sub
+        before = self._standing[sub.number]
+        self._standing[sub.number] = before + lot.need
+        self._total += lot.need
+        if sub.policy >= 0 and before < sub.minimum <= before + lot.need:
+            self._whole[sub.policy] += 1
+        left = lot.need
+        for portion in lot.portions:
+            number = min(left, portion.left)
+            if portion.part.role_number in self._roles:
+                self._roles[portion.part.role_number] += number
+            left -= number

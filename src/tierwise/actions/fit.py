@@ -1,0 +1,108 @@
+"""Place one lot below one domain, on the ledger, or say how far it came.
+
+Called inside a statement: on failure the caller rewinds. The tasks land on idle room first, and, where the caller
+allows, on room that is still being released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.actions.demand import Lot, Portion
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import place
+from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Part, SubJob
+
+__all__ = ["Take", "bound", "fit", "put", "take"]
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Tasks of one part, by the row that each stands on, in topology order."""
+
+    sub: SubJob
+    part: Part
+    rows: Ints
+    pool: Pool
+
+
+def bound(cycle: Cycle, lot: Lot, domains: Ints, pool: Pool) -> Bools:
+    """Which domains may hold a lot, by counting: exact for one plain shape, else never too strict."""
+    if len(lot.portions) == 1 and not lot.roles:
+        portion = lot.portions[0]
+        if portion.left < lot.need:
+            return np.zeros(len(domains), dtype=bool)
+        enough: Bools = cycle.rooms.of(portion.part.shape).domains(pool)[domains] >= lot.need
+        return enough
+    total = np.zeros(len(domains), dtype=np.int64)
+    roles = {number: np.zeros(len(domains), dtype=np.int64) for number in lot.roles}
+    for portion in lot.portions:
+        fitting = np.minimum(cycle.rooms.of(portion.part.shape).domains(pool)[domains], portion.left)
+        total += fitting
+        if portion.part.role_number in roles:
+            roles[portion.part.role_number] += fitting
+    result: Bools = total >= lot.need
+    for role, least in lot.roles.items():
+        result &= roles[role] >= least
+    return result
+
+
+def fit(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | None:
+    """Place a lot's tasks below a domain; None where the domain does not hold them."""
+    takes: list[Take] = []
+    used: dict[int, int] = {}
+    missing = lot.need
+
+    def place_some(portion: Portion, count: int) -> int:
+        ask = Ask(portion.part.shape, lot.sub, job)
+        before = used.get(id(portion), 0)
+        found = put(cycle, ask, portion.part, min(portion.left - before, count), domain, pools)
+        placed = sum(len(t.rows) for t in found)
+        used[id(portion)] = before + placed
+        takes.extend(found)
+        return placed
+
+    for role, least in lot.roles.items():
+        for portion in lot.portions:
+            if least and portion.part.role_number == role:
+                placed = place_some(portion, least)
+                least -= placed
+                missing -= placed
+        if least:
+            return None
+    for portion in lot.portions:
+        if missing > 0:
+            missing -= place_some(portion, missing)
+    return None if missing > 0 else takes
+
+
+def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Take]:
+    """Place up to `count` tasks of a part below a domain."""
+    takes: list[Take] = []
+    find = walk if ask.sub.constraint is not None else _spread
+    for pool in pools:
+        rows, counts = find(cycle, ask, count, domain, pool)
+        if len(rows):
+            takes.append(take(cycle, ask.sub, part, rows, counts, pool))
+            count -= int(counts.sum())
+        if not count or not cycle.ledger.any_releasing:
+            break
+    return takes
+
+
+def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> tuple[Ints, Ints]:
+    """Without a topology of its own a sub-job goes where the scores say."""
+    return place(cycle, ask, count, cycle.topology.span(domain), pool)
+
+
+def take(cycle: Cycle, sub: SubJob, part: Part, rows: Ints, counts: Ints, pool: Pool) -> Take:
+    """Write a placement of a part into the ledger."""
+    cycle.ledger.take(part.shape, rows, counts, pool=pool)
+    cycle.ledger.stand(sub, part, rows, counts, pool=pool)
+    return Take(sub, part, np.repeat(rows, counts), pool)

@@ -1,0 +1,180 @@
+"""Many alike sub-jobs at once: which domain takes the job, and which inner domains take how many of its groups.
+
+Groups are alike when they ask for the same number of tasks of one plain shape under the same tier limit, and none
+of them stands anywhere yet. Tasks are interchangeable then, so a domain within the limit holds floor(room / size)
+groups, sums over the tree are exact for every candidate at once, and filling inner domains first loses nothing:
+the answer is the one that placing group after group would give, each in the best domain of its tightest gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.actions.demand import Demand, Lot
+from tierwise.actions.fit import Take
+from tierwise.actions.search import GRAIN, Found, home
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Gradients
+from tierwise.framework.ledger import Pool
+from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+from tierwise.model.shape import Shape
+
+__all__ = ["Alike", "alike", "groups_held", "place_alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """`len(lots)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
+
+    job: Job
+    lots: tuple[Lot, ...]
+    shape: Shape
+    size: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Inner domains of one tier, and how many groups each takes."""
+
+    domains: Ints
+    owner: Ints  # which candidate each stands below
+    groups: Ints
+
+
+def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
+    """The demand as alike groups, where it is that."""
+    lots = demand.lots
+    first = lots[0]
+    shape = first.portions[0].part.shape
+    limit = cycle.pipeline.limit(first.sub)
+    if limit is None or cycle.pipeline.moving(shape):
+        return None
+    policy = first.sub.policy
+    for lot in lots:
+        same = lot.sub.policy == policy and lot.need == first.need and lot.sub.total == first.sub.total
+        if not same or len(lot.portions) != 1 or lot.portions[0].part.shape is not shape:
+            return None
+        if cycle.ledger.stands(lot.sub) is not None:
+            return None
+    return Alike(job, lots, shape, first.need, limit)
+
+
+def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
+    """How many groups every domain of the tree holds."""
+    topology = cycle.topology
+    room = cycle.rooms.of(groups.shape).domains(pool)
+    inside = topology.tier <= groups.limit
+    outermost = inside & ~np.append(inside, False)[topology.parent]  # parent -1 of the root picks the added False
+    held = topology.roll_up(np.where(outermost, room // groups.size, 0))
+    return np.where(inside, room // groups.size, held)
+
+
+def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | None:
+    """Place all groups in the best candidate of the first gradient that holds them, now."""
+    held = groups_held(cycle, groups, Pool.NOW)
+    for group in candidates:
+        cycle.report.work.domains += len(group)
+        feasible = group[held[group] >= len(groups.lots)]
+        if len(feasible):
+            feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
+            shares, score = _share_out(cycle, groups, feasible)
+            near = home(cycle, groups.job)
+            best = _best(cycle, feasible, score, near)
+            takes = _place(cycle, groups, shares, best)
+            return Found(int(feasible[best]), tuple(takes), float(score[best]))
+    return None
+
+
+def _best(cycle: Cycle, feasible: Ints, score: Floats, near: int | None) -> int:
+    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
+    return int(np.lexsort((cycle.topology.rank[feasible], -np.rint(score * GRAIN), distance))[0])
+
+
+def _share_out(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[list[_Share], Floats]:
+    """For every candidate, which inner domains take how many groups, tier by tier, and the sum of their scores."""
+    topology = cycle.topology
+    inner, owner = _inner(cycle, groups, feasible)
+    room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[inner].copy()
+    missing = np.full(len(feasible), len(groups.lots), dtype=np.int64)
+    score = np.zeros(len(feasible))
+    shares: list[_Share] = []
+    tiers = topology.tier[inner]
+    for tier in sorted(set(tiers.tolist())):
+        at = np.flatnonzero(tiers == tier)
+        at = at[room[at] >= groups.size]
+        if len(at) and missing.any():
+            number = _fill(cycle, groups, inner[at], owner[at], room[at] // groups.size, missing)
+            used = number > 0
+            share = _Share(inner[at][used], owner[at][used], number[used])
+            shares.append(share)
+            sub = groups.lots[0].sub
+            worth = cycle.pipeline.score_domains(sub, share.domains, copies=share.groups)
+            score += np.bincount(share.owner, weights=worth, minlength=len(feasible))
+            missing -= np.bincount(share.owner, weights=share.groups, minlength=len(feasible)).astype(np.int64)
+            _charge_above(topology.last, inner, room, share, groups.size)
+    return shares, score
+
+
+def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
+    """The domains below the candidates that are within the groups' limit, and whose candidate each is."""
+    within = np.flatnonzero(cycle.topology.tier <= groups.limit)
+    owner = np.searchsorted(feasible, within, side="right") - 1
+    inside = (owner >= 0) & (within < cycle.topology.last[feasible[owner]])
+    return within[inside], owner[inside]
+
+
+def _fill(cycle: Cycle, groups: Alike, domains: Ints, owner: Ints, room: Ints, missing: Ints) -> Ints:
+    """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
+    near = home(cycle, groups.job)
+    distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
+    scores = cycle.pipeline.score_domains(groups.lots[0].sub, domains)
+    order = np.lexsort((cycle.topology.rank[domains], -np.rint(scores * GRAIN), distance, owner))
+    taken = np.cumsum(room[order])
+    starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
+    before = taken - room[order]
+    base = np.maximum.accumulate(np.where(starts, before, 0))
+    result = np.empty(len(domains), dtype=np.int64)
+    result[order] = np.clip(missing[owner[order]] - (before - base), 0, room[order])
+    return result
+
+
+def _charge_above(last: Ints, inner: Ints, room: Ints, share: _Share, size: int) -> None:
+    """Take what a tier uses from the room of the wider domains around it."""
+    position = np.searchsorted(inner, share.domains)
+    upto = np.zeros(len(inner) + 1, dtype=np.int64)
+    own = np.zeros(len(inner), dtype=np.int64)
+    own[position] = share.groups * size
+    np.cumsum(own, out=upto[1:])
+    room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
+
+
+def _place(cycle: Cycle, groups: Alike, shares: list[_Share], best: int) -> list[Take]:
+    """Write the groups of the chosen candidate into the ledger, one tier after the other."""
+    takes: list[Take] = []
+    waiting = iter(groups.lots)
+    for share in shares:
+        mine = np.flatnonzero(share.owner == best)
+        ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+        picked = [
+            walk(cycle, ask, int(share.groups[i]) * groups.size, int(share.domains[i]), Pool.NOW) for i in mine.tolist()
+        ]
+        if picked:
+            rows = np.concatenate([rows for rows, _ in picked])
+            counts = np.concatenate([counts for _, counts in picked])
+            cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
+            for rows, counts in picked:
+                each = np.repeat(rows, counts)
+                for start in range(0, len(each), groups.size):
+                    takes.append(_stand(cycle, next(waiting), each[start : start + groups.size]))
+    return takes
+
+
+def _stand(cycle: Cycle, lot: Lot, rows: Ints) -> Take:
+    part = lot.portions[0].part
+    cycle.ledger.stand(lot.sub, part, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.NOW)
+    return Take(lot.sub, part, rows, Pool.NOW)

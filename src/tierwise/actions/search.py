@@ -1,0 +1,105 @@
+"""Find a place for what a job asks for: gradient by gradient, every domain of a gradient weighed, the best taken.
+
+`search_lot` serves one sub-job (or a job without policies); `search_job` serves a job of several sub-jobs and
+leaves the hard part to `groups` (alike sub-jobs, in closed form) or `packing` (unlike ones, with backtracking).
+What is found stands on the ledger when these return; what is not found leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.actions.demand import Lot
+from tierwise.actions.fit import Take, bound, fit
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Gradients
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Floats, Ints
+from tierwise.model.job import Job, SubJob
+from tierwise.model.topology import ROOT
+
+__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "home", "ordered", "search_lot"]
+
+BOTH = (Pool.NOW, Pool.LATER)
+NOW_ONLY = (Pool.NOW,)
+GRAIN = 2.0**20
+"""Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place for one lot or a whole job, already on the ledger."""
+
+    domain: int
+    takes: tuple[Take, ...]
+    score: float
+
+
+def home(cycle: Cycle, gang: Job | SubJob) -> int | None:
+    """The innermost domain that holds everything a gang has standing; None where nothing stands."""
+    subs = gang.subs if isinstance(gang, Job) else (gang,)
+    rows = [stands[0] for stands in map(cycle.ledger.stands, subs) if stands is not None]
+    return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
+
+
+def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
+    """The groups of domains to try in order.
+
+    A gang that stands already is searched for as a whole in the widest domain that it may use: `walk` goes
+    nearest first from there, which is finer than any order of domains.
+    """
+    groups = cycle.pipeline.gradients(gang, within)
+    if home(cycle, gang) is None:
+        return groups
+    widest = [int(group[0]) for group in groups]
+    return (np.array([min(widest)]),) if widest else ()
+
+
+def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | None:
+    """The best place for one lot inside a domain."""
+    gang: Job | SubJob = lot.sub if job.policies else job
+    near = home(cycle, job) if job.policies else None
+    for group in candidates(cycle, gang, within):
+        for domain, score in ordered(cycle, lot, group, near, pools):
+            cycle.report.work.trials += 1
+            with cycle.ledger.statement() as statement:
+                takes = fit(cycle, job, lot, domain, pools)
+                if takes is not None:
+                    statement.keep()
+                    return Found(domain, tuple(takes), score)
+    return None
+
+
+def ordered(
+    cycle: Cycle, lot: Lot, group: Ints, near: int | None, pools: tuple[Pool, ...]
+) -> Iterator[tuple[int, float]]:
+    """The domains of a group that may hold a lot, best first.
+
+    Ready now before waiting for releases, near the job's other tasks before far, then the score, then the name.
+    """
+    cycle.report.work.domains += len(group)
+    feasible = group[bound(cycle, lot, group, pools[-1])]
+    if len(feasible):
+        scores = cycle.pipeline.score_domains(lot.sub, feasible)
+        for i in _best_first(cycle, lot, feasible, scores, near):
+            yield int(feasible[i]), float(scores[i])
+
+
+def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
+    """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
+    keys = [-np.rint(scores * GRAIN)]
+    if near is not None:
+        keys.append(cycle.topology.meeting_tiers(near)[domains])
+    if cycle.ledger.any_releasing:
+        keys.append(~bound(cycle, lot, domains, Pool.NOW))
+    left = np.arange(len(domains))
+    for key in reversed(keys):
+        left = left[key[left] == key[left].min()]
+    first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
+    yield first
+    for i in np.lexsort((cycle.topology.rank[domains], *keys)).tolist():
+        if i != first:
+            yield i

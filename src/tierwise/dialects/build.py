@@ -1,0 +1,157 @@
+"""Objects into the snapshot of one cycle. The same objects, in whatever order, give the same snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from tierwise.api.core import Node, Pod, PriorityClass
+from tierwise.api.natural import natural
+from tierwise.api.volcano import HyperNode, PodGroup, Queue
+from tierwise.dialects.hypernodes import declare
+from tierwise.dialects.nodes import node_resources, node_table
+from tierwise.dialects.requests import Ports
+from tierwise.dialects.shapes import Priorities, Shapes, resource_names
+from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.node import NodeTable
+from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.resources import Axis
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.model.tree import grow
+from tierwise.port import Objects
+
+__all__ = ["SCHEDULER_NAMES", "build"]
+
+SCHEDULER_NAMES = frozenset(
+    {"", "tierwise", "volcano", "koord-scheduler", "network-aware-scheduler", "default-scheduler"}
+)
+"""Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
+
+
+def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_NAMES) -> Snapshot:
+    """What one cycle sees."""
+    nodes = list(objects.every(Node).values())
+    topology, order = grow(declare(objects.every(HyperNode).values(), nodes), [n.metadata.name for n in nodes])
+    pods = list(objects.every(Pod).values())
+    ports = Ports(pod.spec for pod in pods)
+    axis = Axis.of(node_resources(nodes) | resource_names(pods) | set(ports.names()))
+    table = node_table([nodes[i] for i in order], axis)
+    priorities = Priorities(objects.every(PriorityClass))
+    shapes = Shapes(axis, ports, priorities, pods, len(nodes))
+    sorted_pods = _Sorting(shapes, table.row, schedulers).sort(pods, objects.every(PodGroup))
+    jobs = _jobs(JobBuilder(axis), objects.every(PodGroup), sorted_pods, priorities)
+    return Snapshot(
+        axis=axis,
+        nodes=table,
+        topology=topology,
+        queues=_queues(objects.every(Queue)),
+        jobs=tuple(jobs),
+        shapes=tuple(shapes.all),
+        others=tuple(sorted_pods.others),
+        orphans=dict(sorted_pods.orphans),
+        faults=(*sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
+        now=now,
+    )
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """Pods by what they are to this scheduler."""
+
+    grouped: dict[str, list[Member]]
+    lone: list[Member]
+    others: list[Task]  # they take up room, nothing more
+    orphans: dict[str, str]  # pending pods whose group does not exist -> the group
+    faults: list[Fault]
+
+
+class _Sorting:
+    def __init__(self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str]) -> None:
+        self._shapes = shapes
+        self._rows = rows
+        self._schedulers = schedulers
+
+    def sort(self, pods: Sequence[Pod], groups: Mapping[str, PodGroup]) -> _Sorted:
+        result = _Sorted({}, [], [], {}, [])
+        for pod in pods:
+            task = self._task(pod, result.faults)
+            if task is None:
+                continue
+            group = group_of(pod)
+            ours = pod.spec.scheduler_name in self._schedulers
+            if group in groups and ours:
+                result.grouped.setdefault(group, []).append(Member(pod, task))
+            elif task.status in (Status.RUNNING, Status.RELEASING):
+                result.others.append(task)
+            elif ours and group and task.status is Status.PENDING:
+                result.orphans[task.key] = group
+            elif ours and not group and task.status in (Status.PENDING, Status.GATED):
+                result.lone.append(Member(pod, task))
+        return result
+
+    def _task(self, pod: Pod, faults: list[Fault]) -> Task | None:
+        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        status = _status(pod)
+        if status is None:
+            return None
+        row = -1
+        if pod.spec.node_name:
+            row = self._rows.get(pod.spec.node_name, -1)
+            if row < 0 and status in (Status.RUNNING, Status.RELEASING):
+                text = f"stands on node {pod.spec.node_name}, which does not exist"
+                faults.append(Fault(f"Pod {key}", "UnknownNode", text))
+        nominated = self._rows.get(pod.status.nominated_node_name, -1) if pod.status.nominated_node_name else -1
+        return Task(key, self._shapes.of(pod), role_of(pod), status, row, nominated)
+
+
+def _status(pod: Pod) -> Status | None:
+    """Where a pod stands; None for one that is leaving without ever having had a node."""
+    ended = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(pod.status.phase)
+    if ended is not None:
+        return ended
+    if pod.spec.node_name:
+        return Status.RELEASING if pod.metadata.deletion_timestamp else Status.RUNNING
+    if pod.metadata.deletion_timestamp:
+        return None
+    return Status.GATED if pod.spec.scheduling_gates else Status.PENDING
+
+
+def _jobs(builder: JobBuilder, groups: Mapping[str, PodGroup], pods: _Sorted, priorities: Priorities) -> list[Job]:
+    jobs = []
+    for key, record in groups.items():
+        members = pods.grouped.get(key, [])
+        named = record.spec.priority_class_name
+        highest = max((m.task.shape.priority for m in members), default=priorities.of_class(""))
+        jobs.append(builder.group(record, members, priorities.of_class(named) if named else highest))
+    return jobs + [builder.lone(member) for member in pods.lone]
+
+
+def _crowded(
+    table: NodeTable, axis: Axis, shapes: Sequence[Shape], jobs: Sequence[Job], others: Sequence[Task]
+) -> list[Fault]:
+    """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
+    used = np.zeros_like(table.allocatable)
+    for status in (Status.RUNNING, Status.RELEASING):
+        for number, rows in rows_by_shape(chain(*(job.tasks for job in jobs), others), status).items():
+            used += shapes[number].request[:, None] * np.bincount(rows, minlength=len(table))
+    over = used > table.allocatable
+    faults = []
+    for row in np.flatnonzero(over.any(axis=0)).tolist():
+        names = ", ".join(axis.names[r] for r in np.flatnonzero(over[:, row]).tolist())
+        faults.append(
+            Fault(f"Node {table.names[row]}", "Oversubscribed", f"its pods ask for more than it has of {names}")
+        )
+    return faults
+
+
+def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
+    """The declared queues, and the default one, which always exists."""
+    queues = {name: queue(record) for name, record in records.items()}
+    queues.setdefault("default", ModelQueue("default", order=natural("default")))
+    return queues

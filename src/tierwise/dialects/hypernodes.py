@@ -1,0 +1,206 @@
+"""HyperNodes as declared domains: which nodes and which other domains each of them names.
+
+Called by the snapshot builder, by the hyperNode controller and by `validate`. Finds members and notes those that
+select nothing; what the declarations amount to, and what is wrong between them, is `model.tree`'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Protocol
+
+from tierwise.api.core import Node
+from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.selector import matches, selects_nothing
+from tierwise.api.volcano import HyperNode, MemberSpec
+from tierwise.model.topology import Problem
+from tierwise.model.tree import Declared
+
+__all__ = ["declare", "pattern_fault"]
+
+# Text anchors, quotes and flags for lines mean something else in a joined text than in a name alone.
+_BY_NAME: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
+# "^" and plain letters, up to but not including one that a quantifier might take back.
+_PREFIX: Final = re.compile(r"\^([A-Za-z0-9_-]+)(?![*?{])")
+
+
+def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Declared]:
+    """The domain that each hyperNode declares over these nodes, with a warning for each member that selects nothing."""
+    census = _Census(tuple(nodes))
+    return [_declared(hypernode, census) for hypernode in hypernodes]
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """What is wrong with a pattern, None where it compiles."""
+    compiled = _compile(pattern)
+    return compiled if isinstance(compiled, str) else None
+
+
+def _declared(hypernode: HyperNode, census: _Census) -> Declared:
+    name, spec = hypernode.metadata.name, hypernode.spec
+    nodes: set[str] = set()
+    children: list[str] = []
+    problems: list[Problem] = []
+    for index, member in enumerate(spec.members):
+        where = f"members[{index}]"
+        if member.type == "Node":
+            found, fault = _nodes_of(member, census)
+            nodes |= found
+            code = "EmptyMember"
+        else:
+            child, code, fault = _child_of(member)
+            children += child
+        if fault:
+            problems.append(Problem(name, code, f"{where}: {fault}", error=False))
+    return Declared(
+        name=name,
+        tier=spec.tier,
+        tier_name=spec.tier_name,
+        nodes=frozenset(nodes),
+        children=tuple(dict.fromkeys(children)),
+        problems=tuple(problems),
+    )
+
+
+def _child_of(member: MemberSpec) -> tuple[list[str], str, str]:
+    """The hyperNode that a member names, and the code and text of what is wrong with it."""
+    if member.type != "HyperNode":
+        return [], "IgnoredMember", f'members of type "{member.type}" are ignored'
+    exact = member.selector.exact_match
+    if exact is None:
+        # Volcano resolves hyperNode members by name alone; so do we, but we say so.
+        return [], "IgnoredMember", "hyperNodes are named by exactMatch only, other selectors are ignored"
+    return ([exact.name], "", "") if exact.name else ([], "EmptyMember", "the member's name is empty")
+
+
+def _nodes_of(member: MemberSpec, census: _Census) -> tuple[frozenset[str], str]:
+    """The nodes that a member selects, and why there are none."""
+    exact, regex, labels = member.selector.exact_match, member.selector.regex_match, member.selector.label_match
+    if exact is not None:
+        found = census.names & {exact.name}
+        return (
+            found,
+            "" if found else f'node "{exact.name}" does not exist' if exact.name else "the node's name is empty",
+        )
+    if regex is not None:
+        fault = pattern_fault(regex.pattern)
+        if fault:
+            return frozenset(), f'pattern "{regex.pattern}" does not compile: {fault}'
+        found = census.matching(regex.pattern)
+        return found, "" if found else f'pattern "{regex.pattern}" matches no node'
+    if labels is not None and not selects_nothing(labels):
+        found = census.selected(labels)
+        return found, "" if found else f"no node has the labels {_shown(labels)}"
+    # Kubernetes reads an empty selector as "everything", Volcano's hyperNodes as "nothing"; here Volcano is right.
+    return frozenset(), "the member has no selector" if labels is None else "an empty labelMatch selects nothing"
+
+
+def _shown(labels: LabelSelector) -> str:
+    pairs = [f"{key}={value}" for key, value in sorted(labels.match_labels.items())]
+    conditions = [f"{r.key} {r.operator} ({', '.join(r.values)})" for r in labels.match_expressions]
+    return ", ".join(pairs + [condition.removesuffix(" ()") for condition in conditions])
+
+
+@dataclass(frozen=True)
+class _Census:
+    """The nodes of a cluster, indexed for the ways of selecting them."""
+
+    nodes: Sequence[Node]
+    _values: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(node.metadata.name for node in self.nodes)
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self.names)
+
+    @cached_property
+    def _joined(self) -> str | None:
+        """All names, one to a line; None where that cannot be told apart from one name of two lines."""
+        text = "\n".join(self._sorted)
+        return text if text.count("\n") == max(len(self._sorted) - 1, 0) else None
+
+    def matching(self, pattern: str) -> frozenset[str]:
+        """Names that a sound pattern matches anywhere, as Go's MatchString does."""
+        if self._joined is None or _BY_NAME.search(pattern):
+            search = _pattern(pattern)
+            return frozenset(name for name in self._sorted if search.search(name))
+        # One scan over all names at once: a call per name would cost fifty times as much.
+        prefix = None if "|" in pattern else _PREFIX.match(pattern)
+        text = self._joined if prefix is None else "\n".join(self._starting(prefix[1]))
+        return frozenset(_line_pattern(pattern).findall(text)) if text else frozenset()
+
+    def _starting(self, prefix: str) -> list[str]:
+        start = bisect_left(self._sorted, prefix)
+        end = bisect_left(self._sorted, prefix + "\U0010ffff", lo=start)
+        return self._sorted[start:end]
+
+    def selected(self, labels: LabelSelector) -> frozenset[str]:
+        """Names of the nodes that satisfy a selector; asks once for each value that a label has, not for each node."""
+        wanted = [self._by_value(key).get(value, frozenset()) for key, value in labels.match_labels.items()]
+        wanted += [self._satisfying(requirement) for requirement in labels.match_expressions]
+        return frozenset.intersection(*sorted(wanted, key=len))
+
+    def _satisfying(self, requirement: Requirement) -> frozenset[str]:
+        condition = LabelSelector(match_expressions=(requirement,))
+        groups = self._by_value(requirement.key)
+        found = [names for value, names in groups.items() if matches(condition, {requirement.key: value})]
+        if matches(condition, {}):
+            found.append(self.names.difference(*groups.values()))
+        return frozenset().union(*found)
+
+    def _by_value(self, key: str) -> dict[str, frozenset[str]]:
+        known = self._values.get(key)
+        if known is None:
+            groups: dict[str, list[str]] = {}
+            for node in self.nodes:
+                value = node.metadata.labels.get(key)
+                if value is not None:
+                    groups.setdefault(value, []).append(node.metadata.name)
+            known = self._values[key] = {value: frozenset(names) for value, names in groups.items()}
+        return known
+
+
+class _Pattern(Protocol):
+    """What is used of re2's patterns, which come without types."""
+
+    def search(self, text: str) -> object: ...
+    def findall(self, text: str) -> list[str]: ...
+
+
+def _compile(pattern: str) -> _Pattern | str:
+    """A pattern in Go's syntax, or what is wrong with it."""
+    import re2  # here, so that whoever uses no patterns does not load the library
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: _Pattern = re2.compile(pattern, options=options)
+    except re2.error as error:
+        text = error.args[0] if error.args else "unknown error"
+        return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return compiled
+
+
+def _pattern(pattern: str) -> _Pattern:
+    compiled = _compile(pattern)
+    assert not isinstance(compiled, str)
+    return compiled
+
+
+def _line_pattern(pattern: str) -> _Pattern:
+    """Finds whole lines with a match; no match crosses a line, and the pattern's own groups are not reported."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.never_capture = True
+    compiled: _Pattern = re2.compile(f"(?m)^.*?(?:{pattern}).*$", options=options)
+    return compiled

@@ -1,0 +1,284 @@
+"""What Volcano's pod groups and queues mean in model words.
+
+A pod belongs to the pod group that its annotation names; its role is its task name. Sub-groups follow the first
+policy whose selector matches and whose label keys the pod all has; tasks that no policy takes form a sub-job of their
+own. A pod of ours without a group is a job of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.api.core import Pod, ResourceList
+from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
+from tierwise.api.quantity import amount
+from tierwise.api.selector import matches
+from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
+from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.resources import Axis
+
+__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of"]
+
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+_ROLE = "volcano.sh/task-spec"
+_INDEX = "volcano.sh/task-index"
+_LONGEST = 128
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_READY = (Status.RUNNING, Status.SUCCEEDED)
+_EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod on its way into a job."""
+
+    pod: Pod
+    task: Task
+
+
+def group_of(pod: Pod) -> str:
+    """The pod group that a pod names, as namespace/name; empty where it names none."""
+    name = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def role_of(pod: Pod) -> str:
+    """The task that a pod is one of, by annotation, else by label."""
+    return pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "")
+
+
+def queue(record: Queue) -> ModelQueue:
+    """A queue; it takes jobs unless its state says otherwise."""
+    spec = record.spec
+    guarantee = spec.guarantee.resource
+    return ModelQueue(
+        name=record.metadata.name,
+        order=natural(record.metadata.name),
+        weight=spec.weight if spec.weight is not None else 1,
+        priority=spec.priority or 0,
+        parent=spec.parent,
+        open=record.status.state in ("", "Open", "Unknown"),
+        reclaimable=spec.reclaimable is not False,
+        capability={name: amount(name, q) for name, q in spec.capability.items()},
+        deserved={name: amount(name, q) for name, q in spec.deserved.items()},
+        guarantee={name: amount(name, q) for name, q in guarantee.items()},
+    )
+
+
+def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
+    if spec is None:
+        return None
+    return Constraint(spec.mode.lower() != "soft", spec.highest_tier_allowed, spec.highest_tier_name)
+
+
+class JobBuilder:
+    """Builds jobs and numbers them, their sub-jobs and their roles."""
+
+    def __init__(self, axis: Axis) -> None:
+        self._axis = axis
+        self._jobs = 0
+        self._subs = 0
+        self._roles = 0
+
+    def group(self, record: PodGroup, members: Sequence[Member], priority: int) -> Job:
+        """The job of a pod group and its pods."""
+        spec = record.spec
+        key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
+        roles = {name: self._roles + i for i, name in enumerate(sorted(spec.min_task_member))}
+        self._roles += len(roles)
+        policies = tuple(
+            Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
+            for p in spec.sub_group_policy
+        )
+        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
+        for member in members:
+            if member.task.role in roles and _counts_ready(member.task):
+                ready[roles[member.task.role]] += 1
+        return self._job(
+            key=key,
+            queue=spec.queue or "default",
+            priority=priority,
+            created=parse_time(record.metadata.creation_timestamp) if record.metadata.creation_timestamp else 0.0,
+            phase=_phase(record.status.phase),
+            minimum=spec.min_member or 0,
+            roles={number: spec.min_task_member[name] for name, number in roles.items()},
+            role_names={number: name for name, number in roles.items()},
+            role_ready=ready,
+            constraint=_constraint(spec.network_topology),
+            policies=policies,
+            min_resources=self._least(spec.min_resources),
+            split=_split(key, spec.sub_group_policy, members),
+            numbers=roles,
+        )
+
+    def _least(self, given: ResourceList | None) -> Ints | None:
+        """The stated minimum; one that names a resource which nobody has is out of reach."""
+        if not given:
+            return None
+        amounts = {name: amount(name, q) for name, q in given.items()}
+        missing = any(number for name, number in amounts.items() if name not in self._axis.index)
+        least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
+        return np.full_like(least, 2**61) if missing else least
+
+    def lone(self, member: Member) -> Job:
+        """A pod without a group: a gang of one."""
+        created = member.pod.metadata.creation_timestamp
+        key = f"pod {member.task.key}"
+        return self._job(
+            key=key,
+            queue=member.pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "default"),
+            priority=member.task.shape.priority,
+            created=parse_time(created) if created else 0.0,
+            phase=Phase.INQUEUE,
+            minimum=1,
+            roles={},
+            role_names={},
+            role_ready={},
+            constraint=None,
+            policies=(),
+            min_resources=None,
+            split={key: (-1, 0, [member])},
+            numbers={},
+        )
+
+    def _job(
+        self,
+        *,
+        key: str,
+        constraint: Constraint | None,
+        policies: tuple[Policy, ...],
+        minimum: int,
+        split: dict[str, tuple[int, int, list[Member]]],
+        numbers: dict[str, int],
+        **rest: object,
+    ) -> Job:
+        number = self._jobs
+        self._jobs += 1
+        effortless: list[tuple[int, Part]] = []
+        subs: list[SubJob] = []
+        for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
+            own = constraint if policy < 0 else policies[policy].constraint
+            least = policies[policy].size if policy >= 0 else (1 if policies else minimum)
+            if policies and policy < 0 and not members:
+                continue
+            parts = _parts(members, numbers, effort=True)
+            for part in _parts(members, numbers, effort=False):
+                effortless.append((len(subs), part))
+            subs.append(
+                SubJob(
+                    key=sub_key,
+                    number=self._subs,
+                    job_number=number,
+                    policy=policy,
+                    minimum=least,
+                    constraint=own,
+                    match_index=index,
+                    order=natural(sub_key),
+                    priority=max((m.task.shape.priority for m in members), default=0),
+                    parts=parts,
+                    total=sum(m.task.status in _EXISTING for m in members),
+                    request=_request(members, len(self._axis)),
+                    held=_held(members),
+                    ready=sum(_counts_ready(m.task) for m in members),
+                )
+            )
+            self._subs += 1
+        return Job(
+            key=key,
+            number=number,
+            order=natural(key),
+            declared=not key.startswith("pod "),
+            minimum=minimum,
+            constraint=constraint,
+            policies=policies,
+            subs=tuple(subs),
+            tasks=tuple(m.task for _, _, members in split.values() for m in members),
+            effortless=tuple(effortless),
+            **rest,  # type: ignore[arg-type]
+        )
+
+
+def _counts_ready(task: Task) -> bool:
+    """Pending best-effort tasks count as ready: Volcano counts them so, and backfill places them later."""
+    return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort)
+
+
+def _phase(text: str) -> Phase:
+    return next((phase for phase in Phase if phase.value == text), Phase.PENDING)
+
+
+def _split(
+    key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Member]
+) -> dict[str, tuple[int, int, list[Member]]]:
+    """Sub-job key -> (policy, match index, members); the tasks that no policy takes stand under the job's own key."""
+    found: dict[str, tuple[int, int, list[Member]]] = {key: (-1, 0, [])}
+    for member in members:
+        labels = member.pod.metadata.labels
+        for i, policy in enumerate(policies):
+            values = [labels.get(k, "") for k in policy.match_label_keys]
+            if values and all(values) and matches(policy.label_selector, labels, absent=True):
+                sub = f"{key}/{policy.name}-{_joined(values)}"
+                index = int(values[0]) if values[0].isdigit() else 0
+                found.setdefault(sub, (i, index, []))[2].append(member)
+                break
+        else:
+            found[key][2].append(member)
+    return found
+
+
+def _joined(values: list[str]) -> str:
+    """Label values as part of a name; long ones as a 32-bit FNV-1a hash in letters that form no words."""
+    text = "-".join(values)
+    if len(text) <= _LONGEST:
+        return text
+    number = 2166136261
+    for byte in text.encode():
+        number = (number ^ byte) * 16777619 % 2**32
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+
+
+def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[Part, ...]:
+    """Pending tasks by shape and role, in rank order: by task index, else by name."""
+    pending = [m for m in members if m.task.status is Status.PENDING and m.task.shape.best_effort is not effort]
+    pending.sort(key=lambda m: natural(m.task.key))
+    groups: dict[tuple[int, str], list[Member]] = {}
+    for member in pending:
+        groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
+    return tuple(
+        Part(
+            shape=group[0].task.shape,
+            role=role,
+            role_number=numbers.get(role, -1),
+            tasks=tuple(m.task for m in sorted(group, key=_rank)),
+        )
+        for (_, role), group in groups.items()
+    )
+
+
+def _rank(member: Member) -> tuple[bool, int]:
+    meta = member.pod.metadata
+    index = meta.labels.get(_INDEX) or meta.annotations.get(_INDEX, "")
+    return (not index.isdigit(), int(index) if index.isdigit() else 0)
+
+
+def _request(members: Sequence[Member], resources: int) -> Ints:
+    """Of all tasks that exist, whatever they are doing."""
+    total = np.zeros(resources, dtype=np.int64)
+    counts: dict[int, list[Task]] = {}
+    for member in members:
+        if member.task.status in _EXISTING:
+            counts.setdefault(member.task.shape.number, []).append(member.task)
+    for tasks in counts.values():
+        total += tasks[0].shape.request * len(tasks)
+    return total
+
+
+def _held(members: Sequence[Member]) -> Ints:
+    rows = [m.task.row for m in members if m.task.status is Status.RUNNING and m.task.row >= 0]
+    return np.array(sorted(rows), dtype=np.int64)

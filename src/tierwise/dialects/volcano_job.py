@@ -1,0 +1,83 @@
+"""What a Volcano job means before anything is made of it: defaults, minimums, names.
+
+Shared by the job controller, which makes a pod group and pods of it, and by admission, which judges it.
+Answers questions about one job; looks at no other object.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from msgspec.structs import replace
+
+from tierwise.api.volcano import Job, TaskSpec
+
+__all__ = [
+    "DEFAULT_MAX_RETRY",
+    "DEFAULT_QUEUE",
+    "DEFAULT_SCHEDULER",
+    "GROUP_NAME",
+    "PARTITION_ID",
+    "TASK_SPEC",
+    "defaulted",
+    "pod_group_name",
+    "pod_name",
+    "task_minimum",
+    "uid_of",
+]
+
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_SCHEDULER: Final = "volcano"
+DEFAULT_MAX_RETRY: Final = 3
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+TASK_SPEC: Final = "volcano.sh/task-spec"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+_UIDS: Final = uuid.UUID("6b0f3a54-4c1c-5d0e-9a53-0c1f6f1c7a11")
+
+
+def defaulted(job: Job) -> Job:
+    """The job as Volcano's webhook would complete it; zero counts as absent where Volcano cannot tell the two apart."""
+    tasks = tuple(
+        replace(
+            task,
+            name=task.name or f"default{index}",
+            min_available=task_minimum(task),
+            max_retry=task.max_retry or DEFAULT_MAX_RETRY,
+        )
+        for index, task in enumerate(job.spec.tasks)
+    )
+    spec = replace(
+        job.spec,
+        queue=job.spec.queue or DEFAULT_QUEUE,
+        scheduler_name=job.spec.scheduler_name or DEFAULT_SCHEDULER,
+        max_retry=job.spec.max_retry or DEFAULT_MAX_RETRY,
+        min_available=job.spec.min_available or sum(task_minimum(task) for task in tasks),
+        tasks=tasks,
+    )
+    return replace(job, spec=spec)
+
+
+def task_minimum(task: TaskSpec) -> int:
+    """How many pods of a task must start together: its own word, else its required partitions, else all of it."""
+    if task.min_available is not None:
+        return task.min_available
+    policy = task.partition_policy
+    required = (policy.min_partitions or 0) * (policy.partition_size or 0) if policy else 0
+    return required or task.replicas
+
+
+def uid_of(job: Job) -> str:
+    """The job's uid; for a manifest without one, a stable one that follows from its name."""
+    name = f"{job.metadata.namespace or 'default'}/{job.metadata.name}"
+    return job.metadata.uid or str(uuid.uuid5(_UIDS, name))
+
+
+def pod_group_name(job: Job) -> str:
+    """The name of the pod group that stands for a job."""
+    return f"{job.metadata.name}-{uid_of(job)}"
+
+
+def pod_name(job: Job, task: TaskSpec, index: int) -> str:
+    """The name of a task's pod."""
+    return f"{job.metadata.name}-{task.name}-{index}"

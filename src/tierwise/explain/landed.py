@@ -1,0 +1,96 @@
+"""Pods that a run gave a place, and how they are told of: by job, with ranks as ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from rich.text import Text
+
+from tierwise.explain.naming import Names, name_of_pod, sub_id
+from tierwise.explain.page import count
+from tierwise.explain.ranges import compact, pods
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Landed", "Landings", "landed", "tell"]
+
+_JOBS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """One pod on its new node."""
+
+    row: int
+    job: Job
+    sub: str
+    role: str
+    pod: str
+    bound: bool  # False: the node is only kept for it
+
+
+class Landings:
+    """All pods with a new place, by row."""
+
+    def __init__(self, found: Iterable[Landed]) -> None:
+        self._found = sorted(found, key=attrgetter("row"))
+        self._rows = [entry.row for entry in self._found]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def within(self, span: slice) -> Sequence[Landed]:
+        return self._found[bisect_left(self._rows, span.start) : bisect_left(self._rows, span.stop)]
+
+
+def landed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> Iterator[Landed]:
+    """What the decisions of these cycles placed, on the rows of the last snapshot; kept nodes only from the last cycle."""
+    cycles = list(reports)
+    for number, (snapshot, report) in enumerate(cycles, start=1):
+        for decision in report.decisions:
+            if not decision.bound and number < len(cycles):
+                continue
+            for placed in decision.placed:
+                for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                    there = after.nodes.row.get(snapshot.nodes.names[row])
+                    if there is not None:
+                        pod = name_of_pod(task.key)
+                        yield Landed(there, decision.job, sub_id(placed.sub), task.role, pod, decision.bound)
+
+
+def tell(names: Names, found: Sequence[Landed]) -> list[Text]:
+    """One line per job: which of its pods these are. Many jobs are summed up."""
+    jobs: dict[str, list[Landed]] = {}
+    for entry in found:
+        jobs.setdefault(entry.job.key if entry.job.declared else "", []).append(entry)
+    lines = [_of_job(names, key, entries) for key, entries in list(jobs.items())[:_JOBS]]
+    rest = list(jobs.values())[_JOBS:]
+    if rest:
+        lines.append(Text(f"{count(sum(map(len, rest)), 'pod')} of {count(len(rest), 'more job')}", style="dim"))
+    return lines
+
+
+def _of_job(names: Names, key: str, found: Sequence[Landed]) -> Text:
+    if not key:
+        return Text.assemble(compact(entry.pod for entry in found), (f"  {_number(found)}", "dim"))
+    job = found[0].job
+    roles: dict[str, list[str]] = {}
+    for entry in found:
+        roles.setdefault(entry.role, []).append(entry.pod)
+    stem = names.stem(job)
+    which = ", ".join(pods(stem, members, role) for role, members in roles.items())
+    groups = sorted({entry.sub for entry in found} - {""})
+    more = [_number(found)]
+    if groups:
+        more.append(f"{'sub-group' if len(groups) == 1 else 'sub-groups'} {compact(groups)}")
+    return Text.assemble((names.of(job), names.style(job)), f" {which}", (f"  {', '.join(more)}", "dim"))
+
+
+def _number(found: Sequence[Landed]) -> str:
+    kept = sum(not entry.bound for entry in found)
+    number = count(len(found), "pod")
+    return f"{number}, {'nodes' if kept > 1 else 'node'} kept for {kept}" if kept else number

@@ -1,0 +1,54 @@
+"""A rejection as one line that a person can act on.
+
+"no tier-1 hyperNode holds the gang: best of 6 (r3): 12 of 16 pods fit; 13 nodes short of nvidia.com/gpu"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tierwise.model.reason import Reason, Rejection, Tried
+from tierwise.model.topology import ROOT_NAME
+
+__all__ = ["message", "tried_line"]
+
+_CAUSES = 3
+
+
+def message(rejection: Rejection) -> str:
+    """All that a rejection says, in one line."""
+    parts = [rejection.reason.text]
+    parts += [tried_line(t) for t in _telling(rejection.tried)]
+    parts += [f"sub-group {_short(child)}: {message(child)}" for child in rejection.children]
+    if rejection.bounded:
+        parts.append("the search stopped at its bound, so a place may exist")
+    return "; ".join(parts)
+
+
+def tried_line(tried: Tried) -> str:
+    """How far the best domain of one tier came, and what kept the rest out."""
+    fits = f"{tried.fits} of {tried.asked} pods fit"
+    if tried.best == ROOT_NAME:
+        line = f"in the whole cluster ({tried.nodes} nodes): {fits}"
+    elif tried.domains == 1:
+        line = f"tier {tried.tier}: in {tried.best}, the only hyperNode: {fits}"
+    else:
+        line = f"tier {tried.tier}: best of {tried.domains} hyperNodes is {tried.best}: {fits}"
+    causes = _causes(tried.causes)
+    return f"{line} ({causes})" if causes else line
+
+
+def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
+    """The widest tier says most; tighter ones only where they differ from it."""
+    return tried[-2:] if len(tried) > 2 else tried
+
+
+def _causes(causes: Sequence[tuple[Reason, int]]) -> str:
+    shown = [f"{count} node{'s' if count != 1 else ''} {reason.text}" for reason, count in causes[:_CAUSES]]
+    if len(causes) > _CAUSES:
+        shown.append(f"and {len(causes) - _CAUSES} other reasons")
+    return ", ".join(shown)
+
+
+def _short(child: Rejection) -> str:
+    return child.subject.rpartition("/")[2]

@@ -1,0 +1,93 @@
+"""What things are called in front of people: jobs without the uid in their pod group's name, tiers with their names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from tierwise.model.job import Constraint, Job, SubJob
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Names", "domain_title", "limit_text", "name_of_pod", "sub_id", "tier_label", "tier_title"]
+
+_UID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+
+_PALETTE = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_magenta", "bright_cyan", "bright_yellow")
+
+
+class Names:
+    """Short names of jobs; a name that two jobs would share keeps as much as tells them apart."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        keys = list(dict.fromkeys(job.key for job in jobs))
+        self._short: dict[str, str] = {}
+        for shorten in (_bare, _without_uid):
+            shared = Counter(shorten(key) for key in keys)
+            for key in keys:
+                if shared[shorten(key)] == 1:
+                    self._short.setdefault(key, shorten(key))
+        self._place = {key: i for i, key in enumerate(keys)}
+
+    def of(self, job: Job) -> str:
+        return self._short.get(job.key, job.key)
+
+    def style(self, job: Job) -> str:
+        """A colour for the job, the same wherever it is named."""
+        return _PALETTE[self._place.get(job.key, 0) % len(_PALETTE)]
+
+    @staticmethod
+    def stem(job: Job) -> str:
+        """What the names of the job's pods begin with, where its controller names them."""
+        return _bare(job.key).rpartition("/")[2]
+
+
+def _without_uid(key: str) -> str:
+    return _UID.sub("", key.removeprefix("pod "))
+
+
+def _bare(key: str) -> str:
+    return _without_uid(key).removeprefix("default/")
+
+
+def sub_id(sub: SubJob) -> str:
+    """A sub-group's id within its job: policy and label value; "" for the tasks that no policy takes."""
+    return sub.key.rpartition("/")[2] if sub.policy >= 0 else ""
+
+
+def name_of_pod(key: str) -> str:
+    return key.partition("/")[2] or key
+
+
+def tier_label(topology: Topology, tier: int) -> str:
+    """ "1 rack", or the number alone."""
+    name = next((name for name, number in topology.tier_names.items() if number == tier), "")
+    return f"{tier} {name}" if name else str(tier)
+
+
+def tier_title(topology: Topology, tier: int) -> str:
+    """ "tier 1 (rack)", or "tier 1"."""
+    number, _, name = tier_label(topology, tier).partition(" ")
+    return f"tier {number} ({name})" if name else f"tier {number}"
+
+
+def domain_title(topology: Topology, domain: int) -> str:
+    """A hyperNode with its tier; the virtual root has no name that means anything to people."""
+    if domain == ROOT:
+        return "the whole cluster"
+    return f"{topology.name[domain]}, {tier_title(topology, int(topology.tier[domain]))}"
+
+
+def limit_text(topology: Topology, constraint: Constraint | None) -> str:
+    """A networkTopology in the words of the API."""
+    if constraint is None:
+        return "no networkTopology"
+    mode = "hard" if constraint.hard else "soft"
+    if constraint.tier is not None:
+        label = tier_label(topology, constraint.tier).partition(" ")[2]
+        return f"{mode}, highestTierAllowed {constraint.tier}{f' ({label})' if label else ''}"
+    if constraint.tier_name:
+        tier = topology.tier_names.get(constraint.tier_name)
+        meaning = f"tier {tier}" if tier is not None else "no hyperNode has this tierName"
+        return f"{mode}, highestTierName {constraint.tier_name} ({meaning})"
+    return mode

@@ -1,0 +1,69 @@
+"""Many names in few words: "worker 0-15", "rack-[0-3,7]"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tierwise.api.natural import natural
+from tierwise.explain.page import joined
+
+__all__ = ["compact", "numbers", "pods"]
+
+_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>0|[1-9][0-9]{0,8})", re.DOTALL)
+_MOST = 6
+
+
+def numbers(values: Iterable[int]) -> str:
+    """ "0-3,8,10-12"; where that takes too many pieces, the first and how many there are."""
+    ordered = sorted(set(values))
+    runs: list[tuple[int, int]] = []
+    for value in ordered:
+        if runs and runs[-1][1] == value - 1:
+            runs[-1] = (runs[-1][0], value)
+        else:
+            runs.append((value, value))
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    if len(shown) <= _MOST:
+        return ",".join(shown)
+    told = sum(b - a + 1 for a, b in runs[: _MOST - 1])
+    return f"{','.join(shown[: _MOST - 1])} and {len(ordered) - told} more"
+
+
+def compact(names: Iterable[str], most: int = 3) -> str:
+    """Names that differ in their last number folded into one: "rack-[0-3,7], spare"."""
+    stems = _stems(names)
+    shown = []
+    for stem, found in stems.items():
+        if len(found) > 1:
+            shown.append(f"{stem}[{numbers(found)}]")
+        else:
+            shown.append(f"{stem}{found[0]}" if found else stem)
+    return joined(shown, most)
+
+
+def pods(job: str, names: Sequence[str], role: str = "") -> str:
+    """Pods of a job by what tells them apart: "worker 0-15" for train-worker-0 to train-worker-15."""
+    known = {f"{job}-{role}-": role} if role else {f"{job}-": "pods"}
+    stems = _stems(names)
+    shown = []
+    for stem, found in stems.items():
+        if found and stem in known:
+            shown.append(f"{known[stem] if len(found) > 1 or role else 'pod'} {numbers(found)}")
+        elif len(found) > 1:
+            shown.append(f"{stem}[{numbers(found)}]")
+        else:
+            shown.append(f"{stem}{found[0]}" if found else stem)
+    return joined(shown)
+
+
+def _stems(names: Iterable[str]) -> dict[str, list[int]]:
+    """Names in natural order, by what stands before their last number; whole names, without numbers, where there is none."""
+    stems: dict[str, list[int]] = {}
+    for name in sorted(set(names), key=natural):
+        form = _NUMBERED.fullmatch(name)
+        if form is None or form["stem"].endswith(tuple("0123456789")):
+            stems.setdefault(name, [])
+        else:
+            stems.setdefault(form["stem"], []).append(int(form["number"]))
+    return stems

@@ -1,0 +1,147 @@
+"""Draw the tree: guides, figures in columns, a bar of the scarce resource, and what landed where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from tierwise.explain.bars import bar
+from tierwise.explain.landed import Landings
+from tierwise.explain.naming import Names
+from tierwise.explain.page import Page, shortened, wrapped
+from tierwise.explain.twigs import Twig, grown
+from tierwise.explain.usage import Usage, short, usage
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["schedule_tree", "topology_tree"]
+
+_GAP = "  "
+_BAR = (8, 40)
+_NAME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A column of the tree; the first ones stay longest where there is little room."""
+
+    title: str
+    cell: Callable[[Twig], str]
+    right: bool = True
+
+
+def schedule_tree(page: Page, before: Snapshot, after: Snapshot, landings: Landings, names: Names) -> list[Text]:
+    """The cluster before and after, with the pods that landed."""
+    used = usage(before, after)
+    return _Drawing(page, used, [_tier(), _nodes()]).lines(grown(page, after, landings=landings, names=names))
+
+
+def topology_tree(page: Page, snapshot: Snapshot) -> list[Text]:
+    """The cluster as it is, with what its nodes have in sum."""
+    used = usage(snapshot, snapshot)
+    figures = [_tier(), _nodes(), *_totals(snapshot, besides=used.resource)]
+    return _Drawing(page, used, figures).lines(grown(page, snapshot))
+
+
+def _tier() -> _Figure:
+    return _Figure("tier", lambda twig: twig.tier, right=False)
+
+
+def _nodes() -> _Figure:
+    return _Figure("nodes", lambda twig: str(len(twig.rows)))
+
+
+def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
+    """Allocatable sums: cpu and memory, then whatever else the nodes have."""
+    skipped = {besides, "pods", "ephemeral-storage", "storage"}
+    figures = []
+    for index, name in enumerate(snapshot.axis.names):
+        amounts = snapshot.nodes.allocatable[index]
+        if name not in skipped and not name.startswith(("port/", "hugepages-")) and amounts.any():
+
+            def total(twig: Twig, name: str = name, index: int = index) -> str:
+                return short(name, int(snapshot.nodes.allocatable[index, twig.rows].sum()))
+
+            figures.append(_Figure(name.rpartition("/")[2], total))
+    return figures
+
+
+class _Drawing:
+    def __init__(self, page: Page, used: Usage, figures: Sequence[_Figure]) -> None:
+        self._page = page
+        self._used = used
+        self._figures = list(figures)
+
+    def lines(self, root: Twig) -> list[Text]:
+        flat = list(self._walk(root, "", ""))
+        gauges = [self._numbers(twig) for _, _, twig in flat]
+        numbers = max(cell_len(text) for text in gauges)
+        need = max(cell_len(lead) + twig.name.cell_len for lead, _, twig in flat)
+        widths = self._choose([twig for _, _, twig in flat], need, numbers)
+        taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
+        left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
+        gauge = min(_BAR[1], max(_BAR[0], self._page.width - taken - left))
+        lines = [self._header(left, widths, gauge, numbers)]
+        for (lead, follow, twig), text in zip(flat, gauges, strict=True):
+            lines.append(self._line(twig, lead, left, widths, gauge, text.rjust(numbers)))
+            for note in twig.notes:
+                lines += wrapped(note, self._page.width, first=_dim(f"{follow}{self._page.glyphs.bullet} "))
+        return [_tidied(line) for line in lines]
+
+    def _choose(self, twigs: Sequence[Twig], need: int, numbers: int) -> list[int]:
+        """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
+        while True:
+            cells = [[figure.title, *(figure.cell(twig) for twig in twigs)] for figure in self._figures]
+            widths = [max(map(cell_len, column)) for column in cells]
+            taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
+            if len(self._figures) <= 2 or taken + min(need, 30) <= self._page.width:
+                return widths
+            self._figures.pop()
+
+    def _walk(self, twig: Twig, lead: str, follow: str) -> Iterator[tuple[str, str, Twig]]:
+        """Every twig with what stands before its name, and before the notes below it."""
+        glyphs = self._page.glyphs
+        yield lead, follow + (glyphs.pipe if twig.below else glyphs.blank), twig
+        for number, child in enumerate(twig.below, start=1):
+            last = number == len(twig.below)
+            branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
+            yield from self._walk(child, follow + branch, follow + guide)
+
+    def _numbers(self, twig: Twig) -> str:
+        used, rows = self._used, twig.rows
+        before, after, total = (short(used.resource, int(a[rows].sum())) for a in (used.before, used.after, used.total))
+        change = after if before == after else f"{before} {self._page.glyphs.arrow} {after}"
+        return f"{change} / {total}"
+
+    def _header(self, left: int, widths: Sequence[int], gauge: int, numbers: int) -> Text:
+        line = "hyperNode".ljust(left)
+        for figure, width in zip(self._figures, widths, strict=True):
+            line += _GAP + (figure.title.rjust(width) if figure.right else figure.title.ljust(width))
+        titles = f"{self._used.resource} in use", self._used.resource
+        room = gauge + len(_GAP) + numbers
+        line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
+        return Text(line, style="bright_black")
+
+    def _line(self, twig: Twig, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
+        name = shortened(twig.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
+        line = Text.assemble(_dim(lead), (name, twig.name.style))
+        line.append(" " * (left - line.cell_len))
+        for figure, width in zip(self._figures, widths, strict=True):
+            cell = figure.cell(twig)
+            line.append(_GAP + (cell.rjust(width) if figure.right else cell.ljust(width)), style="bright_black")
+        used = self._used
+        amounts = {"before": used.before, "after": used.after, "total": used.total}
+        sums = {key: int(values[twig.rows].sum()) for key, values in amounts.items()}
+        line.append(_GAP).append_text(bar(self._page.glyphs, gauge, **sums))
+        return line.append(_GAP).append(numbers, style="green" if sums["after"] > sums["before"] else "")
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="bright_black")
+
+
+def _tidied(line: Text) -> Text:
+    line.rstrip()
+    return line

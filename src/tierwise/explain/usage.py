@@ -1,0 +1,88 @@
+"""How much of the cluster is in use: per node, and by plain sums for every domain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from tierwise.api.quantity import show
+from tierwise.model.arrays import Ints
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Status
+from tierwise.model.resources import CPU
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Usage", "held", "scarce", "short", "usage"]
+
+_ACCELERATOR: Final = re.compile(r"gpu|npu|tpu|ascend|gaudi|neuron|mlu|dcu", re.IGNORECASE)
+_BYTES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One resource on every row of a snapshot."""
+
+    resource: str
+    total: Ints
+    before: Ints
+    after: Ints
+
+
+def scarce(snapshot: Snapshot) -> str:
+    """The resource that people look at first: accelerators where nodes have any, else cpu."""
+    totals = snapshot.nodes.allocatable.sum(axis=1)
+    found = [
+        (not name.endswith("/gpu"), -int(total), name)
+        for name, total in zip(snapshot.axis.names, totals.tolist(), strict=True)
+        if "/" in name and total > 0 and _ACCELERATOR.search(name)
+    ]
+    return min(found)[2] if found else CPU
+
+
+def held(snapshot: Snapshot, resource: str) -> Ints:
+    """What the pods on each row ask for."""
+    used = np.zeros(len(snapshot.nodes), dtype=np.int64)
+    index = snapshot.axis.index.get(resource)
+    if index is None:
+        return used
+    for status in (Status.RUNNING, Status.RELEASING):
+        tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
+        for number, rows in rows_by_shape(tasks, status).items():
+            used += int(snapshot.shapes[number].request[index]) * np.bincount(rows, minlength=len(used))
+    return used
+
+
+def usage(before: Snapshot, after: Snapshot, resource: str = "") -> Usage:
+    """The scarce (or the named) resource in both snapshots, on the rows of the later one."""
+    resource = resource or scarce(after)
+    used = held(before, resource)
+    row = before.nodes.row
+    old = np.array([used[row[name]] if name in row else 0 for name in after.nodes.names], dtype=np.int64)
+    index = after.axis.index.get(resource)
+    total = after.nodes.allocatable[index] if index is not None else np.zeros(len(after.nodes), dtype=np.int64)
+    return Usage(resource, total, old, held(after, resource))
+
+
+def short(resource: str, amount: int) -> str:
+    """An amount that people can take in at a glance: three digits or so, rounded."""
+    if resource == CPU:
+        return _digits(amount / 1000)
+    exact = show(resource, amount)
+    if exact.isdigit() and exact == str(amount) and not resource.endswith(("memory", "storage")):
+        return exact
+    value, suffix = float(amount), ""
+    for larger in _BYTES:
+        if value < 1024:
+            break
+        value, suffix = value / 1024, larger
+    return f"{_digits(value)}{suffix}"
+
+
+def _digits(value: float) -> str:
+    if value >= 100 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,60 @@
+"""Scores for pods without a topology of their own: fuller domains first, inner tiers weighing more than outer ones.
+
+Part of network-topology-aware. A tier t weighs fading^(t-1); a node that stands in no domain of a tier counts as
+if that domain were full, so that pods which do not care leave the domains to gangs that do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import CycleView
+from tierwise.model.arrays import Floats, Ints
+from tierwise.plugins.fullness import Fullness
+
+__all__ = ["Fading"]
+
+
+class Fading:
+    """The tier-weighted fullness of the domains above each node."""
+
+    def __init__(self, view: CycleView, fullness: Fullness, fading: float) -> None:
+        self._topology = view.topology
+        self._fullness = fullness
+        tiers = view.topology.tier
+        lowest, highest = int(tiers.min()), int(tiers.max())
+        self._tier_weight: Floats = np.power(fading, np.maximum(tiers - 1, 0).astype(float))
+        self._sum = _geometric(fading, lowest, highest)
+        self._levels = _levels(view.topology.parent)
+
+    def score(self, request: Ints, span: slice) -> Floats:
+        """Between 0 and 1 per row of a span."""
+        if not self._sum:
+            return np.zeros(span.stop - span.start)
+        share = self._tier_weight * (self._fullness.of(request) - 1.0)
+        for level in self._levels[1:]:
+            share[level] += share[self._topology.parent[level]]
+        result: Floats = (1.0 + share / self._sum)[self._topology.leaf[span]]
+        return result
+
+
+def _geometric(fading: float, lowest: int, highest: int) -> float:
+    """The sum of fading^(t-1) over every whole tier from the lowest to the highest, gaps included."""
+    first, count = max(lowest - 1, 0), highest - lowest + 1
+    if fading == 1.0:
+        return float(count)
+    if fading == 0.0:
+        return 1.0 if first == 0 else 0.0
+    with np.errstate(over="ignore"):
+        total = np.power(fading, float(first)) * (1 - np.power(fading, float(count))) / (1 - fading)
+    return float(total) if np.isfinite(total) else 0.0
+
+
+def _levels(parent: Ints) -> list[Ints]:
+    """Domains by their depth: the root, its children, and so on."""
+    levels = [np.array([0])]
+    while True:
+        below = np.flatnonzero(np.isin(parent, levels[-1]))
+        if not len(below):
+            return levels
+        levels.append(below)

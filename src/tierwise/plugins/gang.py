@@ -1,0 +1,67 @@
+"""gang: a job starts with its minimum or not at all.
+
+Minimums: of the job (minMember), of its roles (minTaskMember), of sub-jobs (subGroupSize) and of their number
+(minSubGroups). Roles are left out entirely where their sum exceeds the job's minimum: Volcano does so, and so do we.
+How the minimums are counted is in `framework.standing`; this plugin says that they hold.
+"""
+
+from __future__ import annotations
+
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.standing import job_ready, sub_ready
+from tierwise.model.job import Job, Status, SubJob
+from tierwise.model.reason import Reason
+
+__all__ = ["Gang"]
+
+_EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
+
+
+class Gang:
+    """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._ledger = view.ledger
+        self._jobs = view.jobs
+
+    def needs_gang(self) -> bool:
+        return True
+
+    def job_key(self, job: Job) -> tuple[float, ...]:
+        return (float(job_ready(self._ledger, job)),)
+
+    def sub_job_key(self, sub: SubJob) -> tuple[float, ...]:
+        return (float(sub_ready(self._ledger, sub)),)
+
+    def admit(self, job: Job) -> Reason | None:
+        """Enough tasks must exist: of each role, of each sub-job policy, and in all."""
+        return self._roles(job) or self._policies(job) or self._total(job)
+
+    def _roles(self, job: Job) -> Reason | None:
+        if not job.roles or job.minimum < sum(job.roles.values()):
+            return None
+        existing: dict[str, int] = {}
+        for task in job.tasks:
+            if task.status in _EXISTING:
+                existing[task.role] = existing.get(task.role, 0) + 1
+        for number, least in job.roles.items():
+            name = job.role_names[number]
+            if existing.get(name, 0) < least:
+                text = f"not enough pods of task {name}: {existing.get(name, 0)} exist, minimum {least}"
+                return Reason("NotEnoughPodsOfTask", "gang", text)
+        return None
+
+    def _policies(self, job: Job) -> Reason | None:
+        for i, policy in enumerate(job.policies):
+            whole = sum(1 for sub in job.subs if sub.policy == i and sub.total >= sub.minimum)
+            if whole < policy.minimum:
+                text = f"not enough whole sub-groups of {policy.name}: {whole} exist, minimum {policy.minimum}"
+                return Reason("NotEnoughPodsOfTask", "gang", text)
+        return None
+
+    def _total(self, job: Job) -> Reason | None:
+        existing = sum(sub.total for sub in job.subs)
+        if existing >= job.minimum:
+            return None
+        text = f"not enough tasks for gang scheduling: {existing} exist, minimum {job.minimum}"
+        return Reason("NotEnoughTasks", "gang", text)

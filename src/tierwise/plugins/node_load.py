@@ -1,0 +1,78 @@
+"""Scores by how much of a node's cpu and memory is in use: least, most and balanced allocation.
+
+Used by `nodeorder`. Kubernetes' formulas, with equal weights for cpu and memory, over what would be used with the
+task on the node; what a node has none of is left out. Pipelined tasks count as present, for the other tasks of the
+cycle are to be spread with them in mind. Pods that ask for nothing count as nothing: Kubernetes' guess at what they
+use (100 milli cpu, 200 MiB) is not made.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import CycleView, Reach
+from tierwise.model.arrays import Floats, Ints
+from tierwise.model.shape import Shape
+
+__all__ = ["NodeLoad"]
+
+_GPU = "nvidia.com/gpu"
+"""Volcano balances it with cpu and memory for tasks that ask for it."""
+
+_PAIR = slice(0, 2)
+"""Cpu and memory: the axis puts them first."""
+
+
+class NodeLoad:
+    """The weighted sum of the three scores, each up to 100."""
+
+    def __init__(self, view: CycleView, *, least: float, most: float, balanced: float) -> None:
+        self._ledger = view.ledger
+        self._gpu = view.axis.index.get(_GPU)
+        self._balanced = 100.0 * balanced
+        # Whatever is not left is used, so "most" is what "least" lacks of 100.
+        self._least = 100.0 * (least - most)
+        self._most = 100.0 * most
+        self.reach = Reach.FREE if least or balanced else Reach.ROW if most else Reach.FIXED
+        amounts = view.nodes.allocatable[_PAIR]
+        self._each = _inverse(amounts)
+        self._has = amounts > 0
+        self._share = 1.0 / np.maximum(self._has.sum(axis=0), 1)
+        self._gpu_each = _inverse(view.nodes.allocatable[self._gpu]) if self._gpu is not None else None
+
+    def score(self, shape: Shape, span: slice) -> Floats:
+        """The scores of a span for one more task of the shape."""
+        left = self._left(_PAIR, span, shape) * self._each[:, span]
+        np.clip(left, 0.0, 1.0, out=left)
+        share = self._share[span]
+        total: Floats = self._least * share * left.sum(axis=0)
+        if self._most:
+            total += self._most * self._has[:, span].any(axis=0)
+        if self._balanced:
+            total += self._balanced * (1.0 - self._deviation(shape, span, left))
+        return total
+
+    def _left(self, resource: int | slice, span: slice, shape: Shape) -> Ints:
+        """What a task would leave of a resource on each node."""
+        request = shape.request[resource]
+        left: Ints = self._ledger.idle[resource, span] - (request[:, None] if isinstance(resource, slice) else request)
+        if self._ledger.any_releasing:
+            left -= self._ledger.pipelined[resource, span]
+        return left
+
+    def _deviation(self, shape: Shape, span: slice, left: Floats) -> Floats:
+        """The standard deviation of the used fractions of a node, over the resources that it has."""
+        has = self._has[:, span]
+        if self._gpu is not None and self._gpu_each is not None and shape.request[self._gpu]:
+            each = self._gpu_each[span]
+            gpu = np.clip(self._left(self._gpu, span, shape) * each, 0.0, 1.0)
+            left, has = np.vstack((left, gpu)), np.vstack((has, each > 0))
+        number = np.maximum(has.sum(axis=0), 1)
+        apart = (left - left.sum(axis=0) / number) * has
+        deviation: Floats = np.sqrt((apart * apart).sum(axis=0) / number)
+        return deviation
+
+
+def _inverse(amounts: Ints) -> Floats:
+    """One divided by each amount; 0 where there is none, so that nothing of it is ever left."""
+    return np.divide(1.0, amounts, out=np.zeros(amounts.shape), where=amounts > 0)

@@ -1,0 +1,154 @@
+"""What node selectors, node affinity and tolerations mean for all nodes at once.
+
+Shared by the plugins that filter and rank nodes. Each question is answered per distinct label value or taint set
+and spread over the rows; nothing here looks at a node by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from tierwise.api.core import NodeSelector, NodeSelectorTerm, Taint, Toleration
+from tierwise.api.meta import Requirement
+from tierwise.api.selector import holds
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.node import Column, LabelTable, NodeTable
+from tierwise.model.shape import Shape
+
+__all__ = [
+    "KEEPS_OFF",
+    "eligible",
+    "in_any_term",
+    "in_term",
+    "places",
+    "selected",
+    "set_apart",
+    "tolerates",
+    "untolerated",
+]
+
+KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+"""The effects of a taint that bar new pods."""
+
+_HOSTNAME = "kubernetes.io/hostname"
+_FEW = 4
+
+
+def selected(nodes: NodeTable, selector: Mapping[str, str]) -> Bools:
+    """Which nodes have all these labels."""
+    mask = np.ones(len(nodes), dtype=bool)
+    for key, value in selector.items():
+        mask &= _has_any(nodes.labels.column(key), (value,))
+    return mask
+
+
+def in_any_term(nodes: NodeTable, selector: NodeSelector) -> Bools:
+    """Which nodes match one of the alternatives; none where there are no alternatives."""
+    mask = np.zeros(len(nodes), dtype=bool)
+    for term in selector.node_selector_terms:
+        mask |= in_term(nodes, term)
+    return mask
+
+
+def in_term(nodes: NodeTable, term: NodeSelectorTerm) -> Bools:
+    """Which nodes meet all conditions of a term; an empty term matches no node."""
+    if not term.match_expressions and not term.match_fields:
+        return np.zeros(len(nodes), dtype=bool)
+    mask = np.ones(len(nodes), dtype=bool)
+    for requirement in term.match_expressions:
+        mask &= _meets(nodes.labels.column(requirement.key), requirement)
+    for requirement in term.match_fields:
+        mask &= _is_named(nodes, requirement)
+    return mask
+
+
+def _meets(column: Column, requirement: Requirement) -> Bools:
+    values = requirement.values
+    match requirement.operator:
+        case "In":
+            return _has_any(column, values)
+        case "NotIn" if values:
+            return ~_has_any(column, values)
+        case "Exists" if not values:
+            return column.codes >= 0
+        case "DoesNotExist" if not values:
+            return column.codes < 0
+        case _:
+            return column.where([holds(requirement, value) for value in column.values], missing=False)
+
+
+def _has_any(column: Column, values: tuple[str, ...]) -> Bools:
+    if len(values) > _FEW:
+        wanted = frozenset(values)
+        return column.where([value in wanted for value in column.values], missing=False)
+    mask = np.zeros(len(column.codes), dtype=bool)
+    for value in values:
+        with suppress(ValueError):  # no node has the value; asking first would search twice
+            mask |= column.codes == column.values.index(value)
+    return mask
+
+
+def _is_named(nodes: NodeTable, requirement: Requirement) -> Bools:
+    """A condition on a field: the API knows only the node's name, In or NotIn, and one value."""
+    mask = np.zeros(len(nodes), dtype=bool)
+    known = requirement.key == LabelTable.NAME and requirement.operator in ("In", "NotIn")
+    if not known or len(requirement.values) != 1:
+        return mask
+    row = nodes.row.get(requirement.values[0])
+    if row is not None:
+        mask[row] = True
+    return mask if requirement.operator == "In" else ~mask
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Whether one of the tolerations matches the taint, by the rules of Kubernetes.
+
+    An empty effect matches every effect and an empty key every key; the operator is Equal unless it says Exists.
+    """
+    return any(
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
+def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that bars a pod with these tolerations; None where none does."""
+    return next((t for t in taints if t.effect in KEEPS_OFF and not tolerates(tolerations, t)), None)
+
+
+def set_apart(nodes: NodeTable, tolerations: tuple[Toleration, ...]) -> Bools:
+    """Which nodes' taints bar a pod with these tolerations."""
+    per_set = np.array([untolerated(taints, tolerations) is not None for taints in nodes.taints], dtype=bool)
+    return per_set[nodes.taint_set]
+
+
+def eligible(nodes: NodeTable, shape: Shape, *, affinity: bool, taints: bool) -> Bools:
+    """Which nodes a spread constraint of the shape counts on, as its two policies say."""
+    mask = np.ones(len(nodes), dtype=bool)
+    if affinity:
+        mask &= selected(nodes, shape.node_selector)
+        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
+        if wanted is not None and wanted.required is not None:
+            mask &= in_any_term(nodes, wanted.required)
+    if taints:
+        mask &= ~set_apart(nodes, shape.tolerations)
+    return mask
+
+
+def places(nodes: NodeTable, key: str) -> tuple[Ints, int]:
+    """Per row the number of its value of a topology key (-1 where it lacks the label), and how many values there are.
+
+    Where no node has the hostname label, nodes go by their names.
+    """
+    column = nodes.labels.column(key)
+    if key == _HOSTNAME and not column.values:
+        column = nodes.labels.column(LabelTable.NAME)
+    return column.codes.astype(np.int64), len(column.values)

@@ -1,0 +1,274 @@
+"""All that the core knows of the outside: objects to look at, effects to ask for, outcomes to hear of.
+
+Scheduler and controllers read `Objects` and return effects; a `Cluster` (embedded or real) performs them.
+Nothing here does I/O, and nothing below `sim` and `kube` knows which cluster it is talking to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NewType, Protocol, TypeVar, cast
+
+from tierwise.api import codec
+from tierwise.api.codec import Object, Raw
+from tierwise.api.natural import NaturalKey, natural
+
+__all__ = [
+    "Bind",
+    "Cluster",
+    "Create",
+    "Delete",
+    "Effect",
+    "Evict",
+    "Key",
+    "Nominate",
+    "Objects",
+    "Outcome",
+    "PatchStatus",
+    "RecordEvent",
+    "Update",
+    "Version",
+    "key_of",
+    "key_of_raw",
+]
+
+R = TypeVar("R", bound=Object)
+
+Version = NewType("Version", int)
+"""Grows with every change of a cluster's objects."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The identity of an object; the namespace is "" for kinds that live in none, the group "" for the core group."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.path}"
+
+    @property
+    def path(self) -> str:
+        """The name within the kind: "namespace/name", or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(record: Object) -> Key:
+    """The identity of a record; a type of record that serves several groups counts as the first one's."""
+    kind = codec.kind_of(record)
+    namespace, _, name = codec.key(record).rpartition("/")
+    return Key(codec.group_of(kind.api_version), kind.name, namespace, name)
+
+
+def key_of_raw(raw: Raw) -> Key:
+    """The identity of a manifest that the codec accepts."""
+    version, kind, meta = raw.get("apiVersion"), raw.get("kind"), raw.get("metadata")
+    if not (isinstance(version, str) and isinstance(kind, str) and isinstance(meta, dict)):
+        return key_of(codec.decode(raw))  # which says what is missing
+    namespace, name = meta.get("namespace") or "", meta.get("name")
+    if _namespaced(version, kind):
+        namespace = namespace or "default"
+    elif (codec.group_of(version), kind) in codec.KINDS:
+        namespace = ""
+    return Key(codec.group_of(version), kind, str(namespace), str(name))
+
+
+@lru_cache(maxsize=1024)
+def _namespaced(api_version: str, kind: str) -> bool:
+    example = codec.decode({"apiVersion": api_version, "kind": kind, "metadata": {"name": "any"}})
+    return codec.kind_of(example).namespaced
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The objects of one kind: records and manifests by path, both in the order of `ranks`."""
+
+    ranks: tuple[NaturalKey, ...] = ()
+    records: Mapping[str, Object] = field(default_factory=dict)
+    raws: Mapping[str, Raw] = field(default_factory=dict)
+
+    def changed(self, puts: Mapping[str, tuple[Object, Raw]], deletes: Iterable[str]) -> _Table:
+        """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
+        records, raws = dict(self.records), dict(self.raws)
+        fresh = [path for path in puts if path not in records]
+        gone = [path for path in deletes if path not in puts and records.pop(path, None) is not None]
+        for path, (record, raw) in puts.items():
+            records[path], raws[path] = record, raw
+        if not fresh and not gone:
+            return _Table(self.ranks, records, raws)
+        # Timsort merges the sorted old names and the few new ones in about one pass.
+        ranks = sorted([r for r in self.ranks if r[1] in records] + sorted(natural(path) for path in fresh))
+        return _Table(tuple(ranks), {r[1]: records[r[1]] for r in ranks}, {r[1]: raws[r[1]] for r in ranks})
+
+
+_EMPTY = _Table()
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What a cluster holds at one moment: records and the manifests they came from. Nobody changes them."""
+
+    version: Version = Version(0)
+    _tables: Mapping[tuple[str, str], _Table] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, loaded: Iterable[tuple[Object, Raw]], version: int = 0) -> Objects:
+        """Objects from decoded records and their manifests; of two with one identity the later counts."""
+        puts: dict[tuple[str, str], dict[str, tuple[Object, Raw]]] = {}
+        for record, raw in loaded:
+            key = key_of_raw(raw)
+            puts.setdefault((key.group, key.kind), {})[key.path] = record, raw
+        return cls(Version(version), {kind: _EMPTY.changed(rows, ()) for kind, rows in puts.items()})
+
+    def changed(self, puts: Mapping[Key, Raw], deletes: Iterable[Key] = ()) -> Objects:
+        """The next version, with these objects gone and these manifests put (in that order); the rest is shared.
+
+        Only what is put is decoded (InputError where it cannot be), and only tables of the kinds named are copied.
+        """
+        new: dict[tuple[str, str], dict[str, tuple[Object, Raw]]] = {}
+        old: dict[tuple[str, str], list[str]] = {}
+        for key, raw in puts.items():
+            new.setdefault((key.group, key.kind), {})[key.path] = codec.decode(raw), raw
+        for key in deletes:
+            old.setdefault((key.group, key.kind), []).append(key.path)
+        tables = dict(self._tables)
+        for kind in dict.fromkeys([*new, *old]):
+            tables[kind] = tables.get(kind, _EMPTY).changed(new.get(kind, {}), old.get(kind, ()))
+        return Objects(Version(self.version + 1), tables)
+
+    def every(self, record: type[R]) -> Mapping[str, R]:
+        """All records of a type by "namespace/name" or "name", in natural order of these keys.
+
+        Where the type serves several groups and two objects share a key, the one of the first group counts.
+        """
+        tables = [self._tables[kind] for kind in sorted(self._tables) if _type(kind) is record]
+        if len(tables) == 1:
+            return MappingProxyType(cast(Mapping[str, R], tables[0].records))
+        merged = {path: found for table in reversed(tables) for path, found in table.records.items()}
+        return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
+
+    def record(self, key: Key) -> Object | None:
+        """The record of one object."""
+        return self._tables.get((key.group, key.kind), _EMPTY).records.get(key.path)
+
+    def raw(self, key: Key) -> Raw | None:
+        """The manifest of one object."""
+        return self._tables.get((key.group, key.kind), _EMPTY).raws.get(key.path)
+
+    def __iter__(self) -> Iterator[Key]:
+        """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
+        for group, kind in sorted(self._tables):
+            for path in self._tables[group, kind].records:
+                namespace, _, name = path.rpartition("/")
+                yield Key(group, kind, namespace, name)
+
+    def alike(self, other: Objects, *records: type[Object]) -> bool:
+        """Whether objects of these types are certainly the same in both: one was made from the other without them."""
+        kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) in records)
+        return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
+
+    def __len__(self) -> int:
+        return sum(len(table.records) for table in self._tables.values())
+
+
+def _type(kind: tuple[str, str]) -> type[object]:
+    return codec.KINDS.get(kind, codec.Unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Let a pod run on a node."""
+
+    pod: Key
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Take a pod's node away: `by` names who profits, `action` the stage that decided."""
+
+    pod: Key
+    reason: str
+    by: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Write down on a pod that a node is kept for it; an empty node takes that back."""
+
+    pod: Key
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object; fails where one of that identity exists."""
+
+    raw: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Put a whole manifest in place of the present one; fails where there is none."""
+
+    key: Key
+    raw: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object; a pod gets its time to terminate."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Replace these top-level fields of `.status`, and add these annotations."""
+
+    key: Key
+    status: Raw
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEvent:
+    """Tell people something about an object; `type` is "Normal" or "Warning"."""
+
+    about: Key
+    type: str
+    reason: str
+    message: str
+
+
+Effect = Bind | Evict | Nominate | Create | Update | Delete | PatchStatus | RecordEvent
+"""A change asked of the cluster; a closed union, matched exhaustively."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an effect."""
+
+    effect: Effect
+    ok: bool
+    error: str = ""
+
+
+class Cluster(Protocol):
+    """A place where pods run: look at it, act on it, wait for it to change."""
+
+    def read(self) -> Objects:
+        """What it holds now: consistent and immutable, with a version."""
+
+    def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:
+        """Perform effects; one outcome for each, in order."""
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        """Return once the version is past `since` or the time is over, with the version then."""

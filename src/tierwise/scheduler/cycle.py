@@ -1,0 +1,90 @@
+"""One deterministic pass: snapshot and profile in, report out.
+
+The command line, the simulator and the live scheduler all call `cycle`. It does no I/O, reads no clock, and the
+same input gives the same report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tierwise.actions.allocate import allocate
+from tierwise.actions.backfill import backfill
+from tierwise.actions.enqueue import enqueue
+from tierwise.actions.rate import rate
+from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Ledger
+from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.probe import Probe
+from tierwise.framework.report import CycleReport, Decision, ReportBuilder
+from tierwise.framework.room import Rooms
+from tierwise.model.job import Job
+from tierwise.model.reason import ReasonBook, Rejection
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
+
+__all__ = ["ACTIONS", "check_profile", "cycle", "open_cycle", "probe_for"]
+
+Watch = Callable[[Job, Decision | Rejection], None]
+
+
+def _allocate(current: Cycle, profile: Profile) -> None:
+    allocate(current, enqueues="enqueue" in profile.actions)
+
+
+ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
+    "enqueue": lambda current, _: enqueue(current),
+    "allocate": _allocate,
+    "backfill": lambda current, _: backfill(current),
+}
+
+
+def check_profile(profile: Profile, file: str | None = None) -> Profile:
+    """The profile itself, if every action and plugin that it names exists; InputError otherwise."""
+    for name in profile.actions:
+        if name not in ACTIONS:
+            known = ", ".join(sorted(ACTIONS))
+            raise InputError(f"unknown action {name} (there are {known})", file=file, field="actions")
+    for plugin in profile.plugins():
+        if plugin.name not in PLUGINS:
+            known = ", ".join(sorted(PLUGINS))
+            raise InputError(f"unknown plugin {plugin.name} (there are {known})", file=file, field="tiers.plugins")
+    return profile
+
+
+def cycle(
+    snapshot: Snapshot, profile: Profile, *, probe: Probe | None = None, watch: Watch | None = None
+) -> CycleReport:
+    """Run the profile's actions once over a snapshot."""
+    current = open_cycle(snapshot, profile, probe=probe, watch=watch)
+    for name in profile.actions:
+        ACTIONS[name](current, profile)
+    return current.report.build()
+
+
+def open_cycle(
+    snapshot: Snapshot, profile: Profile, *, probe: Probe | None = None, watch: Watch | None = None
+) -> Cycle:
+    """A cycle with nothing done yet: plugins constructed, tasks standing on their nodes."""
+    ledger = Ledger(snapshot)
+    view = CycleView(
+        axis=snapshot.axis,
+        nodes=snapshot.nodes,
+        topology=snapshot.topology,
+        jobs=snapshot.jobs,
+        queues=snapshot.queues,
+        snapshot=snapshot,
+        ledger=ledger,
+        reasons=ReasonBook(),
+    )
+    pipeline = Pipeline(profile, view, PLUGINS)
+    rooms = Rooms(ledger, snapshot.topology, pipeline.why_not)
+    return Cycle(snapshot, view, ledger, pipeline, rooms, ReportBuilder(probe=probe, watch=watch))
+
+
+def probe_for(pod: str) -> Probe:
+    """A probe that looks at one pod (namespace/name) when its turn comes."""
+    return Probe(pod, rate)
