@@ -10,21 +10,24 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tierwise.actions.demand import Backlog, Demand, Lot, demand, surplus
+from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.fit import Take
+from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
-from tierwise.actions.search import Found, home, search_lot
+from tierwise.actions.search import Found, search_lot
+from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.report import Decision, Placed
-from tierwise.framework.standing import job_ready
+from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
-from tierwise.model.topology import ROOT
 
 __all__ = ["allocate"]
+
+Entry = tuple[tuple[object, ...], int, Job]
+"""A job in its queue: sort key, number, job."""
 
 _NO_QUEUE = Reason("QueueNotFound", "allocate", "its queue does not exist")
 _CLOSED = Reason("QueueClosed", "allocate", "its queue is not open")
@@ -42,7 +45,7 @@ class _Allocation:
         self._enqueues = enqueues
         self._backlog = Backlog()
         self._refusals = Refusals(cycle)
-        self._waiting: dict[str, list[tuple[tuple[object, ...], int, Job]]] = {}
+        self._waiting: dict[str, list[Entry]] = {}
 
     def run(self) -> None:
         for job in self._cycle.snapshot.jobs:
@@ -53,11 +56,21 @@ class _Allocation:
         while queues:
             _, name = heapq.heappop(queues)
             waiting = self._waiting[name]
+            overused = self._cycle.pipeline.overused(self._cycle.snapshot.queues[name])
+            if overused is not None:
+                self._turn_away(waiting, overused)
+                continue
             _, _, job = heapq.heappop(waiting)
             if self._serve(job):
                 self._push(job)
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
+
+    def _turn_away(self, waiting: list[Entry], reason: Reason) -> None:
+        """The queue has had its share: those who still wait in it hear so."""
+        for _, _, job in waiting:
+            if job.key not in self._cycle.report.rejections:
+                self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
     def _queue_key(self, name: str) -> tuple[object, ...]:
         return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[name])
@@ -67,6 +80,7 @@ class _Allocation:
         if reason is None:
             self._push(job)
         else:
+            self._cycle.nominations.release(job)
             self._cycle.report.reject(job, Rejection("gate", job.key, reason))
 
     def _objection(self, job: Job) -> Reason | None:
@@ -92,15 +106,20 @@ class _Allocation:
         if probe is not None:
             probe.look(self._cycle, job)
         asked = demand(self._cycle, self._backlog, job)
-        return self._place_minimum(job, asked) if asked.lots else self._place_surplus(job)
+        nominated = self._cycle.nominations.holds(job)
+        self._cycle.nominations.release(job)
+        if not asked.lots:
+            return self._place_surplus(job)
+        return self._place_minimum(job, asked, nominated=nominated)
 
-    def _place_minimum(self, job: Job, asked: Demand) -> bool:
-        known = self._refusals.known(job, asked)
+    def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
+        over = self._cycle.pipeline.over(job, needs(asked, len(self._cycle.view.axis)))
+        known = self._refusals.known(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             self._cycle.report.reject(job, known)
             return False
         with self._cycle.ledger.statement() as statement:
-            found = self._find(job, asked)
+            found = self._find(job, asked, nominated=nominated)
             if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
                 statement.keep()
                 bound = job_ready(self._cycle.ledger, job)
@@ -111,32 +130,56 @@ class _Allocation:
         self._cycle.report.reject(job, rejection)
         return False
 
-    def _find(self, job: Job, asked: Demand) -> Found | bool:
+    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> Found | bool:
+        if nominated:
+            kept = place_nominated(self._cycle, self._backlog, job, asked)
+            if kept is not None:
+                return kept
         if job.policies:
             return search_job(self._cycle, job, asked)
         return search_lot(self._cycle, job, asked.lots[0]) or False
 
     def _place_surplus(self, job: Job) -> bool:
-        """All of the surplus that fits on idle room; the rest waits with its reason."""
+        """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
         takes: list[Take] = []
         left: list[Lot] = []
         for lot in surplus(self._cycle, self._backlog, job):
-            placed = place_surplus(self._cycle, job, lot)
+            allowed = self._allowed(job, lot)
+            placed = place_surplus(self._cycle, job, replace(lot, need=allowed)) if allowed else []
             takes += placed
             missing = lot.need - sum(len(take.rows) for take in placed)
             if missing:
                 left.append(replace(lot, need=missing))
+            if placed and self._cycle.pipeline.shares_move:
+                self._decide(job, placed, score=0.0, bound=True)
+                return any(self._backlog.left(part) for part in job.parts())
         if takes:
             self._decide(job, takes, score=0.0, bound=True)
         if left:
-            self._cycle.report.reject(job, diagnose(self._cycle, job, Demand(tuple(left)), bounded=False))
+            self._cycle.report.reject(job, self._why_left(job, left))
         return False
 
+    def _allowed(self, job: Job, lot: Lot) -> int:
+        """How many tasks of a lot the quotas leave, and the turn."""
+        single = len(lot.portions) == 1
+        wanted = 1 if single and self._cycle.pipeline.shares_move and not _as_one(self._cycle, job, lot) else lot.need
+        if not single:
+            over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
+            return 0 if over is not None else wanted
+        allowed = self._cycle.pipeline.headroom(job, lot.portions[0].part.shape.request, wanted)
+        return 0 if _as_one(self._cycle, job, lot) and allowed < lot.need else allowed
+
+    def _why_left(self, job: Job, left: list[Lot]) -> Rejection:
+        first = left[0].portions[0].part.shape
+        over = self._cycle.pipeline.over(job, first.request)
+        if over is not None:
+            return Rejection("quota", job.key, over)
+        return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
+
     def _decide(self, job: Job, takes: Iterable[Take], *, score: float, bound: bool) -> None:
-        """Deal the rows out to concrete tasks, in rank order, and put the decision on the report."""
-        placed = tuple(
-            Placed(take.sub, self._backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes
-        )
-        domain = home(self._cycle, job)
-        decision = Decision(job, "allocate", ROOT if domain is None else domain, placed, bound, score)
-        self._cycle.report.decide(decision)
+        decide(self._cycle, self._backlog, job, takes, action="allocate", score=score, bound=bound)
+
+
+def _as_one(cycle: Cycle, job: Job, lot: Lot) -> bool:
+    """Whether a lot is a sub-job that must be placed whole."""
+    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub)

@@ -6,13 +6,16 @@ The gang's minimum comes first (`demand`); what is beyond it is surplus, asked f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.standing import job_ready, roles_count, standing_of
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Part, SubJob, Task
 
-__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "surplus"]
+__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "needs", "preempting_first", "surplus"]
 
 
 class Backlog:
@@ -23,6 +26,11 @@ class Backlog:
 
     def left(self, part: Part) -> int:
         return len(part.tasks) - self._dealt.get(id(part), 0)
+
+    def next(self, part: Part, count: int) -> tuple[Task, ...]:
+        """The tasks that would be dealt next."""
+        start = self._dealt.get(id(part), 0)
+        return part.tasks[start : start + count]
 
     def deal(self, part: Part, count: int) -> tuple[Task, ...]:
         start = self._dealt.get(id(part), 0)
@@ -81,6 +89,34 @@ def surplus(cycle: Cycle, backlog: Backlog, job: Job) -> Iterator[Lot]:
             continue
         for portion in portions:
             yield Lot(sub, (portion,), portion.left)
+
+
+def needs(asked: Demand, resources: int) -> Ints:
+    """What a demand comes to per resource: role minimums first, then the portions in order."""
+    total = np.zeros(resources, dtype=np.int64)
+    for lot in asked.lots:
+        left, roles = lot.need, dict(lot.roles)
+        rest = []
+        for portion in lot.portions:
+            number = min(portion.left, roles.get(portion.part.role_number, 0))
+            if number:
+                roles[portion.part.role_number] -= number
+            total += portion.part.shape.request * number
+            left -= number
+            rest.append(portion.left - number)
+        for portion, more in zip(lot.portions, rest, strict=True):
+            total += portion.part.shape.request * min(more, max(left, 0))
+            left -= more
+    return total
+
+
+def preempting_first(asked: Demand) -> Demand:
+    """The same demand with pods that may cause evictions before those that may not."""
+    lots = tuple(
+        replace(lot, portions=tuple(sorted(lot.portions, key=lambda p: p.part.shape.never_preempts)))
+        for lot in asked.lots
+    )
+    return replace(asked, lots=lots)
 
 
 def _whole(cycle: Cycle, backlog: Backlog, job: Job) -> Lot:

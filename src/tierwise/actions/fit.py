@@ -10,16 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierwise.actions.demand import Lot, Portion
+from tierwise.actions.demand import Demand, Lot, Portion
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import place
+from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.running import RunningTable
+from tierwise.model.shape import Shape
 
-__all__ = ["Take", "bound", "fit", "put", "take"]
+__all__ = ["Take", "bound", "bound_with", "fit", "put", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,31 @@ def bound(cycle: Cycle, lot: Lot, domains: Ints, pool: Pool) -> Bools:
     for role, least in lot.roles.items():
         result &= roles[role] >= least
     return result
+
+
+def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
+    """Which domains may hold a demand if some running tasks were gone, by counting every lot on its own."""
+    result = np.ones(len(domains), dtype=bool)
+    rooms: dict[int, Ints] = {}
+    for lot in asked.lots:
+        total = np.zeros(len(domains), dtype=np.int64)
+        for portion in lot.portions:
+            shape = portion.part.shape
+            if shape.number not in rooms:
+                rooms[shape.number] = cycle.topology.totals(_room_with(cycle, shape, running, gone))
+            total += np.minimum(rooms[shape.number][domains], portion.left)
+        result &= total >= lot.need
+    return result
+
+
+def _room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
+    free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+    for i, r in enumerate(shape.asked.tolist()):
+        freed = np.bincount(running.row[gone], weights=running.request[r, gone], minlength=len(cycle.nodes))
+        free[i] += freed.astype(np.int64)
+    room = shape.room(free)
+    room[cycle.rooms.of(shape).why != 0] = 0
+    return room
 
 
 def fit(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | None:
@@ -87,22 +114,24 @@ def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tupl
     takes: list[Take] = []
     find = walk if ask.sub.constraint is not None else _spread
     for pool in pools:
-        rows, counts = find(cycle, ask, count, domain, pool)
-        if len(rows):
-            takes.append(take(cycle, ask.sub, part, rows, counts, pool))
-            count -= int(counts.sum())
+        picks = find(cycle, ask, count, domain, pool)
+        if len(picks[0]):
+            takes.append(take(cycle, ask, part, picks, pool))
+            count -= int(picks[1].sum())
         if not count or not cycle.ledger.any_releasing:
             break
     return takes
 
 
-def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> tuple[Ints, Ints]:
+def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
     """Without a topology of its own a sub-job goes where the scores say."""
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 
-def take(cycle: Cycle, sub: SubJob, part: Part, rows: Ints, counts: Ints, pool: Pool) -> Take:
+def take(cycle: Cycle, ask: Ask, part: Part, picks: Picks, pool: Pool) -> Take:
     """Write a placement of a part into the ledger."""
+    rows, counts = picks
     cycle.ledger.take(part.shape, rows, counts, pool=pool)
-    cycle.ledger.stand(sub, part, rows, counts, pool=pool)
-    return Take(sub, part, np.repeat(rows, counts), pool)
+    cycle.ledger.stand(ask.sub, part, rows, counts, pool=pool)
+    cycle.ledger.charge(ask.job, part.shape.request * counts.sum())
+    return Take(ask.sub, part, np.repeat(rows, counts), pool)

@@ -167,6 +167,7 @@ def _place(cycle: Cycle, groups: Alike, shares: list[_Share], best: int) -> list
             rows = np.concatenate([rows for rows, _ in picked])
             counts = np.concatenate([counts for _, counts in picked])
             cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
+            cycle.ledger.charge(groups.job, groups.shape.request * counts.sum())
             for rows, counts in picked:
                 each = np.repeat(rows, counts)
                 for start in range(0, len(each), groups.size):

@@ -26,9 +26,9 @@ _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
 
 
-def search_job(cycle: Cycle, job: Job, demand: Demand) -> Found | bool:
+def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> Found | bool:
     """A place for everything the job needs; otherwise whether the search stopped at its bound."""
-    groups = tuple(candidates(cycle, job, ROOT))
+    groups = tuple(candidates(cycle, job, within))
     uniform = alike(cycle, job, demand)
     if uniform is not None:
         found = place_alike(cycle, uniform, groups)

@@ -8,14 +8,16 @@ from itertools import chain
 
 import numpy as np
 
-from tierwise.api.core import Node, Pod, PriorityClass
+from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
+from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.requests import Ports
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
-from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of
+from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
@@ -27,6 +29,8 @@ from tierwise.model.tree import grow
 from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "build"]
+
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 SCHEDULER_NAMES = frozenset(
     {"", "tierwise", "volcano", "koord-scheduler", "network-aware-scheduler", "default-scheduler"}
@@ -44,7 +48,8 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
     table = node_table([nodes[i] for i in order], axis)
     priorities = Priorities(objects.every(PriorityClass))
     shapes = Shapes(axis, ports, priorities, pods, len(nodes))
-    sorted_pods = _Sorting(shapes, table.row, schedulers).sort(pods, objects.every(PodGroup))
+    budgets = Budgets(objects.every(PodDisruptionBudget), pods)
+    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, objects.every(PodGroup))
     jobs = _jobs(JobBuilder(axis), objects.every(PodGroup), sorted_pods, priorities)
     return Snapshot(
         axis=axis,
@@ -57,6 +62,7 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
         orphans=dict(sorted_pods.orphans),
         faults=(*sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
         now=now,
+        budgets=budgets.allowed,
     )
 
 
@@ -72,7 +78,8 @@ class _Sorted:
 
 
 class _Sorting:
-    def __init__(self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str]) -> None:
+    def __init__(self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str], budgets: Budgets) -> None:
+        self._budgets = budgets
         self._shapes = shapes
         self._rows = rows
         self._schedulers = schedulers
@@ -107,7 +114,19 @@ class _Sorting:
                 text = f"stands on node {pod.spec.node_name}, which does not exist"
                 faults.append(Fault(f"Pod {key}", "UnknownNode", text))
         nominated = self._rows.get(pod.status.nominated_node_name, -1) if pod.status.nominated_node_name else -1
-        return Task(key, self._shapes.of(pod), role_of(pod), status, row, nominated)
+        created = pod.metadata.creation_timestamp
+        return Task(
+            key=key,
+            shape=self._shapes.of(pod),
+            role=role_of(pod),
+            status=status,
+            row=row,
+            nominated=nominated,
+            created=parse_time(created) if created else 0.0,
+            spared=spared(pod.metadata),
+            critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
+            budgets=self._budgets.of(pod),
+        )
 
 
 def _status(pod: Pod) -> Status | None:

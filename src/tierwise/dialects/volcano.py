@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
@@ -23,11 +23,12 @@ from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, Sub
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
 
-__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of"]
+__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of", "spared"]
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
 _INDEX = "volcano.sh/task-index"
+_PREEMPTABLE = "volcano.sh/preemptable"
 _LONGEST = 128
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _READY = (Status.RUNNING, Status.SUCCEEDED)
@@ -69,6 +70,12 @@ def queue(record: Queue) -> ModelQueue:
         deserved={name: amount(name, q) for name, q in spec.deserved.items()},
         guarantee={name: amount(name, q) for name, q in guarantee.items()},
     )
+
+
+def spared(meta: ObjectMeta) -> bool:
+    """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
+    mark = meta.annotations.get(_PREEMPTABLE, meta.labels.get(_PREEMPTABLE))
+    return mark is not None and mark.lower() not in ("true", "t", "1")
 
 
 def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
@@ -113,6 +120,7 @@ class JobBuilder:
             constraint=_constraint(spec.network_topology),
             policies=policies,
             min_resources=self._least(spec.min_resources),
+            spared=spared(record.metadata),
             split=_split(key, spec.sub_group_policy, members),
             numbers=roles,
         )
@@ -186,6 +194,7 @@ class JobBuilder:
                     request=_request(members, len(self._axis)),
                     held=_held(members),
                     ready=sum(_counts_ready(m.task) for m in members),
+                    tasks=tuple(m.task for m in members),
                 )
             )
             self._subs += 1

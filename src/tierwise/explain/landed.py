@@ -48,7 +48,7 @@ class Landings:
 
 
 def landed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> Iterator[Landed]:
-    """What the decisions of these cycles placed, on the rows of the last snapshot; kept nodes only from the last cycle."""
+    """What these cycles placed, on the rows of the last snapshot; nodes that are only kept count in the last cycle."""
     cycles = list(reports)
     for number, (snapshot, report) in enumerate(cycles, start=1):
         for decision in report.decisions:

@@ -19,21 +19,22 @@ def message(rejection: Rejection) -> str:
     """All that a rejection says, in one line."""
     parts = [rejection.reason.text]
     parts += [tried_line(t) for t in _telling(rejection.tried)]
-    parts += [f"sub-group {_short(child)}: {message(child)}" for child in rejection.children]
+    parts += [_part(rejection, child) for child in rejection.children]
     if rejection.bounded:
         parts.append("the search stopped at its bound, so a place may exist")
     return "; ".join(parts)
 
 
-def tried_line(tried: Tried) -> str:
-    """How far the best domain of one tier came, and what kept the rest out."""
+def tried_line(tried: Tried, tier: str = "") -> str:
+    """How far the best domain of one tier came, and what kept the rest out; `tier` is how the tier is called."""
+    tier = tier or f"tier {tried.tier}"
     fits = f"{tried.fits} of {tried.asked} pods fit"
     if tried.best == ROOT_NAME:
         line = f"in the whole cluster ({tried.nodes} nodes): {fits}"
     elif tried.domains == 1:
-        line = f"tier {tried.tier}: in {tried.best}, the only hyperNode: {fits}"
+        line = f"{tier}: in {tried.best}, the only hyperNode: {fits}"
     else:
-        line = f"tier {tried.tier}: best of {tried.domains} hyperNodes is {tried.best}: {fits}"
+        line = f"{tier}: best of {tried.domains} hyperNodes is {tried.best}: {fits}"
     causes = _causes(tried.causes)
     return f"{line} ({causes})" if causes else line
 
@@ -50,5 +51,8 @@ def _causes(causes: Sequence[tuple[Reason, int]]) -> str:
     return ", ".join(shown)
 
 
-def _short(child: Rejection) -> str:
-    return child.subject.rpartition("/")[2]
+def _part(whole: Rejection, child: Rejection) -> str:
+    """A cause of the same subject stands for itself; one of a sub-group names it."""
+    if child.subject == whole.subject:
+        return f"{child.reason.plugin}: {message(child)}"
+    return f"sub-group {child.subject.rpartition('/')[2]}: {message(child)}"

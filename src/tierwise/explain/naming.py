@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Names", "domain_title", "limit_text", "name_of_pod", "sub_id", "tier_label", "tier_title"]
+__all__ = ["Names", "belongs_to", "domain_title", "limit_text", "name_of_pod", "sub_id", "tier_label", "tier_title"]
 
 _UID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
@@ -50,23 +50,29 @@ def _bare(key: str) -> str:
     return _without_uid(key).removeprefix("default/")
 
 
+def belongs_to(job: Job, name: str) -> bool:
+    """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup stands for."""
+    return name in (job.key, _without_uid(job.key))
+
+
 def sub_id(sub: SubJob) -> str:
     """A sub-group's id within its job: policy and label value; "" for the tasks that no policy takes."""
     return sub.key.rpartition("/")[2] if sub.policy >= 0 else ""
 
 
 def name_of_pod(key: str) -> str:
+    """The name in "namespace/name"."""
     return key.partition("/")[2] or key
 
 
 def tier_label(topology: Topology, tier: int) -> str:
-    """ "1 rack", or the number alone."""
+    """The number with the name, "1 rack", or the number alone."""
     name = next((name for name, number in topology.tier_names.items() if number == tier), "")
     return f"{tier} {name}" if name else str(tier)
 
 
 def tier_title(topology: Topology, tier: int) -> str:
-    """ "tier 1 (rack)", or "tier 1"."""
+    """The same in a sentence: "tier 1 (rack)"."""
     number, _, name = tier_label(topology, tier).partition(" ")
     return f"tier {number} ({name})" if name else f"tier {number}"
 

@@ -58,13 +58,13 @@ class Page:
 
 
 def count(number: int, word: str, plural: str = "") -> str:
-    """ "1 pod", "2 pods"; numbers from ten thousand on with separators."""
+    """The number with the word: "1 pod", "2 pods", "12,000 pods"."""
     shown = f"{number:,}" if abs(number) >= 10_000 else str(number)
     return f"{shown} {word if number == 1 else plural or word + 's'}"
 
 
 def joined(words: Sequence[str], most: int = 3) -> str:
-    """ "a, b and c", or the first few and how many more there are."""
+    """Words in a row, "a, b and c", or the first few and how many more there are."""
     if len(words) > most:
         return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))

@@ -15,7 +15,7 @@ _MOST = 6
 
 
 def numbers(values: Iterable[int]) -> str:
-    """ "0-3,8,10-12"; where that takes too many pieces, the first and how many there are."""
+    """Runs of numbers, "0-3,8,10-12"; where that takes too many pieces, the first and how many more there are."""
     ordered = sorted(set(values))
     runs: list[tuple[int, int]] = []
     for value in ordered:
@@ -58,7 +58,7 @@ def pods(job: str, names: Sequence[str], role: str = "") -> str:
 
 
 def _stems(names: Iterable[str]) -> dict[str, list[int]]:
-    """Names in natural order, by what stands before their last number; whole names, without numbers, where there is none."""
+    """Names in natural order, by what stands before their last number; whole names where there is none."""
     stems: dict[str, list[int]] = {}
     for name in sorted(set(names), key=natural):
         form = _NUMBERED.fullmatch(name)

@@ -60,9 +60,7 @@ def _widths(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Text]
     return widths
 
 
-def _row(
-    page: Page, columns: Sequence[Column], widths: Sequence[int], row: Sequence[Text], indent: int
-) -> list[Text]:
+def _row(page: Page, columns: Sequence[Column], widths: Sequence[int], row: Sequence[Text], indent: int) -> list[Text]:
     cells = [_cell(page, column, width, text) for column, width, text in zip(columns, widths, row, strict=True)]
     lines = []
     for parts in zip_longest(*cells, fillvalue=Text("")):

@@ -20,6 +20,10 @@ __all__ = ["schedule_tree", "topology_tree"]
 
 _GAP = "  "
 _BAR = (8, 40)
+_WIDE = 110
+"""From this width on bars are short, and what landed in a hyperNode stands beside it."""
+
+_SHORT_BAR = 24
 _NAME = 16
 
 
@@ -82,13 +86,21 @@ class _Drawing:
         widths = self._choose([twig for _, _, twig in flat], need, numbers)
         taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
         left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
-        gauge = min(_BAR[1], max(_BAR[0], self._page.width - taken - left))
+        most = _SHORT_BAR if self._page.width >= _WIDE else _BAR[1]
+        gauge = min(most, max(_BAR[0], self._page.width - taken - left))
         lines = [self._header(left, widths, gauge, numbers)]
         for (lead, follow, twig), text in zip(flat, gauges, strict=True):
             lines.append(self._line(twig, lead, left, widths, gauge, text.rjust(numbers)))
-            for note in twig.notes:
-                lines += wrapped(note, self._page.width, first=_dim(f"{follow}{self._page.glyphs.bullet} "))
+            lines += self._notes(twig, lines[-1], follow)
         return [_tidied(line) for line in lines]
+
+    def _notes(self, twig: Twig, line: Text, follow: str) -> list[Text]:
+        """The lines below a twig; a single note goes to the end of the twig's own line where that is wide enough."""
+        width, bullet = self._page.width, self._page.glyphs.bullet
+        if width >= _WIDE and len(twig.notes) == 1 and line.cell_len + twig.notes[0].cell_len + len(_GAP) <= width:
+            line.append(_GAP).append_text(twig.notes[0])
+            return []
+        return [text for note in twig.notes for text in wrapped(note, width, first=_dim(f"{follow}{bullet} "))]
 
     def _choose(self, twigs: Sequence[Twig], need: int, numbers: int) -> list[int]:
         """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
@@ -103,7 +115,7 @@ class _Drawing:
     def _walk(self, twig: Twig, lead: str, follow: str) -> Iterator[tuple[str, str, Twig]]:
         """Every twig with what stands before its name, and before the notes below it."""
         glyphs = self._page.glyphs
-        yield lead, follow + (glyphs.pipe if twig.below else glyphs.blank), twig
+        yield lead, follow + (glyphs.pipe if twig.below else ""), twig
         for number, child in enumerate(twig.below, start=1):
             last = number == len(twig.below)
             branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
@@ -119,7 +131,10 @@ class _Drawing:
         line = "hyperNode".ljust(left)
         for figure, width in zip(self._figures, widths, strict=True):
             line += _GAP + (figure.title.rjust(width) if figure.right else figure.title.ljust(width))
-        titles = f"{self._used.resource} in use", self._used.resource
+        glyphs, title = self._page.glyphs, f"{self._used.resource} in use"
+        titles = [title, self._used.resource]
+        if (self._used.before != self._used.after).any():
+            titles.insert(0, f"{title}: {glyphs.used} before, {glyphs.new} new")
         room = gauge + len(_GAP) + numbers
         line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
         return Text(line, style="bright_black")

@@ -95,12 +95,11 @@ class _Folding:
         shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
         quiet = [c for c in children if c not in set(shown)]
         first, more = self._capped(shown)
-        twigs = [self._domain(c) for c in first]
+        alone = quiet if len(quiet) == 1 else []
+        twigs = [self._domain(c) for c in sorted([*first, *alone])]
         if more:
             twigs.append(self._rest(more, "more"))
-        if len(quiet) == 1:
-            twigs.append(self._domain(quiet[0]))
-        elif quiet:
+        if len(quiet) > 1:
             twigs.append(self._rest(quiet, "others"))
         return twigs
 
@@ -121,13 +120,12 @@ class _Folding:
         shown = [row for row in rows if self._all_wanted() or self._news(slice(row, row + 1))]
         quiet = np.array([row for row in rows if row not in set(shown)], dtype=np.int64)
         first, more = self._capped(shown)
-        twigs = [self._node(row) for row in first]
+        alone = quiet if len(quiet) == 1 else quiet[:0]
+        twigs = [self._node(row) for row in sorted([*first, *alone.tolist()])]
         if more:
             notes = self._notes(*(slice(row, row + 1) for row in more))
             twigs.append(Twig(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
-        if len(quiet) == 1:
-            twigs.append(self._node(int(quiet[0])))
-        elif len(quiet):
+        if len(quiet) > 1:
             title = f"{len(quiet)} other nodes" if shown else f"{len(quiet)} nodes"
             twigs.append(Twig(Text(title, style="dim"), "", quiet))
         return twigs

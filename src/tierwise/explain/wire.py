@@ -9,12 +9,11 @@ import numpy as np
 from tierwise.api.codec import Raw
 from tierwise.explain.message import message
 from tierwise.framework.probe import Look
-from tierwise.framework.report import CycleReport
+from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Problem, Topology
-from tierwise.port import Evict
 
 __all__ = ["explain_wire", "pending_wire", "pod_groups_wire", "schedule_wire", "topology_wire"]
 
@@ -23,7 +22,7 @@ def schedule_wire(
     *,
     bindings: Mapping[str, str],
     nominations: Mapping[str, str],
-    evictions: Iterable[Evict],
+    evictions: Iterable[Eviction],
     before: Snapshot,
     report: CycleReport,
     after: Snapshot,
@@ -41,8 +40,15 @@ def schedule_wire(
     }
 
 
-def _eviction(evict: Evict) -> Raw:
-    return {"pod": evict.pod.path, "podGroup": "", "by": evict.by, "action": evict.action, "reason": evict.reason}
+def _eviction(evicted: Eviction) -> Raw:
+    group = evicted.job.key if evicted.job.declared else ""
+    return {
+        "pod": evicted.task.key,
+        "podGroup": group,
+        "by": evicted.by.key,
+        "action": evicted.action,
+        "reason": evicted.reason,
+    }
 
 
 def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[str, str]) -> list[Raw]:

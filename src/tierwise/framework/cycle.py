@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tierwise.api.quantity import show
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
+from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import ReportBuilder
 from tierwise.framework.room import Rooms
@@ -27,6 +28,7 @@ class Cycle:
     ledger: Ledger
     pipeline: Pipeline
     rooms: Rooms
+    nominations: Nominations
     report: ReportBuilder
 
     @property

@@ -18,6 +18,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
 from tierwise.model.resources import Axis
+from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
@@ -25,22 +26,31 @@ from tierwise.model.topology import Topology
 __all__ = [
     "Arguments",
     "Ask",
+    "Cause",
     "CycleView",
     "DomainScorer",
     "EnqueueGate",
     "Factory",
+    "GangCheck",
     "Gate",
     "Gradients",
     "JobOrder",
     "MovingFilter",
     "NodeScorer",
+    "Overuse",
     "PartOrder",
+    "Purpose",
     "QueueOrder",
+    "Quota",
     "Reach",
     "Readiness",
+    "ReclaimGate",
     "SearchSpace",
+    "Starving",
     "StaticFilter",
     "SubJobOrder",
+    "VictimFilter",
+    "VictimQueueOrder",
 ]
 
 Arguments = Mapping[str, object]
@@ -120,11 +130,14 @@ class DomainScorer(Protocol):
 
 @runtime_checkable
 class SearchSpace(Protocol):
-    """Says where a gang may be searched for: its highest tier, and the candidates in the order of trial."""
+    """Says where a gang may be searched for: its highest tier, and the candidates in the order of trial.
+
+    `evicting` asks for the domains that could hold the gang if they were cleared, not for those with room.
+    """
 
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
 
-    def gradients(self, gang: Job | SubJob, within: int) -> Gradients: ...
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
 
 
 @runtime_checkable
@@ -174,6 +187,79 @@ class Readiness(Protocol):
     """Says what of a job must stand before any of it may start."""
 
     def needs_gang(self) -> bool: ...
+
+
+class Purpose(enum.Enum):
+    """Why room is made by evicting."""
+
+    PREEMPT = "preempt"  # for a more important job of the same queue
+    RECLAIM = "reclaim"  # for a queue that has less than it deserves
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """On whose behalf tasks would be evicted."""
+
+    purpose: Purpose
+    job: Job
+    need: Ints  # what the job lacks, per resource
+    gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
+    running: RunningTable
+
+
+@runtime_checkable
+class VictimFilter(Protocol):
+    """Says which candidates must be spared. Every filter has a veto, whatever its place in the profile.
+
+    `victims` are positions in the running table, in the order in which they would go. A filter that counts
+    (how many may go) sets `counts` and is asked last, about those whom no other filter spares.
+    """
+
+    counts: bool
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools: ...
+
+
+@runtime_checkable
+class Quota(Protocol):
+    """Says why a job's queue must not be given more; None where it may."""
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class Overuse(Protocol):
+    """Says why a queue gets no turn in this cycle any more; None where it does."""
+
+    def overused(self, queue: Queue) -> Reason | None: ...
+
+
+@runtime_checkable
+class ReclaimGate(Protocol):
+    """Says why a job may not take from other queues; None where it may."""
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class VictimQueueOrder(Protocol):
+    """Sort key of the queues that victims come from; the smallest loses first."""
+
+    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class GangCheck(Protocol):
+    """Says why a gang can never fit, whatever is evicted; None where it might."""
+
+    def never_fits(self, job: Job, need: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class Starving(Protocol):
+    """Says whether a job still lacks tasks that it may evict for."""
+
+    def starving(self, job: Job) -> bool: ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

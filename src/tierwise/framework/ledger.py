@@ -10,7 +10,7 @@ The room of NOW is the smaller of both, so that nothing placed now takes what a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -19,11 +19,15 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
-from tierwise.model.job import Part, Status, SubJob
+from tierwise.model.job import Job, Part, Status, SubJob
+from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Ledger", "Pool", "Statement", "Tally"]
+
+
+_Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
 
 
 class Pool(enum.Enum):
@@ -61,13 +65,16 @@ class Ledger:
         self.role_waiting: Ints = np.zeros_like(self.role_ready)
         for number, count in roles:
             self.role_ready[number] = count
+        self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
+        self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
+        self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
         self.any_releasing = False
         self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
         self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
         self._tallies: list[Tally] = []
         self._stands: dict[int, list[tuple[Ints, Ints]]] = {}
-        self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], tuple[int, Ints] | Ints | int, Ints | int]] = []
+        self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
         self._settle(snapshot)
         self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
         self.domain_idle = np.stack([self._topology.totals(a) for a in self.idle])
@@ -80,6 +87,8 @@ class Ledger:
             for number, rows in rows_by_shape(tasks, status).items():
                 shape = snapshot.shapes[number]
                 self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
+                if status is Status.RELEASING:
+                    self.leaving[number] = rows
                 counts = np.bincount(rows, minlength=self.idle.shape[1])
                 for r in shape.asked:
                     self.idle[r] -= shape.request[r] * counts
@@ -87,6 +96,10 @@ class Ledger:
                         self.releasing[r] += shape.request[r] * counts
                         self.any_releasing = True
         for job in snapshot.jobs:
+            for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
+                self.job_used[:, job.number] += snapshot.shapes[number].request * len(rows)
+            if job.queue in self.queue_index:
+                self.queue_used[:, self.queue_index[job.queue]] += self.job_used[:, job.number]
             for sub in job.subs:
                 if len(sub.held):
                     self._stands[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
@@ -167,6 +180,49 @@ class Ledger:
         self._journal.append((entries, 0, 0))
         entries.append((rows, counts))
 
+    def charge(self, job: Job, amounts: Ints) -> None:
+        """Count what a job was given (or, negative, lost) towards it and its queue."""
+        charged = [(self.job_used, job.number)]
+        if job.queue in self.queue_index:
+            charged.append((self.queue_used, self.queue_index[job.queue]))
+        for tally, number in charged:
+            before = tally[:, number].copy()
+            self._journal.append((tally, (slice(None), number), before))
+            tally[:, number] = before + amounts
+
+    def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
+        """Let running tasks go: their resources are being released, and they count for nobody any more."""
+        self.any_releasing = True
+        for job in dict.fromkeys(running.job[victims].tolist()):
+            own = victims[running.job[victims] == job]
+            self.charge(jobs[job], -running.request[:, own].sum(axis=1))
+        for victim in victims.tolist():
+            self._bump(self.ready, int(running.sub[victim]), -1)
+            if running.role[victim] >= 0:
+                self._bump(self.role_ready, int(running.role[victim]), -1)
+        rows = np.unique(running.row[victims])
+        place = np.searchsorted(rows, running.row[victims])
+        domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))
+        before = self.domain_releasing[:, domains]
+        self._journal.append((self.domain_releasing, (slice(None), domains), before))
+        for r in range(len(self.releasing)):
+            index = (r, rows)
+            old = self.releasing[index]
+            freed = np.bincount(place, weights=running.request[r, victims], minlength=len(rows)).astype(np.int64)
+            self._journal.append((self.releasing, index, old))
+            self.releasing[index] = old + freed
+            self.domain_releasing[r] = self._topology.totals(self.releasing[r])
+        self._discount(running, victims)
+        self.moved.append(rows)
+
+    def _discount(self, running: RunningTable, victims: Ints) -> None:
+        """Take tasks that are let go out of the tallies: as in Volcano, rules between pods look past them."""
+        for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies else ():
+            own = victims[running.shape[victims] == number]
+            rows, counts = np.unique(running.row[own], return_counts=True)
+            for tally in self._tallies:
+                self._count(tally, running.tasks[own[0]].shape, rows, -counts)
+
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])
         self._journal.append((tally, index, before))
@@ -183,8 +239,8 @@ class Ledger:
                 where.pop()
                 continue
             where[index] = before
-            if isinstance(index, tuple) and (where is self.idle or where is self.pipelined):
-                self.moved.append(index[1])
+            if where is self.idle or where is self.pipelined or where is self.releasing:
+                self.moved.append(index[1])  # type: ignore[index, arg-type]  # these are indexed (resource, rows)
 
     @contextmanager
     def statement(self) -> Iterator[Statement]:

@@ -14,22 +14,31 @@ import numpy as np
 from tierwise.config.profile import Profile
 from tierwise.framework.extension import (
     Ask,
+    Cause,
     CycleView,
     DomainScorer,
     EnqueueGate,
     Factory,
+    GangCheck,
     Gate,
     Gradients,
     JobOrder,
     MovingFilter,
     NodeScorer,
+    Overuse,
     PartOrder,
+    Purpose,
     QueueOrder,
+    Quota,
     Reach,
     Readiness,
+    ReclaimGate,
     SearchSpace,
+    Starving,
     StaticFilter,
     SubJobOrder,
+    VictimFilter,
+    VictimQueueOrder,
 )
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
@@ -55,6 +64,12 @@ _FLAGS: Mapping[type, str] = {
     EnqueueGate: "JobEnqueued",
     Readiness: "JobReady",
     Gate: "JobValid",
+    Quota: "Allocatable",
+    Overuse: "Overused",
+    ReclaimGate: "Preemptive",
+    VictimQueueOrder: "VictimQueueOrder",
+    GangCheck: "Predicate",
+    Starving: "JobStarving",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -79,11 +94,23 @@ class Pipeline:
         self._gates = self._at(Gate)
         self._enqueue_gates = self._at(EnqueueGate)
         self._readiness = self._at(Readiness)
+        self._quotas = self._at(Quota)
+        self._overuses = self._at(Overuse)
+        self._reclaim_gates = self._at(ReclaimGate)
+        self._victim_queue_orders = self._at(VictimQueueOrder)
+        self._gang_checks = self._at(GangCheck)
+        self._starvings = self._at(Starving)
+        self._victim_filters = {
+            Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
+            Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
+        }
         self._moving: dict[int, bool] = {}
 
     def _at(self, point: type[Point]) -> tuple[tuple[str, Point], ...]:
         """The plugins that have a point's methods and are not switched off for it, in the profile's order."""
-        flag = _FLAGS[point]
+        return self._among(_FLAGS[point], point)
+
+    def _among(self, flag: str, point: type[Point]) -> tuple[tuple[str, Point], ...]:
         return tuple((p.name, made) for p, made in self._plugins if p.enabled(flag) and isinstance(made, point))
 
     # -- filters
@@ -141,9 +168,9 @@ class Pipeline:
     def limit(self, gang: Job | SubJob) -> int | None:
         return self._spaces[0][1].limit(gang) if self._spaces else None
 
-    def gradients(self, gang: Job | SubJob, within: int = ROOT) -> Gradients:
+    def gradients(self, gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
         if self._spaces:
-            return self._spaces[0][1].gradients(gang, within)
+            return self._spaces[0][1].gradients(gang, within, evicting=evicting)
         return (np.array([within]),)
 
     # -- gates
@@ -159,15 +186,76 @@ class Pipeline:
         """Whether anything asks for gangs to start as one; without it every task stands alone."""
         return any(plugin.needs_gang() for _, plugin in self._readiness)
 
+    # -- quotas
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        """Why a job's queue must not be given these amounts."""
+        return next((r for _, quota in self._quotas if (r := quota.over(job, amounts)) is not None), None)
+
+    def headroom(self, job: Job, request: Ints, most: int) -> int:
+        """How many tasks, up to `most`, the quotas let a job have."""
+        if not self._quotas or self.over(job, request * most) is None:
+            return most
+        low, high = 0, most  # `low` tasks are allowed, `high` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.over(job, request * middle) is None else (low, middle)
+        return low
+
+    def overused(self, queue: Queue) -> Reason | None:
+        return next((r for _, plugin in self._overuses if (r := plugin.overused(queue)) is not None), None)
+
+    # -- eviction
+
+    def never_fits(self, job: Job, need: Ints) -> Reason | None:
+        return next((r for _, plugin in self._gang_checks if (r := plugin.never_fits(job, need)) is not None), None)
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
+        return next((r for _, gate in self._reclaim_gates if (r := gate.may_reclaim(job, need)) is not None), None)
+
+    def starving(self, job: Job) -> bool:
+        return all(plugin.starving(job) for _, plugin in self._starvings)
+
+    def may_go(self, cause: Cause, victims: Ints) -> Bools:
+        """Which candidates nobody spares: every filter has a veto, and those that count are asked last."""
+        filters = self._victim_filters[cause.purpose]
+        allowed = np.ones(len(victims), dtype=bool)
+        for _, plugin in filters:
+            if not plugin.counts:
+                allowed &= ~plugin.spare(cause, victims)
+        left = np.flatnonzero(allowed)
+        for _, plugin in filters:
+            if plugin.counts:
+                allowed[left] &= ~plugin.spare(cause, victims[left])
+        return allowed
+
+    def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
+        """How many candidates each filter spares, for people who ask why nobody was evicted."""
+        return {name: int(plugin.spare(cause, victims).sum()) for name, plugin in self._victim_filters[cause.purpose]}
+
+    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return tuple(key for _, plugin in self._victim_queue_orders for key in plugin.victim_queue_key(queue))
+
+    @property
+    def shares_move(self) -> bool:
+        """Whether turns follow shares, which move with every task placed."""
+        return bool(self._queue_orders)
+
     # -- orders: the smallest key goes first
 
+    def queue_order(self, queue: Queue) -> tuple[float, ...]:
+        """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""
+        return tuple(key for _, plugin in self._queue_orders for key in plugin.queue_key(queue))
+
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
-        keys = [key for _, plugin in self._queue_orders for key in plugin.queue_key(queue)]
-        return (*keys, queue.order)
+        return (*self.queue_order(queue), queue.order)
+
+    def job_order(self, job: Job) -> tuple[float, ...]:
+        """What the plugins say of a job's turn; equal for jobs that they do not tell apart."""
+        return tuple(key for _, plugin in self._job_orders for key in plugin.job_key(job))
 
     def job_key(self, job: Job) -> tuple[object, ...]:
-        keys = [key for _, plugin in self._job_orders for key in plugin.job_key(job)]
-        return (*keys, job.created, job.order)
+        return (*self.job_order(job), job.created, job.order)
 
     def sub_job_key(self, sub: SubJob) -> tuple[object, ...]:
         keys = [key for _, plugin in self._sub_orders for key in plugin.sub_job_key(sub)]

@@ -7,18 +7,18 @@ events, JSON and the page are all made from the same report. Wall time is nobody
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Reason, Rejection
 
 if TYPE_CHECKING:
     from tierwise.framework.probe import Probe
 
-__all__ = ["CycleReport", "Decision", "Placed", "ReportBuilder", "Work"]
+__all__ = ["BundleNote", "CycleReport", "Decision", "Eviction", "Placed", "ReportBuilder", "Story", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,39 @@ class Decision:
         return sum(len(p.tasks) for p in self.placed)
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A running task that goes, and for whom."""
+
+    task: Task
+    job: Job  # whose task it is
+    by: Job  # who profits
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleNote:
+    """A bundle that was weighed: so many tasks of a gang, of which some were taken."""
+
+    job: str
+    safe: bool
+    tasks: int
+    efficiency: float
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """How an attempt to make room for a job went: what stood in the way, or where it was made and of whom."""
+
+    action: str
+    obstacle: Reason | None
+    looked: tuple[str, ...] = ()  # domains that could have held it with every candidate gone
+    domain: str = ""
+    bundles: tuple[BundleNote, ...] = ()
+
+
 @dataclass(slots=True)
 class Work:
     """How much a cycle looked at."""
@@ -59,6 +92,8 @@ class CycleReport:
     """All that one cycle decided."""
 
     decisions: tuple[Decision, ...]
+    evictions: tuple[Eviction, ...]
+    stories: dict[str, tuple[Story, ...]]  # by job key: attempts to make room for it
     rejections: dict[str, Rejection]  # by job key: why (the rest of) the job is not placed
     phases: dict[str, Phase]  # jobs that left phase Pending
     work: Work
@@ -71,6 +106,8 @@ class ReportBuilder:
     probe: Probe | None = None
     watch: Callable[[Job, Decision | Rejection], None] | None = None  # told of each outcome as it falls
     decisions: list[Decision] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    stories: dict[str, list[Story]] = field(default_factory=dict)
     rejections: dict[str, Rejection] = field(default_factory=dict)
     phases: dict[str, Phase] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
@@ -86,5 +123,18 @@ class ReportBuilder:
         if self.watch is not None:
             self.watch(job, rejection)
 
+    def evict(self, eviction: Eviction) -> None:
+        self.evictions.append(eviction)
+
+    def tell(self, job: Job, story: Story) -> None:
+        """Keep how an attempt to make room went; what stood in the way joins the job's rejection."""
+        self.stories.setdefault(job.key, []).append(story)
+        known = self.rejections.get(job.key)
+        if story.obstacle is not None:
+            obstacle = Rejection("evict", job.key, story.obstacle)
+            self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle
+
     def build(self) -> CycleReport:
-        return CycleReport(tuple(self.decisions), dict(self.rejections), dict(self.phases), self.work)
+        stories = {key: tuple(told) for key, told in self.stories.items()}
+        rejections, phases = dict(self.rejections), dict(self.phases)
+        return CycleReport(tuple(self.decisions), tuple(self.evictions), stories, rejections, phases, self.work)

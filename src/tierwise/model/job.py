@@ -51,7 +51,11 @@ class Task:
     role: str
     status: Status
     row: int = -1  # where it runs; -1 where it does not, or its node is unknown
-    nominated: int = -1
+    nominated: int = -1  # the row that is kept for it
+    created: float = 0.0
+    spared: bool = False  # marked as not to be evicted
+    critical: bool = False  # a pod of the system
+    budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +96,7 @@ class SubJob:
     request: Ints  # of all its tasks together
     held: Ints  # rows of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
+    tasks: tuple[Task, ...] = ()
 
     @property
     def pending(self) -> int:
@@ -117,6 +122,7 @@ class Job:
     min_resources: Ints | None
     subs: tuple[SubJob, ...]
     tasks: tuple[Task, ...]
+    spared: bool = False  # marked as not to be evicted
     effortless: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
     role_names: dict[int, str] = field(default_factory=dict)
     role_ready: dict[int, int] = field(default_factory=dict)

@@ -37,3 +37,4 @@ class Snapshot:
     orphans: dict[str, str]  # pending pods that name a pod group which does not exist
     faults: tuple[Fault, ...]
     now: float
+    budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tierwise.framework.arguments import number, words
 from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
 from tierwise.model.arrays import Bools, Floats
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
-from tierwise.plugins.arguments import number, words
 
 __all__ = ["Binpack"]
 

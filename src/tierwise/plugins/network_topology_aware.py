@@ -17,7 +17,7 @@ from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
 from tierwise.model.topology import ROOT
-from tierwise.plugins.arguments import flag, number, words
+from tierwise.framework.arguments import flag, number, words
 from tierwise.plugins.fading import Fading
 from tierwise.plugins.fullness import Fullness
 
@@ -71,14 +71,14 @@ class NetworkTopologyAware:
 
     # -- search space
 
-    def gradients(self, gang: Job | SubJob, within: int) -> Gradients:
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
         """Candidate domains by tier, tightest first; for a gang that stands already, around where it stands."""
         limit = self.limit(gang)
         if limit is None:
             return (np.array([within]),)
         stands = self._stands(gang)
         if stands is None:
-            return self._with_room(gang, self._topology.by_tier(within, limit))
+            return self._with_room(gang, self._topology.by_tier(within, limit), evicting=evicting)
         top = self._topology.highest(stands, limit)
         if top is None:
             return ()
@@ -92,12 +92,12 @@ class NetworkTopologyAware:
         rows = [stands[0] for stands in map(self._ledger.stands, subs) if stands is not None]
         return self._topology.meet_rows(np.concatenate(rows)) if rows else None
 
-    def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints]) -> Iterator[Ints]:
-        """Keep the domains whose idle or soon-idle sums cover the gang's minimum."""
+    def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
+        """Keep the domains whose idle or soon-idle sums (or, evicting, whose totals) cover the gang's minimum."""
         least = gang.min_resources if isinstance(gang, Job) and gang.min_resources is not None else self._least(gang)
         asked = np.flatnonzero(least)
-        free = self._ledger.domain_idle[asked]
-        if self._ledger.any_releasing:
+        free = self._ledger.domain_allocatable[asked] if evicting else self._ledger.domain_idle[asked]
+        if self._ledger.any_releasing and not evicting:
             free = free + self._ledger.domain_releasing[asked]
         enough = np.logical_and.reduce(free >= least[asked, None], axis=0)
         for group in gradients:

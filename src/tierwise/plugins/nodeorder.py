@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tierwise.framework.arguments import number
 from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
 from tierwise.model.arrays import Bools, Floats
 from tierwise.model.shape import Shape
-from tierwise.plugins.arguments import number
 from tierwise.plugins.node_load import NodeLoad
 from tierwise.plugins.pod_wishes import PodWishes
 from tierwise.plugins.preferences import Preferences

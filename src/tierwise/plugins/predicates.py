@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.api.core import Taint
+from tierwise.framework.arguments import flag
 from tierwise.framework.extension import Arguments, CycleView
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.plugins.arguments import flag
 from tierwise.plugins.node_terms import in_any_term, selected, tolerates, untolerated
 from tierwise.plugins.pod_rules import PodRules
 

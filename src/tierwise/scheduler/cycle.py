@@ -7,16 +7,20 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tierwise.actions.allocate import allocate
 from tierwise.actions.backfill import backfill
+from tierwise.actions.classic_evict import classic_evict
 from tierwise.actions.enqueue import enqueue
+from tierwise.actions.gang_evict import Options, gang_evict
 from tierwise.actions.rate import rate
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import CycleView
+from tierwise.framework.extension import CycleView, Purpose
 from tierwise.framework.ledger import Ledger
+from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.probe import Probe
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
@@ -35,15 +39,37 @@ def _allocate(current: Cycle, profile: Profile) -> None:
     allocate(current, enqueues="enqueue" in profile.actions)
 
 
+def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
+    def run(current: Cycle, profile: Profile) -> None:
+        gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
+
+    return run
+
+
 ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "enqueue": lambda current, _: enqueue(current),
     "allocate": _allocate,
     "backfill": lambda current, _: backfill(current),
+    "preempt": lambda current, _: classic_evict(current, Purpose.PREEMPT, "preempt"),
+    "reclaim": lambda current, _: classic_evict(current, Purpose.RECLAIM, "reclaim"),
+    "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
+    "gangreclaim": _gang_evict(Purpose.RECLAIM, "gangreclaim"),
 }
+ALIASES = {"gang-preempt": "gangpreempt", "gang-reclaim": "gangreclaim"}
 
 
 def check_profile(profile: Profile, file: str | None = None) -> Profile:
-    """The profile itself, if every action and plugin that it names exists; InputError otherwise."""
+    """The profile with every action by its own name; InputError where an action or plugin does not exist.
+
+    The classic and the gang variant of one action would undo each other's plans: one profile has one of them.
+    """
+    arguments = {ALIASES.get(name, name): given for name, given in profile.action_arguments.items()}
+    actions = tuple(ALIASES.get(name, name) for name in profile.actions)
+    profile = replace(profile, actions=actions, action_arguments=arguments)
+    for classic in ("preempt", "reclaim"):
+        if classic in actions and f"gang{classic}" in actions:
+            text = f"{classic} and gang{classic} cannot stand in one profile: choose one of them"
+            raise InputError(text, file=file, field="actions")
     for name in profile.actions:
         if name not in ACTIONS:
             known = ", ".join(sorted(ACTIONS))
@@ -82,7 +108,8 @@ def open_cycle(
     )
     pipeline = Pipeline(profile, view, PLUGINS)
     rooms = Rooms(ledger, snapshot.topology, pipeline.why_not)
-    return Cycle(snapshot, view, ledger, pipeline, rooms, ReportBuilder(probe=probe, watch=watch))
+    nominations = Nominations(snapshot, ledger)
+    return Cycle(snapshot, view, ledger, pipeline, rooms, nominations, ReportBuilder(probe=probe, watch=watch))
 
 
 def probe_for(pod: str) -> Probe:

@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Key, Nominate
+from tierwise.port import Bind, Effect, Evict, Key, Nominate
 
 __all__ = ["effects", "pod_key"]
 
 
 def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Decisions pod by pod, in the order in which they fell."""
-    return list(_placements(snapshot, report))
+    return [*_evictions(report), *_placements(snapshot, report), *_dropped(snapshot, report)]
+
+
+def _evictions(report: CycleReport) -> Iterator[Effect]:
+    for eviction in report.evictions:
+        yield Evict(pod_key(eviction.task.key), eviction.reason, eviction.by.key, eviction.action)
+
+
+def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    """Nominations of jobs that were tried and found no place: the room is no longer theirs."""
+    for job in snapshot.jobs:
+        if job.key in report.rejections:
+            kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
+            for task in job.tasks:
+                if task.nominated >= 0 and task.status is Status.PENDING and task.key not in kept:
+                    yield Nominate(pod_key(task.key), "")
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

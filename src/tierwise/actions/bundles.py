@@ -1,0 +1,214 @@
+"""Victims that fall together: per gang and domain a safe bundle, which leaves the gang whole, and the core.
+
+A gang's running tasks in a domain stand in the order in which they would go: those that cover more of the need
+first, then lower priority, smaller, younger, by name. The first ones, as far as every minimum of the gang allows
+(its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken whole or not at all. All of a gang
+that is broken already is safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.standing import roles_count
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+
+__all__ = ["Bundles", "bundle_up", "keep_allowed", "sort_bundles"]
+
+_ALIKE = 0.05
+"""Differences in efficiency below this count as none."""
+_FREE = 1e9
+"""The efficiency of what costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """Bundles as columns; bundle b holds `victims[start[b]:start[b + 1]]`, positions in the running table."""
+
+    victims: Ints
+    start: Ints
+    job: Ints
+    safe: Bools
+    gain: Floats  # what it frees here, as shares of the need
+    cost: Floats  # what breaking the gang destroys anywhere, as shares of the need; 0 for a safe bundle
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def of(self, b: int) -> Ints:
+        return self.victims[self.start[b] : self.start[b + 1]]
+
+    def efficiency(self) -> Floats:
+        """Gain per cost; a safe bundle costs nothing, which no gain can match."""
+        return np.where(self.safe, _FREE, self.gain / np.maximum(self.cost, 1e-12))
+
+    def pick(self, order: Ints) -> Bundles:
+        """These bundles, in this order."""
+        sizes = np.diff(self.start)[order]
+        victims = [self.of(b) for b in order.tolist()]
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        flat = np.concatenate(victims) if victims else np.zeros(0, dtype=np.int64)
+        return Bundles(flat, start, self.job[order], self.safe[order], self.gain[order], self.cost[order])
+
+
+def bundle_up(cycle: Cycle, cause: Cause, local: Ints) -> Bundles:
+    """The bundles of the candidates `local` (positions in the running table)."""
+    running, asked = cause.running, np.flatnonzero(cause.need)
+    shares = running.request[np.ix_(asked, local)] / cause.need[asked, None]
+    cover = np.minimum(shares, 1.0).sum(axis=0)
+    order = np.lexsort(
+        (
+            running.rank[local],
+            -running.created[local],
+            np.rint(shares.sum(axis=0) * 1e6),
+            running.priority[local],
+            -np.rint(cover * 1e6),
+            running.spared[local],  # marked ones last: they would only stand in the way of others
+            running.job[local],
+        )
+    )
+    local = local[order]
+    core = _core(cycle, cause, local)
+    by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
+    local, core = local[by_bundle], core[by_bundle]
+    return _columns(cycle, cause, local, core)
+
+
+def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
+    """Which candidates, sorted by job, their gang cannot spare."""
+    jobs = cause.running.job[local]
+    first = np.flatnonzero(np.append(True, jobs[1:] != jobs[:-1])) if len(jobs) else np.zeros(0, dtype=np.int64)
+    sizes = np.diff(np.append(first, len(jobs)))
+    core = np.zeros(len(local), dtype=bool)
+    for start, size in zip(first.tolist(), sizes.tolist(), strict=True):
+        job = cycle.snapshot.jobs[int(jobs[start])]
+        surplus = _surplus(cycle, job)
+        if surplus < 0:
+            continue
+        here = slice(start, start + size)
+        if roles_count(job) or any(policy.minimum for policy in job.policies):
+            core[here] = _gated_core(cycle, cause, job, local[here], surplus)
+        else:
+            core[start + min(surplus, size) : start + size] = True
+    return core
+
+
+def _surplus(cycle: Cycle, job: Job) -> int:
+    """How many tasks a gang has above its minimum; below 0 it is broken."""
+    subs = [sub.number for sub in job.subs]
+    return int(cycle.ledger.ready[subs].sum()) - job.minimum
+
+
+def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int) -> Bools:
+    """The same where roles or numbers of sub-jobs have minimums of their own: each is a gate."""
+    ledger, running = cycle.ledger, cause.running
+    roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
+    ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
+    by_number = {sub.number: sub for sub in job.subs}
+    slack = [-policy.minimum for policy in job.policies]
+    for sub in job.subs:
+        if sub.policy >= 0 and ready[sub.number] >= sub.minimum:
+            slack[sub.policy] += 1
+    core = np.ones(len(local), dtype=bool)
+    for i, position in enumerate(local.tolist()):
+        role, sub = int(running.role[position]), by_number[int(running.sub[position])]
+        breaks = sub.policy >= 0 and ready[sub.number] == sub.minimum
+        guarded = breaks and bool(job.policies[sub.policy].minimum) and slack[sub.policy] <= 0
+        if surplus <= 0 or roles.get(role, 1) <= 0 or guarded:
+            continue
+        core[i] = False
+        surplus -= 1
+        ready[sub.number] -= 1
+        if role in roles:
+            roles[role] -= 1
+        if breaks:
+            slack[sub.policy] -= 1
+    return core
+
+
+def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
+    running, asked = cause.running, np.flatnonzero(cause.need)
+    jobs = running.job[local]
+    edges = np.append(True, (jobs[1:] != jobs[:-1]) | (core[1:] != core[:-1])) if len(jobs) else np.zeros(0, dtype=bool)
+    first = np.flatnonzero(edges)
+    start = np.append(first, len(local)).astype(np.int64)
+    if not len(first):
+        nothing = np.zeros(0)
+        return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing)
+    freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
+    gain = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
+    whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / cause.need[asked, None]
+    cost = np.where(core[first], whole.sum(axis=0), 0.0)
+    return Bundles(local, start, jobs[first], ~core[first], gain, cost)
+
+
+def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
+    """Cheapest first: safe before whole; then by priority (preempt) or by queue (reclaim), then by efficiency."""
+    if not len(bundles):
+        return bundles
+    jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
+    names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
+    youngest = -np.array([job.created for job in jobs])
+    priority = np.array([job.priority for job in jobs], dtype=np.int64)
+    if cause.purpose is Purpose.PREEMPT:
+        group = _dense([(bool(not s), int(p)) for s, p in zip(bundles.safe, priority, strict=True)])
+        keys = [names, youngest, _steps(bundles.efficiency(), group), group]
+    else:
+        queues = [cycle.pipeline.victim_queue_key(cycle.snapshot.queues[job.queue]) for job in jobs]
+        group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
+        keys = [names, youngest, priority, _steps(bundles.efficiency(), group), group]
+    return bundles.pick(np.lexsort(keys))
+
+
+def _dense(values: list[tuple[object, ...]]) -> Ints:
+    """The rank of each value among the distinct ones."""
+    ranks = {value: i for i, value in enumerate(sorted(set(values)))}
+    return np.array([ranks[value] for value in values], dtype=np.int64)
+
+
+def _steps(efficiency: Floats, group: Ints) -> Ints:
+    """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
+    result = np.zeros(len(efficiency), dtype=np.int64)
+    order = np.lexsort((-efficiency, group))
+    step, top, last = 0, _FREE, -1
+    for i in order.tolist():
+        if group[i] != last or top - efficiency[i] >= _ALIKE:
+            step, top, last = step + 1, efficiency[i], int(group[i])
+        result[i] = step
+    return result
+
+
+def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, *, allow_whole: bool) -> Bundles:
+    """Ask the filters once about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole."""
+    allowed = cycle.pipeline.may_go(cause, bundles.victims) & ~cause.running.spared[bundles.victims]
+    kept_victims: list[Ints] = []
+    kept: list[int] = []
+    for b in range(len(bundles)):
+        inside = slice(int(bundles.start[b]), int(bundles.start[b + 1]))
+        mine = allowed[inside]
+        if bundles.safe[b] and mine.any():
+            kept.append(b)
+            kept_victims.append(bundles.victims[inside][mine])
+        elif not bundles.safe[b] and allow_whole and mine.all():
+            kept.append(b)
+            kept_victims.append(bundles.victims[inside])
+    chosen = np.array(kept, dtype=np.int64)
+    sizes = [len(v) for v in kept_victims]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    flat = np.concatenate(kept_victims) if kept_victims else np.zeros(0, dtype=np.int64)
+    gain = _gains(cause, flat, start)
+    return Bundles(flat, start, bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen])
+
+
+def _gains(cause: Cause, victims: Ints, start: Ints) -> Floats:
+    if len(start) < 2:
+        return np.zeros(0)
+    asked = np.flatnonzero(cause.need)
+    freed = np.add.reduceat(cause.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
+    result: Floats = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
+    return result

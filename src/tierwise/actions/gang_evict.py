@@ -1,0 +1,244 @@
+"""gang-preempt and gang-reclaim: room for a whole gang, by evicting as little as possible, inside one domain.
+
+For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
+sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
+The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
+The two actions differ in who may be a victim and in the order of bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.actions.bundles import Bundles, bundle_up, keep_allowed, sort_bundles
+from tierwise.actions.demand import Backlog, Demand, Portion, demand, needs, preempting_first
+from tierwise.actions.fit import bound_with
+from tierwise.actions.making_room import fits_in, place_in
+from tierwise.actions.search import candidates
+from tierwise.actions.settle import decide
+from tierwise.actions.victims import Plan, make_plan
+from tierwise.framework.arguments import flag, number
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Arguments, Cause, Purpose
+from tierwise.framework.ledger import Pool
+from tierwise.framework.report import BundleNote, Eviction, Story
+from tierwise.framework.standing import job_ready
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Phase
+from tierwise.model.reason import Reason
+from tierwise.model.running import RunningTable, running_table
+from tierwise.model.topology import ROOT
+
+__all__ = ["Options", "gang_evict", "starving_jobs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a profile may set for the action."""
+
+    action: str
+    max_domains: int | None = None
+    allow_whole: bool = True
+    remainder: bool = False
+
+    @classmethod
+    def of(cls, action: str, arguments: Arguments) -> Options:
+        most = int(number(arguments, "maxDomains", 0))
+        return cls(
+            action=action,
+            max_domains=most or None,
+            allow_whole=flag(arguments, "allowWholeBundle", default=True),
+            remainder=flag(arguments, "evictRemainder", default=False),
+        )
+
+
+def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
+    """Serve every starving job once, in queue and job order."""
+    room_maker = _RoomMaker(cycle, purpose, options)
+    for job in starving_jobs(cycle):
+        room_maker.serve(job)
+
+
+def starving_jobs(cycle: Cycle) -> Iterator[Job]:
+    """Jobs that wait in an open queue with too few tasks, the first in order first."""
+    waiting = [job for job in cycle.snapshot.jobs if _may_evict(cycle, job)]
+    queues = cycle.snapshot.queues
+    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
+
+
+def _may_evict(cycle: Cycle, job: Job) -> bool:
+    queue = cycle.snapshot.queues.get(job.queue)
+    inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
+    if queue is None or not queue.open or not inside or not any(job.parts()):
+        return False
+    starved = not job_ready(cycle.ledger, job, waiting=True) and cycle.pipeline.starving(job)
+    return starved and cycle.pipeline.admit(job) is None
+
+
+class _RoomMaker:
+    """Makes room for one job after the other; who went for one is gone for the next."""
+
+    def __init__(self, cycle: Cycle, purpose: Purpose, options: Options) -> None:
+        self._cycle = cycle
+        self._purpose = purpose
+        self._options = options
+        self._action = options.action
+        self._running: RunningTable = running_table(cycle.snapshot)
+        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        for eviction in cycle.report.evictions:
+            self._gone[self._running.position[eviction.task.key]] = True
+        self._backlog = Backlog()
+
+    def serve(self, job: Job) -> None:
+        cycle = self._cycle
+        cycle.nominations.release(job)
+        asked = preempting_first(demand(cycle, self._backlog, job))
+        if not asked.lots:
+            return
+        cause = Cause(self._purpose, job, needs(asked, len(cycle.view.axis)), gang=True, running=self._running)
+        reason = self._objection(cause, asked)
+        if reason is not None:
+            cycle.report.tell(job, Story(self._action, reason))
+            return
+        plans, looked = self._plans(cause, asked)
+        for plan in sorted(plans, key=lambda plan: plan.price):
+            if self._carry_out(cause, asked, plan, looked):
+                return
+        cycle.report.tell(job, Story(self._action, self._why_not(cause, looked), looked))
+
+    def _objection(self, cause: Cause, asked: Demand) -> Reason | None:
+        never = any(p.part.shape.never_preempts for lot in asked.lots for p in _taken(lot.portions, lot.need))
+        if never:
+            return Reason("NeverPreempts", self._action, "its minimum holds pods with preemptionPolicy Never")
+        if self._purpose is Purpose.RECLAIM:
+            reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
+            if reason is not None:
+                return reason
+        return self._cycle.pipeline.never_fits(cause.job, cause.need)
+
+    def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
+        """A plan for each domain in which the gang would fit with every candidate gone."""
+        eligible = self._eligible(cause)
+        domains = self._domains(cause, asked, eligible)
+        plans = []
+        for domain in domains.tolist():
+            inside = self._running.inside(self._cycle.topology.span(domain))
+            local = np.flatnonzero(eligible[inside]) + inside.start
+            plan = make_plan(
+                self._cycle, cause, domain, self._bundles(cause, local), fits_in(self._cycle, cause, asked, domain)
+            )
+            if plan is not None:
+                plans.append(plan)
+        return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
+
+    def _eligible(self, cause: Cause) -> Bools:
+        """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
+        jobs = self._cycle.snapshot.jobs
+        job = cause.job
+        if self._purpose is Purpose.PREEMPT:
+            fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
+        else:
+            queues = self._cycle.snapshot.queues
+            fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
+        per_job = np.array(fair, dtype=bool)
+        per_job[job.number] = False
+        result: Bools = per_job[self._running.job] & ~self._gone
+        return result
+
+    def _bundles(self, cause: Cause, local: Ints) -> Bundles:
+        bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local))
+        allowed = keep_allowed(self._cycle, cause, bundles, allow_whole=self._options.allow_whole)
+        return sort_bundles(self._cycle, cause, allowed)
+
+    def _domains(self, cause: Cause, asked: Demand, eligible: Bools) -> Ints:
+        """The domains that the job may use and that could hold it if every candidate were gone."""
+        cycle, job = self._cycle, cause.job
+        limit = cycle.pipeline.limit(job)
+        if limit is None:
+            every = np.array([ROOT])
+        else:
+            groups = tuple(cycle.pipeline.gradients(job, evicting=True))
+            standing = any(cycle.ledger.stands(sub) is not None for sub in job.subs)
+            groups = tuple(candidates(cycle, job, ROOT)) if standing else groups
+            every = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+        able = every[bound_with(cycle, asked, every, self._running, np.flatnonzero(eligible))]
+        if self._options.max_domains is None or len(able) <= self._options.max_domains:
+            return able
+        free = cycle.rooms.of(asked.lots[0].portions[0].part.shape).domains(Pool.LATER)[able]
+        order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
+        return able[order[: self._options.max_domains]]
+
+    def _carry_out(self, cause: Cause, asked: Demand, plan: Plan, looked: tuple[str, ...]) -> bool:
+        """Evict and place in one statement; nothing happens where the gang does not fit after all."""
+        cycle, job = self._cycle, cause.job
+        with cycle.ledger.statement() as statement:
+            if len(plan.victims):
+                cycle.ledger.evict(self._running, plan.victims, cycle.snapshot.jobs)
+            found = place_in(cycle, cause, asked, plan.domain)
+            if found is None or not job_ready(cycle.ledger, job, waiting=True):
+                return False
+            statement.keep()
+        victims = self._with_remainder(plan)
+        self._gone[victims] = True
+        for victim in victims.tolist():
+            cycle.report.evict(self._eviction(job, victim))
+        decide(cycle, self._backlog, job, found.takes, action=self._action, score=found.score, bound=False)
+        cycle.report.tell(job, self._told(plan, looked))
+        return True
+
+    def _told(self, plan: Plan, looked: tuple[str, ...]) -> Story:
+        bundles, efficiency = plan.bundles, plan.bundles.efficiency()
+        notes = tuple(
+            BundleNote(
+                job=self._cycle.snapshot.jobs[int(bundles.job[b])].key,
+                safe=bool(bundles.safe[b]),
+                tasks=len(bundles.of(b)),
+                efficiency=float(efficiency[b]),
+                taken=int(np.isin(bundles.of(b), plan.victims).sum()),
+            )
+            for b in range(len(bundles))
+        )
+        return Story(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
+
+    def _with_remainder(self, plan: Plan) -> Ints:
+        """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
+        broken = [int(plan.bundles.job[b]) for b in plan.taken if not plan.bundles.safe[b]]
+        if not self._options.remainder or not broken:
+            return plan.victims
+        rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
+        rest = np.setdiff1d(rest, plan.victims)
+        if len(rest):
+            self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
+        return np.concatenate((plan.victims, rest))
+
+    def _eviction(self, job: Job, victim: int) -> Eviction:
+        task = self._running.tasks[victim]
+        owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]
+        overuse = f"queue {owner.queue} uses more than it deserves"
+        why = "it is more important" if self._purpose is Purpose.PREEMPT else overuse
+        return Eviction(task, owner, job, self._action, f"to make room for {job.key}: {why}")
+
+    def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
+        """What stood in the way: no candidates, vetoes, or room that stays short whoever goes."""
+        eligible = np.flatnonzero(self._eligible(cause))
+        if not len(eligible):
+            whom = "less important pods in its queue" if self._purpose is Purpose.PREEMPT else "pods of other queues"
+            return Reason("NoVictims", self._action, f"there are no {whom} that could make room")
+        vetoes = self._cycle.pipeline.who_spares(cause, eligible)
+        spared = ", ".join(f"{name} spares {n}" for name, n in vetoes.items() if n)
+        names = ", ".join(looked[:3]) + (" and others" if len(looked) > 3 else "")
+        text = f"{len(eligible)} candidates for eviction, but no domain would hold it with all of them gone"
+        if looked:
+            text = f"{len(eligible)} candidates for eviction, but too few of them may go in {names}"
+        return Reason("NotEnoughVictims", self._action, f"{text} ({spared})" if spared else text)
+
+
+def _taken(portions: tuple[Portion, ...], need: int) -> Iterator[Portion]:
+    """The portions that a lot would use up first."""
+    for portion in portions:
+        if need > 0:
+            yield portion
+            need -= portion.left

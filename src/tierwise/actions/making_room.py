@@ -1,0 +1,126 @@
+"""Would a gang fit in a domain if these tasks were gone? Asked often, so counted where counting is exact.
+
+`Counted` serves demands of one plain shape: room per row with the victims' amounts added, summed over the domains
+that confine the gang. `Tried` serves everything else: evict on the ledger, search, rewind.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from tierwise.actions.demand import Demand
+from tierwise.actions.search import Found, search_lot
+from tierwise.actions.two_level import search_job
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause
+from tierwise.framework.ledger import Pool
+from tierwise.framework.standing import job_ready
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["Fits", "fits_in", "place_in", "quota_allows"]
+
+
+class Fits(Protocol):
+    """Whether the gang fits once some victims (positions in the running table) are gone."""
+
+    def without(self, victims: Ints) -> bool: ...
+
+
+def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
+    """The cheapest exact test for a demand in a domain."""
+    counted = _Counted.of(cycle, cause, asked, domain)
+    return counted if counted is not None else _Tried(cycle, cause, asked, domain)
+
+
+def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
+    """Whether the queues let the gang have its minimum once the victims count for nobody."""
+    if cycle.pipeline.over(cause.job, cause.need) is None:
+        return True
+    running = cause.running
+    with cycle.ledger.statement():
+        for job in dict.fromkeys(running.job[victims].tolist()):
+            freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
+            cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
+        return cycle.pipeline.over(cause.job, cause.need) is None
+
+
+def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:
+    """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
+    job = cause.job
+    if job.policies:
+        found = search_job(cycle, job, asked, within=domain)
+        return found if not isinstance(found, bool) else None
+    return search_lot(cycle, job, asked.lots[0], within=domain)
+
+
+class _Counted:
+    """One plain shape, in one lot or in lots of which each is confined to an inner domain."""
+
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]) -> None:
+        self._cycle = cycle
+        self._cause = cause
+        self._shape = asked.lots[0].portions[0].part.shape
+        self._span = cycle.topology.span(domain)
+        self._free = cycle.ledger.free(self._shape.asked, self._span, Pool.LATER)
+        self._open: Bools = cycle.rooms.of(self._shape).why[self._span] == 0
+        self._starts, self._ends, self._size = inner
+        self._groups = asked.tasks // self._size
+
+    @classmethod
+    def of(cls, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> _Counted | None:
+        """None where counting would not be exact."""
+        first = asked.lots[0]
+        if asked.spares or any(len(lot.portions) != 1 or lot.roles or lot.need != first.need for lot in asked.lots):
+            return None
+        shape = first.portions[0].part.shape
+        if any(lot.portions[0].part.shape is not shape for lot in asked.lots) or cycle.pipeline.moving(shape):
+            return None
+        span = cycle.topology.span(domain)
+        if not cause.job.policies:
+            return cls(cycle, cause, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
+        if any(cycle.ledger.stands(lot.sub) is not None for lot in asked.lots):
+            return None
+        limits = {cycle.pipeline.limit(lot.sub) for lot in asked.lots}
+        limit = next(iter(limits))
+        if len(limits) > 1 or limit is None:
+            return None
+        inside = np.arange(domain, int(cycle.topology.last[domain]))
+        inside = inside[cycle.topology.tier[inside] <= limit]
+        widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
+        starts, ends = cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
+        return cls(cycle, cause, asked, domain, (starts, ends, first.need))
+
+    def without(self, victims: Ints) -> bool:
+        free = self._free.copy()
+        rows = self._cause.running.row[victims] - self._span.start
+        width = self._span.stop - self._span.start
+        for i, r in enumerate(self._shape.asked.tolist()):
+            weights = self._cause.running.request[r, victims]
+            free[i] += np.bincount(rows, weights=weights, minlength=width).astype(np.int64)
+        room = self._shape.room(free)
+        room[~self._open] = 0
+        upto = np.concatenate(([0], np.cumsum(room)))
+        groups = (upto[self._ends] - upto[self._starts]) // self._size
+        return int(groups.sum()) >= self._groups and quota_allows(self._cycle, self._cause, victims)
+
+
+class _Tried:
+    """Anything: evict, search, rewind."""
+
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> None:
+        self._cycle = cycle
+        self._cause = cause
+        self._asked = asked
+        self._domain = domain
+
+    def without(self, victims: Ints) -> bool:
+        cycle, cause = self._cycle, self._cause
+        if not quota_allows(cycle, cause, victims):
+            return False
+        with cycle.ledger.statement():
+            if len(victims):
+                cycle.ledger.evict(cause.running, victims, cycle.snapshot.jobs)
+            found = place_in(cycle, cause, self._asked, self._domain)
+            return found is not None and job_ready(cycle.ledger, cause.job, waiting=True)

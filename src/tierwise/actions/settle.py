@@ -1,0 +1,24 @@
+"""Turn what was found into a decision: rows dealt out to concrete tasks, in rank order, and put on the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tierwise.actions.demand import Backlog
+from tierwise.actions.fit import Take
+from tierwise.actions.search import home
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.report import Decision, Placed
+from tierwise.model.job import Job
+from tierwise.model.topology import ROOT
+
+__all__ = ["decide"]
+
+
+def decide(
+    cycle: Cycle, backlog: Backlog, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool
+) -> None:
+    """Put the decision on the report."""
+    placed = tuple(Placed(take.sub, backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes)
+    domain = home(cycle, job)
+    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score))

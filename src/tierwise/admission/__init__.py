@@ -1,0 +1,100 @@
+"""Admission: what a cluster should not accept, and what people should be told before they wait for it.
+
+`validate` judges a whole collection, for the command of that name; a webhook calls the same checks for one object
+and `complete` for its defaults. Changes nothing, and never raises for what an object says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tierwise.admission import hypernode, job, node_pod, podgroup, queue
+from tierwise.admission.defaults import complete
+from tierwise.admission.room import Room
+from tierwise.admission.surroundings import Surroundings, look_around
+from tierwise.admission.verdict import Finding, Issue, Verdict, warning
+from tierwise.api.codec import Unknown, kind_of
+from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
+from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
+from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
+from tierwise.model.topology import Topology
+from tierwise.port import Key, Objects
+
+__all__ = ["Finding", "Issue", "Verdict", "complete", "validate"]
+
+
+def validate(objects: Objects) -> Verdict:
+    """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
+    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
+    around = look_around(objects, Room.of(topology, nodes) if nodes else None)
+    checks = _Checks(objects, around, topology)
+    errors: list[Finding] = []
+    warnings: list[Finding] = []
+    for key in objects:
+        for issue in checks.of(key):
+            (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
+    return Verdict(tuple(errors), tuple(warnings))
+
+
+class _Checks:
+    """The checks of every object, with what they need to know of the others."""
+
+    def __init__(self, objects: Objects, around: Surroundings, topology: Topology) -> None:
+        self._objects = objects
+        self._around = around
+        self._nodes = objects.every(Node)
+        self._members = _members(objects.every(Pod))
+        made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
+        self._groups = {*objects.every(PodGroup), *made}
+        self._tree: dict[str, list[Issue]] = {}
+        for name, issue in hypernode.check_tree(topology):
+            self._tree.setdefault(name, []).append(issue)
+
+    def of(self, key: Key) -> Iterable[Issue]:
+        record = self._objects.record(key)
+        match record:
+            case Pod():
+                return node_pod.check_pod(record, self._nodes, self._groups, self._around)
+            case Node():
+                return node_pod.check_node(record)
+            case HyperNode():
+                return self._of_hypernode(record, key)
+            case PodGroup():
+                return podgroup.check(record, self._members.get(key.path, ()), self._around)
+            case Job():
+                return job.check(record, self._around)
+            case Queue():
+                return queue.check(record, self._around.queues)
+            case ConfigMap():
+                return _of_config(record)
+            case Unknown():
+                return [
+                    warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
+                ]
+            case _:
+                return []
+
+    def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:
+        own = list(hypernode.check(record, self._objects.raw(key) or {}))
+        yield from own
+        # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
+        broken = any(issue.fatal for issue in own)
+        yield from (issue for issue in self._tree.get(key.name, ()) if issue.fatal or not broken)
+
+
+def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:
+    """The pods of each pod group, by the group's key."""
+    members: dict[str, list[Pod]] = {}
+    for path, pod in pods.items():
+        group = pod.metadata.annotations.get(GROUP_NAME)
+        if group:
+            members.setdefault(f"{path.partition('/')[0]}/{group}", []).append(pod)
+    return members
+
+
+def _of_config(config: ConfigMap) -> list[Issue]:
+    source = read_label_source(config)
+    return (
+        [warning(f"data.{CONFIG_KEY}", f"label discovery is off: {fault}") for fault in source.faults] if source else []
+    )

@@ -1,0 +1,66 @@
+"""The values that stand for what a manifest leaves out, written into it: for a webhook, and for whoever asks.
+
+Fills in what Volcano's webhooks fill in. Never changes what was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.volcano import Job, PodGroup, Queue
+from tierwise.dialects.volcano_job import DEFAULT_QUEUE, defaulted
+
+__all__ = ["complete"]
+
+
+def complete(raw: Raw) -> Raw:
+    """A manifest with its defaults filled in; the manifest itself where there is nothing to fill in."""
+    record = codec.decode(raw)
+    if isinstance(record, Job):
+        return _job(raw, record)
+    if isinstance(record, PodGroup):
+        return _with_spec(raw, {"queue": DEFAULT_QUEUE})
+    if isinstance(record, Queue):
+        return _with_spec(raw, {"weight": 1, "reclaimable": True})
+    return raw
+
+
+def _job(raw: Raw, record: Job) -> Raw:
+    spec = defaulted(record).spec
+    written = _spec(raw).get("tasks")
+    tasks = [
+        _filled(entry, {"name": task.name, "minAvailable": task.min_available, "maxRetry": task.max_retry})
+        for entry, task in zip(written if isinstance(written, list) else [], spec.tasks, strict=False)
+    ]
+    completed = _with_spec(
+        raw,
+        {
+            "queue": spec.queue,
+            "schedulerName": spec.scheduler_name,
+            "maxRetry": spec.max_retry,
+            "minAvailable": spec.min_available,
+        },
+    )
+    return completed if tasks == written else {**completed, "spec": {**_spec(completed), "tasks": tasks}}
+
+
+def _spec(raw: Mapping[str, object]) -> dict[str, object]:
+    spec = raw.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _with_spec(raw: Raw, defaults: Mapping[str, object]) -> Raw:
+    spec = _spec(raw)
+    filled = _filled(spec, defaults)
+    return raw if filled == spec else {**raw, "spec": filled}
+
+
+def _filled(present: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:
+    return {**present, **{field: value for field, value in defaults.items() if _absent(present.get(field))}}
+
+
+def _absent(value: object) -> bool:
+    """Whether a field says nothing; the empty text and zero do not in Volcano's API, but False does."""
+    return value is None or (value in ("", 0) and value is not False)

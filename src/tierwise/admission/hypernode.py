@@ -1,0 +1,96 @@
+"""HyperNodes: each one by itself, and the tree that they form together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
+from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node
+from tierwise.api.meta import ObjectMeta
+from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
+from tierwise.dialects.hypernodes import declare, pattern_fault
+from tierwise.model.topology import Topology
+from tierwise.model.tree import grow
+
+__all__ = ["check", "check_tree", "grown"]
+
+_MEMBER_TYPES: Final = frozenset({"Node", "HyperNode"})
+
+
+def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
+    """Issues of one hyperNode, whatever else there is."""
+    spec = hypernode.spec
+    yield from dns_subdomain("metadata.name", hypernode.metadata.name)
+    written = raw.get("spec")
+    if not isinstance(written, dict) or written.get("tier") is None:
+        yield error("spec.tier", "the tier is missing")
+    yield from at_least("spec.tier", spec.tier, 0)
+    if len(spec.tier_name) > LONGEST_NAME:
+        yield error("spec.tierName", f"tierName must have at most {LONGEST_NAME} characters")
+    if not spec.members:
+        yield error("spec.members", "at least one member is needed")
+    for index, member in enumerate(spec.members):
+        yield from _check_member(f"spec.members[{index}]", member)
+
+
+def _check_member(path: str, member: MemberSpec) -> Iterator[Issue]:
+    yield from one_of(f"{path}.type", member.type, _MEMBER_TYPES)
+    yield from _check_selector(f"{path}.selector", member.selector)
+
+
+def _check_selector(path: str, selector: MemberSelector) -> Iterator[Issue]:
+    exact, regex, labels = selector.exact_match, selector.regex_match, selector.label_match
+    kinds = (("exactMatch", exact), ("regexMatch", regex), ("labelMatch", labels))
+    given = [name for name, value in kinds if value is not None]
+    if not given:
+        yield error(path, "the selector needs one of exactMatch, regexMatch and labelMatch")
+    if len(given) > 1:
+        yield error(path, f"the selector takes only one of {', '.join(given)}")
+    if exact is not None and not exact.name:
+        yield error(f"{path}.exactMatch.name", "the name is empty")
+    elif exact is not None:
+        yield from dns_subdomain(f"{path}.exactMatch.name", exact.name)
+    if regex is not None:
+        fault = pattern_fault(regex.pattern) if regex.pattern else "it is empty"
+        if fault:
+            yield error(f"{path}.regexMatch.pattern", f'pattern "{regex.pattern}" is no regular expression: {fault}')
+    yield from label_selector(f"{path}.labelMatch", labels)
+
+
+def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topology, list[Node]]:
+    """The tree of hyperNodes, and the nodes in the order of its rows.
+
+    Where no nodes are given, those that members name stand in for them: overlaps show all the same. What patterns and
+    label selectors would find is not known then, and not complained about.
+    """
+    hypernodes, known = list(hypernodes), list(nodes)
+    stand_in = known or [Node(metadata=ObjectMeta(name=name)) for name in _named(hypernodes)]
+    declared = declare(hypernodes, stand_in)
+    if not known:
+        declared = [
+            replace(domain, problems=tuple(p for p in domain.problems if p.code != "EmptyMember"))
+            for domain in declared
+        ]
+    topology, order = grow(declared, [node.metadata.name for node in stand_in])
+    return topology, [known[row] for row in order] if known else []
+
+
+def check_tree(topology: Topology) -> Iterator[tuple[str, Issue]]:
+    """What is wrong between hyperNodes, each with the name of the one it is about."""
+    for problem in topology.problems:
+        issue = error if problem.error else warning
+        yield problem.domain, issue("spec.members", problem.text)
+
+
+def _named(hypernodes: Iterable[HyperNode]) -> list[str]:
+    names = {
+        member.selector.exact_match.name: None
+        for hypernode in hypernodes
+        for member in hypernode.spec.members
+        if member.type == "Node" and member.selector.exact_match is not None and member.selector.exact_match.name
+    }
+    return list(names)

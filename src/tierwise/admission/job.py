@@ -1,0 +1,118 @@
+"""Volcano's batch jobs: what one may ask for, and what may change once it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from tierwise.admission import network_topology, policy, task
+from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
+from tierwise.admission.room import Share, smallest
+from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
+from tierwise.admission.verdict import Issue, at_least, error, warning
+from tierwise.api.volcano import Job, JobSpec
+from tierwise.dialects.requests import effective_request
+from tierwise.dialects.volcano_job import defaulted, pod_name, task_minimum
+
+__all__ = ["check", "check_change"]
+
+_PLUGINS: Final = frozenset({"env", "svc", "ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
+
+
+def check(written: Job, around: Surroundings) -> Iterator[Issue]:
+    """Issues of a job as it was written."""
+    job, spec = defaulted(written), written.spec
+    yield from _check_names(job)
+    yield from at_least("spec.minAvailable", spec.min_available, 0)
+    yield from at_least("spec.minSuccess", spec.min_success, 1)
+    yield from at_least("spec.maxRetry", spec.max_retry, 0)
+    yield from at_least("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0)
+    if not spec.tasks:
+        yield error("spec.tasks", "at least one task is needed")
+    total = sum(task.replicas for task in spec.tasks)
+    for field, count in (("minAvailable", spec.min_available), ("minSuccess", spec.min_success)):
+        if count is not None and count > total:
+            yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
+    for name in sorted(spec.plugins.keys() - _PLUGINS):
+        yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is not known')
+    yield from policy.check("spec.policies", spec.policies)
+    yield from _check_queue(spec, around)
+    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
+    outer = network_topology.limit(spec.network_topology, around.tiers)
+    for index, entry in enumerate(spec.tasks):
+        yield from task.check(f"spec.tasks[{index}]", entry, outer, around)
+    yield from task.check_dependencies("spec.tasks", job.spec.tasks)
+    yield from _check_room(job, outer, around)
+
+
+def check_change(old: Job, new: Job) -> Iterator[Issue]:
+    """Issues of an update: only minAvailable, replicas and priorityClassName may change while a job lives."""
+    if _frozen(defaulted(old).spec) != _frozen(defaulted(new).spec):
+        yield error(
+            "spec", "only minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName may change"
+        )
+
+
+def _frozen(spec: JobSpec) -> JobSpec:
+    """A spec without the fields that may change."""
+    tasks = tuple(replace(entry, replicas=0, min_available=0) for entry in spec.tasks)
+    return replace(spec, min_available=0, priority_class_name="", tasks=tasks)
+
+
+def _check_names(job: Job) -> Iterator[Issue]:
+    name = job.metadata.name
+    yield from dns_subdomain("metadata.name", name)
+    if len(name) > LONGEST_LABEL:
+        yield error("metadata.name", f"the name becomes a label: it must have at most {LONGEST_LABEL} characters")
+    seen: set[str] = set()
+    for index, entry in enumerate(job.spec.tasks):
+        path = f"spec.tasks[{index}].name"
+        if entry.name in seen:
+            yield error(path, f'duplicate task name "{entry.name}": names must be unique')
+        seen.add(entry.name)
+        yield from dns_subdomain(path, pod_name(job, entry, max(entry.replicas - 1, 0)))
+
+
+def _check_queue(spec: JobSpec, around: Surroundings) -> Iterator[Issue]:
+    yield from around.queue("spec.queue", spec.queue)
+    if spec.queue == ROOT_QUEUE:
+        yield error("spec.queue", "jobs cannot be submitted to the root queue")
+    elif spec.queue in around.parents:
+        yield error(
+            "spec.queue", f'queue "{spec.queue}" has queues below it: jobs can be submitted to leaf queues only'
+        )
+
+
+def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[Issue]:
+    """Warnings for minimums that no domain could ever hold."""
+    if around.room is None:
+        return
+    shares = _minimum(job)
+    together: dict[str, int] = {}
+    for asked, count in shares:
+        for resource, each in asked.items():
+            together[resource] = together.get(resource, 0) + each * count
+    if not around.room.holds(shares, outer, together):
+        where = "" if outer is None else f" up to tier {outer}"
+        message = f"no domain{where} can ever hold the minimum of {job.spec.min_available} pods"
+        yield warning("spec.minAvailable", message)
+    for index, entry in enumerate(job.spec.tasks):
+        partitions = entry.partition_policy
+        inner = network_topology.limit(partitions.network_topology, around.tiers) if partitions else None
+        if partitions is not None and inner is not None:
+            share = (effective_request(entry.template.spec), partitions.partition_size or 0)
+            if not around.room.holds([share], inner, {}):
+                message = f"no domain up to tier {inner} can ever hold a partition of {partitions.partition_size} pods"
+                yield warning(f"spec.tasks[{index}].partitionPolicy.partitionSize", message)
+
+
+def _minimum(job: Job) -> list[Share]:
+    """What must be placed at the least: every task's minimum, or fewer pods of whichever kind asks for the least."""
+    shares: list[Share] = [(effective_request(entry.template.spec), task_minimum(entry)) for entry in job.spec.tasks]
+    needed = job.spec.min_available or 0
+    if needed >= sum(count for _, count in shares):
+        return shares
+    return [(smallest(asked for asked, _ in shares), needed)]

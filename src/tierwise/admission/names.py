@@ -1,0 +1,53 @@
+"""Names that Kubernetes accepts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.admission.verdict import Issue, error
+from tierwise.api.meta import LabelSelector
+
+__all__ = ["LONGEST_LABEL", "LONGEST_NAME", "dns_label", "dns_subdomain", "label_selector"]
+
+LONGEST_LABEL: Final = 63
+LONGEST_NAME: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_WITH_VALUES: Final = frozenset({"In", "NotIn"})
+_WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
+
+
+def dns_label(path: str, name: str) -> Iterator[Issue]:
+    """An error where a name is no DNS label: lower-case letters, digits and "-"."""
+    if len(name) > LONGEST_LABEL or not _LABEL.fullmatch(name):
+        yield error(
+            path,
+            f'the name "{name}" must consist of lower-case letters, digits and "-", start and end with a letter '
+            f"or digit, and have at most {LONGEST_LABEL} characters",
+        )
+
+
+def dns_subdomain(path: str, name: str) -> Iterator[Issue]:
+    """An error where a name is no DNS subdomain: labels with dots between them."""
+    if len(name) > LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
+        yield error(
+            path,
+            f'the name "{name}" must consist of lower-case letters, digits, "-" and ".", start and end with a letter '
+            f"or digit, and have at most {LONGEST_NAME} characters",
+        )
+
+
+def label_selector(path: str, selector: LabelSelector | None) -> Iterator[Issue]:
+    """Errors for the requirements of a selector that the API server would refuse."""
+    for index, requirement in enumerate(selector.match_expressions if selector else ()):
+        where = f"{path}.matchExpressions[{index}]"
+        if not requirement.key:
+            yield error(f"{where}.key", "the key is empty")
+        if requirement.operator in _WITH_VALUES and not requirement.values:
+            yield error(f"{where}.values", f"operator {requirement.operator} needs values")
+        elif requirement.operator in _WITHOUT_VALUES and requirement.values:
+            yield error(f"{where}.values", f"operator {requirement.operator} takes no values")
+        elif requirement.operator not in _WITH_VALUES | _WITHOUT_VALUES:
+            yield error(f"{where}.operator", f'operator "{requirement.operator}" is not known')

@@ -1,0 +1,56 @@
+"""Nodes and pods, lightly: a real API server checks them thoroughly, a file of manifests has nobody to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from tierwise.admission.names import dns_subdomain
+from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.verdict import Issue, at_least, one_of, warning
+from tierwise.api.core import Node, Pod, PodSpec
+from tierwise.dialects.volcano_job import GROUP_NAME
+
+__all__ = ["check_node", "check_pod", "check_pod_spec"]
+
+_EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+_PHASES: Final = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Unknown"})
+_RESTARTS: Final = frozenset({"", "Always", "OnFailure", "Never"})
+_PREEMPTION: Final = frozenset({"", "PreemptLowerPriority", "Never"})
+_OPERATORS: Final = frozenset({"", "Equal", "Exists"})
+_WHEN: Final = frozenset({"DoNotSchedule", "ScheduleAnyway"})
+
+
+def check_node(node: Node) -> Iterator[Issue]:
+    """Issues of a node."""
+    yield from dns_subdomain("metadata.name", node.metadata.name)
+    for index, taint in enumerate(node.spec.taints):
+        yield from one_of(f"spec.taints[{index}].effect", taint.effect, _EFFECTS)
+
+
+def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around: Surroundings) -> Iterator[Issue]:
+    """Issues of a pod; `groups` are the keys of all pod groups that are there or will be."""
+    yield from dns_subdomain("metadata.name", pod.metadata.name)
+    yield from one_of("status.phase", pod.status.phase, _PHASES)
+    yield from check_pod_spec("spec", pod.spec)
+    yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
+    if pod.spec.node_name and pod.spec.node_name not in nodes:
+        yield warning("spec.nodeName", f'node "{pod.spec.node_name}" does not exist')
+    group = pod.metadata.annotations.get(GROUP_NAME)
+    if group and f"{pod.metadata.namespace or 'default'}/{group}" not in groups:
+        yield warning(f"metadata.annotations.{GROUP_NAME}", f'pod group "{group}" does not exist')
+
+
+def check_pod_spec(path: str, spec: PodSpec) -> Iterator[Issue]:
+    """Issues of a pod's spec, in a pod or in a template."""
+    yield from one_of(f"{path}.restartPolicy", spec.restart_policy, _RESTARTS)
+    yield from one_of(f"{path}.preemptionPolicy", spec.preemption_policy, _PREEMPTION)
+    yield from at_least(f"{path}.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, 0)
+    for index, toleration in enumerate(spec.tolerations):
+        where = f"{path}.tolerations[{index}]"
+        yield from one_of(f"{where}.operator", toleration.operator, _OPERATORS)
+        yield from one_of(f"{where}.effect", toleration.effect, _EFFECTS | {""})
+    for index, spread in enumerate(spec.topology_spread_constraints):
+        where = f"{path}.topologySpreadConstraints[{index}]"
+        yield from at_least(f"{where}.maxSkew", spread.max_skew, 1)
+        yield from one_of(f"{where}.whenUnsatisfiable", spread.when_unsatisfiable, _WHEN)

@@ -1,0 +1,95 @@
+"""Pod groups: what must start together, and how near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tierwise.admission import network_topology
+from tierwise.admission.names import dns_subdomain, label_selector
+from tierwise.admission.room import smallest
+from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.api.core import Pod
+from tierwise.api.quantity import amount
+from tierwise.api.selector import matches
+from tierwise.api.volcano import PodGroup, SubGroupPolicy
+from tierwise.dialects.requests import effective_request
+
+__all__ = ["check"]
+
+# Volcano's job controller also writes what counts against quotas into minResources; no node has any of that.
+_OF_QUOTAS: Final = ("requests.", "limits.", "count/")
+
+_PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Completed"})
+
+
+def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+    """Issues of a pod group and the pods that belong to it."""
+    spec = group.spec
+    yield from dns_subdomain("metadata.name", group.metadata.name)
+    yield from at_least("spec.minMember", spec.min_member, 0)
+    for role, count in spec.min_task_member.items():
+        yield from at_least(f"spec.minTaskMember.{role}", count, 0)
+    if sum(spec.min_task_member.values()) > spec.min_member:
+        yield warning("spec.minTaskMember", "the minimums of the tasks add up to more than minMember: they are ignored")
+    yield from around.queue("spec.queue", spec.queue)
+    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
+    yield from one_of("status.phase", group.status.phase, _PHASES)
+    yield from _check_policies(group, around)
+    yield from _check_room(group, pods, around)
+
+
+def _check_policies(group: PodGroup, around: Surroundings) -> Iterator[Issue]:
+    seen: set[str] = set()
+    outer = network_topology.limit(group.spec.network_topology, around.tiers)
+    for index, policy in enumerate(group.spec.sub_group_policy):
+        path = f"spec.subGroupPolicy[{index}]"
+        if policy.name in seen:
+            yield error(f"{path}.name", f'there are two subGroupPolicies of the name "{policy.name}"')
+        seen.add(policy.name)
+        inner = network_topology.limit(policy.network_topology, around.tiers)
+        for issue in (*_check_policy(path, policy, around), *network_topology.within(path, inner, outer)):
+            yield issue._replace(message=f'subGroupPolicy "{policy.name}": {issue.message}')
+
+
+def _check_policy(path: str, policy: SubGroupPolicy, around: Surroundings) -> Iterator[Issue]:
+    if not policy.name:
+        yield error(f"{path}.name", "the name is empty")
+    yield from at_least(f"{path}.subGroupSize", policy.sub_group_size, 1)
+    yield from at_least(f"{path}.minSubGroups", policy.min_sub_groups, 0)
+    yield from label_selector(f"{path}.labelSelector", policy.label_selector)
+    if not policy.match_label_keys:
+        yield warning(f"{path}.matchLabelKeys", "without matchLabelKeys no pod belongs to a sub-group")
+    yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, around.tiers)
+
+
+def _check_room(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+    """Warnings for minimums that no domain could ever hold."""
+    if around.room is None:
+        return
+    spec = group.spec
+    outer = network_topology.limit(spec.network_topology, around.tiers)
+    together = {
+        name: amount(name, quantity)
+        for name, quantity in (spec.min_resources or {}).items()
+        if not name.startswith(_OF_QUOTAS)
+    }
+    shares = [(smallest(effective_request(pod.spec) for pod in pods), spec.min_member)] if pods else []
+    if not around.room.holds(shares, outer, together):
+        yield warning("spec.minMember", f"no domain{_up_to(outer)} can ever hold the minimum of {spec.min_member} pods")
+    for index, policy in enumerate(spec.sub_group_policy):
+        inner = network_topology.limit(policy.network_topology, around.tiers)
+        own = [pod for pod in pods if matches(policy.label_selector, pod.metadata.labels, absent=True)]
+        size = policy.sub_group_size or 1
+        if own and inner is not None:
+            asked = smallest(effective_request(pod.spec) for pod in own)
+            if not around.room.holds([(asked, size)], inner, {}):
+                message = f"no domain{_up_to(inner)} can ever hold the {size} pods of a sub-group"
+                path = f"spec.subGroupPolicy[{index}].subGroupSize"
+                yield warning(path, f'subGroupPolicy "{policy.name}": {message}')
+
+
+def _up_to(limit: int | None) -> str:
+    return "" if limit is None else f" up to tier {limit}"

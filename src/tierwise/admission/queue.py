@@ -1,0 +1,78 @@
+"""Queues: each one by itself, and the tree that they form together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from tierwise.admission.names import dns_subdomain
+from tierwise.admission.surroundings import ROOT_QUEUE
+from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.api.core import ResourceList
+from tierwise.api.quantity import amount, show
+from tierwise.api.volcano import Queue
+
+__all__ = ["check"]
+
+_STATES: Final = frozenset({"", "Open", "Closed", "Closing", "Unknown"})
+
+
+def check(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
+    """Issues of a queue among all queues."""
+    spec = queue.spec
+    yield from dns_subdomain("metadata.name", queue.metadata.name)
+    yield from at_least("spec.weight", spec.weight, 1)
+    yield from at_least("spec.priority", spec.priority, 0)
+    yield from one_of("status.state", queue.status.state, _STATES)
+    yield from _within("spec.deserved", spec.deserved, "capability", spec.capability)
+    yield from _within("spec.guarantee.resource", spec.guarantee.resource, "deserved", spec.deserved)
+    yield from _within("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
+    yield from _check_parent(queue, queues)
+    yield from _check_children(queue, queues.values())
+
+
+def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
+    name, parent = queue.metadata.name, queue.spec.parent
+    if name == ROOT_QUEUE and parent:
+        yield error("spec.parent", "the root queue has no parent")
+    elif parent and parent != ROOT_QUEUE and parent not in queues:
+        yield error("spec.parent", f'parent queue "{parent}" does not exist')
+    chain = [name]
+    while chain[-1] in queues and queues[chain[-1]].spec.parent:
+        above = queues[chain[-1]].spec.parent
+        if above == name:
+            yield error("spec.parent", f"cyclic dependency: {' -> '.join([*chain, name])}")
+        if above in chain:
+            return
+        chain.append(above)
+
+
+def _check_children(queue: Queue, queues: Iterable[Queue]) -> Iterator[Issue]:
+    """A queue must be able to keep its word to the queues below it."""
+    name, spec = queue.metadata.name, queue.spec
+    below = [child for child in queues if child.spec.parent == name != child.metadata.name]
+    for child in below:
+        yield from _within("spec.capability", child.spec.capability, "capability", spec.capability, child.metadata.name)
+    guarantees = [child.spec.guarantee.resource for child in below]
+    yield from _covers("spec.guarantee.resource", spec.guarantee.resource, guarantees, error)
+    yield from _covers("spec.deserved", spec.deserved, [child.spec.deserved for child in below], warning)
+
+
+def _covers(
+    path: str, own: ResourceList, below: Sequence[ResourceList], issue: Callable[[str, str], Issue]
+) -> Iterator[Issue]:
+    """Issues where what the queues below ask for adds up to more than their parent has."""
+    for resource, quantity in own.items():
+        limit, asked = amount(resource, quantity), sum(amount(resource, b.get(resource, 0)) for b in below)
+        if asked > limit:
+            shown = f"{show(resource, asked)} {resource} in all, more than the {show(resource, limit)} of this queue"
+            yield issue(f"{path}.{resource}", f"the queues below ask for {shown}")
+
+
+def _within(path: str, small: ResourceList, field: str, large: ResourceList, child: str = "") -> Iterator[Issue]:
+    """Errors where an amount exceeds the one that bounds it; what is not bounded may be anything."""
+    whose = f' of queue "{child}" below' if child else ""
+    for resource, quantity in small.items():
+        if resource in large and amount(resource, quantity) > amount(resource, large[resource]):
+            message = f"{quantity}{whose} is more than the {field} of {large[resource]}"
+            yield error(f"{path}.{resource}", message)

@@ -1,0 +1,90 @@
+"""Whether any domain of the cluster could ever hold a gang's minimum, were it empty.
+
+Used by the checks of pod groups and jobs to warn of gangs that would wait for ever. Looks at allocatable amounts
+alone, and errs on the side of "yes": whoever is warned here can never be placed, but not the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from tierwise.api.core import Node
+from tierwise.api.quantity import amount
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Amounts", "Room", "Share", "smallest"]
+
+Amounts = Mapping[str, int]
+Share = tuple[Amounts, int]
+"""What each pod of a kind asks for, and how many of them must be placed."""
+
+_PLENTY = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The nodes of a cluster by the domains they stand in."""
+
+    topology: Topology
+    allocatable: Sequence[Amounts]  # of each row
+    _counts: dict[frozenset[tuple[str, int]], Ints] = field(default_factory=dict)
+    _sums: dict[str, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topology: Topology, nodes: Sequence[Node]) -> Room:
+        """The room of nodes that stand in the order of the topology's rows."""
+        return cls(topology, [_counted(node) for node in nodes])
+
+    def holds(self, shares: Iterable[Share], limit: int | None, together: Amounts) -> bool:
+        """Whether one domain up to a tier has room for all shares, each on its own, and for an amount in total."""
+        every = np.arange(len(self.topology))
+        allowed = every == ROOT if limit is None else self.topology.tier <= limit
+        for asked, count in shares:
+            allowed &= self._pods(asked) >= count
+        for resource, total in together.items():
+            if total > 0:
+                allowed &= self._has(resource, total)
+        return bool(allowed.any())
+
+    def _pods(self, asked: Amounts) -> Ints:
+        """How many pods that ask for this fit into each domain."""
+        wanted = frozenset((resource, count) for resource, count in asked.items() if count > 0)
+        if wanted not in self._counts:
+            per_row = np.array([_fitting(wanted, node) for node in self.allocatable], dtype=np.int64)
+            self._counts[wanted] = self.topology.totals(per_row)
+        return self._counts[wanted]
+
+    def _has(self, resource: str, total: int) -> Bools:
+        """Which domains have that much of a resource; counted without arrays, where a sum of bytes might overflow."""
+        if resource not in self._sums:
+            upto = list(accumulate((node.get(resource, 0) for node in self.allocatable), initial=0))
+            spans = zip(self.topology.start.tolist(), self.topology.end.tolist(), strict=True)
+            self._sums[resource] = [upto[end] - upto[start] for start, end in spans]
+        return np.array([held >= total for held in self._sums[resource]], dtype=np.bool_)
+
+
+def smallest(requests: Iterable[Amounts]) -> dict[str, int]:
+    """The least that any of these pods asks for, resource by resource."""
+    least: dict[str, int] | None = None
+    for asked in requests:
+        if least is None:
+            least = dict(asked)
+        else:
+            least = {resource: min(count, asked[resource]) for resource, count in least.items() if resource in asked}
+    return least or {}
+
+
+def _counted(node: Node) -> dict[str, int]:
+    return {resource: amount(resource, quantity) for resource, quantity in node.status.allocatable.items()}
+
+
+def _fitting(wanted: Iterable[tuple[str, int]], node: Amounts) -> int:
+    rooms = [node.get(resource, 0) // count for resource, count in wanted]
+    if "pods" in node:
+        rooms.append(node["pods"])
+    return min([*rooms, _PLENTY])

@@ -1,0 +1,70 @@
+"""What a check may know of the other objects: queues, named tiers, priority classes, and what domains can hold.
+
+Built once by `validate` and handed to every check. Absence proves little: a file may describe only a part of a
+cluster, so names count as unknown only where objects of their kind are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tierwise.admission.room import Room
+from tierwise.admission.verdict import Issue, error, warning
+from tierwise.api.core import ConfigMap, PriorityClass
+from tierwise.api.volcano import HyperNode, Queue
+from tierwise.dialects.discovery import label_source
+from tierwise.dialects.volcano_job import DEFAULT_QUEUE
+from tierwise.port import Objects
+
+__all__ = ["ROOT_QUEUE", "Surroundings", "look_around"]
+
+ROOT_QUEUE: Final = "root"
+_BUILT_IN: Final = frozenset({"system-node-critical", "system-cluster-critical"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The other objects, as far as they matter to one."""
+
+    queues: Mapping[str, Queue]
+    parents: frozenset[str]  # queues that have queues below them
+    priority_classes: frozenset[str]
+    tiers: Mapping[str, int]
+    room: Room | None  # None where no nodes are given
+
+    def queue(self, path: str, name: str) -> Iterator[Issue]:
+        """Issues of a reference to a queue; an empty one means the default queue, which always exists."""
+        queue = self.queues.get(name or DEFAULT_QUEUE)
+        if queue is not None and queue.status.state not in ("", "Open"):
+            yield error(path, f'queue "{queue.metadata.name}" is {queue.status.state}, not Open')
+        elif queue is None and self.queues and name not in ("", DEFAULT_QUEUE):
+            yield error(path, f'queue "{name}" does not exist')
+
+    def priority_class(self, path: str, name: str) -> Iterator[Issue]:
+        """A warning for a reference to a priority class that is missing among those given."""
+        if name and self.priority_classes and name not in self.priority_classes | _BUILT_IN:
+            yield warning(path, f'priority class "{name}" does not exist')
+
+
+def look_around(objects: Objects, room: Room | None) -> Surroundings:
+    """The surroundings of every object in a collection."""
+    queues = objects.every(Queue)
+    tiers: dict[str, int] = {}
+    source = label_source(objects.every(ConfigMap).values())
+    for type_ in source.types if source else ():
+        # HyperNodes that discovery is going to make are as good as those that are there.
+        tiers.update((key, tier) for tier, key in enumerate(type_.keys, start=1))
+    for hypernode in objects.every(HyperNode).values():
+        name, tier = hypernode.spec.tier_name, hypernode.spec.tier
+        if name:
+            # Where one name stands for several tiers the tightest reading holds, as in the scheduler.
+            tiers[name] = min(tier, tiers.get(name, tier))
+    return Surroundings(
+        queues=queues,
+        parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
+        priority_classes=frozenset(objects.every(PriorityClass)),
+        tiers=tiers,
+        room=room,
+    )

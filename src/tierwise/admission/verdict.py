@@ -1,0 +1,69 @@
+"""What admission says about objects: errors, which make them invalid, and warnings, which do not.
+
+Checks yield issues about one object; `validate` puts the object's name to them and gathers them in a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Finding", "Issue", "Verdict", "at_least", "error", "one_of", "warning"]
+
+
+class Issue(NamedTuple):
+    """Something about a field of the object at hand."""
+
+    path: str
+    message: str
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a field of an object; `object` reads like "HyperNode rack-1" or "Job default/train"."""
+
+    object: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All that was found, in the order of the objects."""
+
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether a cluster should accept the objects."""
+        return not self.errors
+
+
+def error(path: str, message: str) -> Issue:
+    """An issue that makes the object invalid."""
+    return Issue(path, message, fatal=True)
+
+
+def warning(path: str, message: str) -> Issue:
+    """An issue that people should know of."""
+    return Issue(path, message, fatal=False)
+
+
+def at_least(path: str, value: int | None, least: int) -> Iterator[Issue]:
+    """An error where a number that was given is too small."""
+    if value is not None and value < least:
+        yield error(path, f"{_field(path)} is {value}, it must be at least {least}")
+
+
+def one_of(path: str, value: str, allowed: Collection[str]) -> Iterator[Issue]:
+    """An error where a text is none of those allowed."""
+    if value not in allowed:
+        listed = ", ".join(sorted(entry for entry in allowed if entry))
+        yield error(path, f'{_field(path)} "{value}" is not known: it must be one of {listed}')
+
+
+def _field(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -1,0 +1,1 @@
+"""Kubernetes-shaped records, their decoding with field paths, quantities and selectors; knows no scheduling."""

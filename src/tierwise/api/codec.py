@@ -1,0 +1,255 @@
+"""Manifests to records and back, by group and kind.
+
+`decode` is the only way from raw data to records: whoever holds a record may rely on its types and on every
+quantity and time in it being readable. Called by the manifest loader, the embedded cluster and the real cluster's
+informers. Refuses nothing for its meaning: unknown enumeration values and numbers out of range are admission's.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from tierwise.api import amounts, core, volcano
+from tierwise.api.errors import InputError
+from tierwise.api.meta import ObjectMeta, Record, parse_time
+from tierwise.api.mistakes import explain, said
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Object",
+    "Raw",
+    "Unknown",
+    "decode",
+    "encode",
+    "group_of",
+    "key",
+    "kind_of",
+    "label",
+    "register",
+]
+
+Raw = dict[str, object]
+"""A manifest as JSON or YAML reads it."""
+
+R = TypeVar("R")
+
+
+class Object(Protocol):
+    """Any record that is an API object of its own."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Who the object is."""
+
+
+class Unknown(Record, frozen=True):
+    """An object of a kind that tierwise does not know: kept, so that it can be shown and referred to."""
+
+    metadata: ObjectMeta
+    api_version: str = ""
+    kind: str = ""
+
+
+class Kind(NamedTuple):
+    """What the API calls a type of record, and whether its objects live in namespaces."""
+
+    api_version: str
+    name: str
+    namespaced: bool
+
+
+KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
+"""The type of record for an API group ("" for the core group) and kind; filled by `register`."""
+
+_SHOWN_AS: Final[dict[type[Any], Kind]] = {}
+_AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
+_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data"})
+
+
+def register(
+    api_version: str,
+    name: str,
+    record: type[R],
+    *,
+    namespaced: bool = True,
+    quantities: Callable[[R], Iterable[amounts.Field]] | None = None,
+) -> None:
+    """Teach the codec a kind, and where its quantities stand.
+
+    The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
+    """
+    KINDS[group_of(api_version), name] = record
+    _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
+    if quantities is not None:
+        _AMOUNTS[record] = quantities
+
+
+def group_of(api_version: str) -> str:
+    """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
+    return api_version.rpartition("/")[0]
+
+
+def decode(raw: object) -> Any:
+    """The record for a manifest; InputError names the object and the field where it cannot be one.
+
+    Null counts as absent, except within a map of texts, where it is the empty text, as the API server reads it.
+    Fields that tierwise does not know are ignored; a kind that it does not know gives `Unknown`.
+    """
+    api_version, name = _type_of(raw)
+    assert isinstance(raw, dict)  # or _type_of had refused it
+    record = KINDS.get((group_of(api_version), name), Unknown)
+    shown = _identity(raw, record, name)
+    try:
+        found = _convert(raw, record)
+        _check(found)
+    except InputError as error:
+        raise error.inside(obj=shown) from None
+    except RecursionError:
+        raise InputError("nested too deeply", obj=shown) from None
+    return found
+
+
+def encode(record: Object) -> Raw:
+    """The manifest for a record: known fields that differ from their defaults, pod templates as they were written."""
+    found: Raw = msgspec.to_builtins(record)
+    if isinstance(record, volcano.Job):
+        found = _each_template(found, lambda template: template.get("raw") or template)
+    kind = kind_of(record)
+    return {"apiVersion": kind.api_version, "kind": kind.name, **found}
+
+
+def kind_of(record: Object) -> Kind:
+    """What the API calls this record."""
+    if isinstance(record, Unknown):
+        return Kind(record.api_version, record.kind, bool(record.metadata.namespace))
+    return _SHOWN_AS.get(type(record)) or Kind("", type(record).__name__, True)
+
+
+def key(record: Object) -> str:
+    """The object's name within its kind: "namespace/name", the namespace "default" where none is given.
+
+    The name alone for kinds without namespaces (nodes, hyperNodes, queues, ...).
+    """
+    meta = record.metadata
+    return f"{meta.namespace or 'default'}/{meta.name}" if kind_of(record).namespaced else meta.name
+
+
+def label(record: Object) -> str:
+    """How messages name an object: "Node n0", "PodGroup default/pg"."""
+    return f"{kind_of(record).name} {key(record)}"
+
+
+def _type_of(raw: object) -> tuple[str, str]:
+    """The apiVersion and kind of a manifest, or InputError where it is no API object at all."""
+    if not isinstance(raw, dict):
+        raise InputError(f"an object is expected, not {said(raw)}")
+    name = raw.get("kind")
+    if not isinstance(name, str) or not name:
+        raise InputError("the kind is missing" if name in (None, "") else "the kind is not a string", field="kind")
+    version = raw.get("apiVersion")
+    if not isinstance(version, str) or not version:
+        reason = "the apiVersion is missing" if version in (None, "") else "the apiVersion is not a string"
+        raise InputError(reason, obj=name, field="apiVersion")
+    return version, name
+
+
+def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
+    """How messages name a manifest; InputError where it has no usable name."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, dict):
+        raise InputError("the object has no name", obj=kind, field="metadata.name")
+    name, namespace = meta.get("name"), meta.get("namespace")
+    if name is None or name == "":
+        raise InputError("the object has no name", obj=kind, field="metadata.name")
+    for field, part in (("name", name), ("namespace", namespace or "")):
+        if not isinstance(part, str):
+            raise InputError(f"expected a string, got {said(part)}", obj=kind, field=f"metadata.{field}")
+        if "/" in part:
+            raise InputError(f'"{part}" must not contain "/"', obj=kind, field=f"metadata.{field}")
+    shown = _SHOWN_AS.get(record)
+    if shown is not None and shown.namespaced:
+        namespace = namespace or "default"
+    return f"{kind} {namespace}/{name}" if namespace and (shown is None or shown.namespaced) else f"{kind} {name}"
+
+
+def _convert(raw: dict[str, Any], record: type[Any]) -> Any:
+    if record is volcano.Job:
+        raw = _each_template(raw, lambda template: {**template, "raw": template})
+    try:
+        return msgspec.convert(raw, record)
+    except msgspec.ValidationError:
+        pass  # few manifests hold nulls, so only those that fail pay for a second reading
+    tidied = _tidy(raw)
+    try:
+        return msgspec.convert(tidied, record)
+    except msgspec.ValidationError as error:
+        raise explain(error, tidied) from None
+
+
+def _tidy(value: Any) -> Any:
+    """A copy without nulls, and with the unquoted True and False of conditions as texts."""
+    if isinstance(value, list):
+        return [_tidy(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tidied: dict[Any, Any] = {}
+    for name, item in value.items():
+        if item is None:
+            continue
+        if name in _TEXT_MAPS and isinstance(item, dict):
+            tidied[name] = {key: "" if text is None else _tidy(text) for key, text in item.items()}
+        elif name == "conditions" and isinstance(item, list):
+            tidied[name] = [_tidy_condition(condition) for condition in item]
+        else:
+            tidied[name] = _tidy(item)
+    return tidied
+
+
+def _tidy_condition(condition: Any) -> Any:
+    # `status: True` is so common in hand-written YAML, and so clear, that it is read as the text it stands for.
+    if isinstance(condition, dict) and isinstance(condition.get("status"), bool):
+        condition = {**condition, "status": str(condition["status"])}
+    return _tidy(condition)
+
+
+def _each_template(raw: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """A copy of a job in which every pod template is changed; what is not shaped like a job is left alone."""
+    spec = raw.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(tasks, list):
+        return raw
+    changed = [
+        {**task, "template": change(task["template"])}
+        if isinstance(task, dict) and isinstance(task.get("template"), dict)
+        else task
+        for task in tasks
+    ]
+    return {**raw, "spec": {**spec, "tasks": changed}}
+
+
+def _check(record: Any) -> None:
+    meta: ObjectMeta = record.metadata
+    for field, text in (("creationTimestamp", meta.creation_timestamp), ("deletionTimestamp", meta.deletion_timestamp)):
+        if text:
+            try:
+                parse_time(text)
+            except ValueError as error:
+                raise InputError(str(error), field=f"metadata.{field}") from None
+    quantities = _AMOUNTS.get(type(record))
+    if quantities is not None:
+        amounts.check(quantities(record))
+
+
+register("v1", "Node", core.Node, namespaced=False, quantities=amounts.of_node)
+register("v1", "Pod", core.Pod, quantities=amounts.of_pod)
+register("v1", "Namespace", core.Namespace, namespaced=False)
+register("v1", "ConfigMap", core.ConfigMap)
+register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resource_quota)
+register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
+register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
+register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group)
+register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=False, quantities=amounts.of_queue)
+register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
+register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)

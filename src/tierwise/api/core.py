@@ -1,0 +1,310 @@
+"""Kubernetes' own objects, as far as scheduling looks at them: nodes, pods, priorities, disruption budgets.
+
+Built by the codec. Optional objects are None and optional texts "" where absent; integers are None where absence
+means something else than zero. Enumerations are plain text: an unknown value is for `validate` to report.
+"""
+
+from msgspec import field
+
+from tierwise.api.affinity import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
+from tierwise.api.quantity import Quantity
+
+__all__ = [
+    "Affinity",
+    "Condition",
+    "ConfigMap",
+    "Container",
+    "ContainerImage",
+    "ContainerPort",
+    "ContainerState",
+    "ContainerStateTerminated",
+    "ContainerStatus",
+    "Namespace",
+    "Node",
+    "NodeAffinity",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodDisruptionBudget",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
+    "PodSchedulingGate",
+    "PodSpec",
+    "PodStatus",
+    "PodTemplate",
+    "PreferredNodeTerm",
+    "PriorityClass",
+    "ResourceList",
+    "ResourceQuota",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
+    "ResourceRequirements",
+    "Taint",
+    "Toleration",
+    "TopologySpreadConstraint",
+    "WeightedPodAffinityTerm",
+]
+
+ResourceList = dict[str, Quantity]
+"""Amounts by resource name, spelled as in the manifest; the codec has checked that every one can be counted."""
+
+
+class Condition(Record, frozen=True):
+    """One line of an object's status; also used by Volcano's objects."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    last_probe_time: str = ""
+    last_heartbeat_time: str = ""
+    transition_id: str = field(default="", name="transitionID")
+
+
+class Taint(Record, frozen=True):
+    """What keeps pods off a node unless they tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str = ""
+
+
+class ContainerImage(Record, frozen=True):
+    """An image that a node already has."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: Int = 0
+
+
+class NodeSpec(Record, frozen=True):
+    """What was asked of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = field(default="", name="providerID")
+
+
+class NodeStatus(Record, frozen=True):
+    """What a node has."""
+
+    allocatable: ResourceList = {}
+    capacity: ResourceList = {}
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+
+
+class Node(Record, frozen=True):
+    """A machine of the cluster."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Toleration(Record, frozen=True):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int | None = None
+
+
+class ContainerPort(Record, frozen=True):
+    """A port of a container; `host_port` is 0 where it takes none of the node's."""
+
+    name: str = ""
+    container_port: Int = 0
+    host_port: Int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ResourceRequirements(Record, frozen=True):
+    """What a container asks for and may use at most."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class Container(Record, frozen=True):
+    """One container; an init container with restart policy "Always" is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class PodSchedulingGate(Record, frozen=True):
+    """A reason not to look at a pod yet."""
+
+    name: str = ""
+
+
+class PodSpec(Record, frozen=True):
+    """What a pod asks for. `priority` is None until admission or the scheduler has looked up the class."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    priority: Int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    host_network: bool = False
+    restart_policy: str = ""
+    termination_grace_period_seconds: Int | None = None
+
+
+class ContainerStateTerminated(Record, frozen=True):
+    """How a container ended."""
+
+    exit_code: Int = 0
+    reason: str = ""
+    finished_at: str = ""
+
+
+class ContainerState(Record, frozen=True):
+    """Where a container is in its life; `terminated` is None until it ended."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Record, frozen=True):
+    """What became of one container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: Int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Record, frozen=True):
+    """What became of a pod; an empty phase is a pod that nobody has looked at yet."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str = ""
+    start_time: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Record, frozen=True):
+    """A pod, waiting where `spec.node_name` is empty."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodTemplate(Record, frozen=True):
+    """What a controller makes pods from.
+
+    `raw` is the template as it was written, with every field that tierwise does not know: pods made from it must
+    carry those as well. The codec fills it in.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    raw: dict[str, object] = {}
+
+
+class PriorityClass(Record, frozen=True):
+    """A named priority."""
+
+    metadata: ObjectMeta
+    value: Int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+    description: str = ""
+
+
+class ConfigMap(Record, frozen=True):
+    """Named texts."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] = {}
+
+
+class Namespace(Record, frozen=True):
+    """A namespace; its labels are what namespace selectors look at."""
+
+    metadata: ObjectMeta
+
+
+class PodDisruptionBudgetSpec(Record, frozen=True):
+    """How many pods must stay, or may go: a number or a percentage."""
+
+    min_available: Int | str | None = None
+    max_unavailable: Int | str | None = None
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Record, frozen=True):
+    """What the budget's controller last counted."""
+
+    disruptions_allowed: Int = 0
+    current_healthy: Int = 0
+    desired_healthy: Int = 0
+    expected_pods: Int = 0
+    disrupted_pods: dict[str, str] = {}
+
+
+class PodDisruptionBudget(Record, frozen=True):
+    """A limit on voluntary evictions."""
+
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus | None = None
+
+
+class ResourceQuotaSpec(Record, frozen=True):
+    """What a namespace may use."""
+
+    hard: ResourceList = {}
+
+
+class ResourceQuotaStatus(Record, frozen=True):
+    """What a namespace uses."""
+
+    hard: ResourceList = {}
+    used: ResourceList = {}
+
+
+class ResourceQuota(Record, frozen=True):
+    """A namespace's quota."""
+
+    metadata: ObjectMeta
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()

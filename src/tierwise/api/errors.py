@@ -1,0 +1,46 @@
+"""The one exception for bad input.
+
+Raised by everything that reads what a user wrote (manifests, configuration, traces) and turned by the command line
+into one line on standard error and exit status 2. Never raised for a defect of tierwise itself.
+"""
+
+from typing import Self
+
+__all__ = ["InputError"]
+
+
+class InputError(Exception):
+    """Input that cannot be used, with the place where it stands.
+
+    `file` is a path (with line and column where known), `obj` reads like "Pod default/p1", `field` like
+    "status.allocatable.cpu". What is not known is None and is left out of the text.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, obj: str | None = None, field: str | None = None
+    ) -> None:
+        super().__init__(message, file, obj, field)
+        self.message = message
+        self.file = file
+        self.obj = obj
+        self.field = field
+
+    def __str__(self) -> str:
+        parts = (self.file, self.obj, self.field, self.message)
+        return " ".join(": ".join(part for part in parts if part is not None).split())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.message, self.file, self.obj, self.field)
+
+    def inside(self, *, file: str | None = None, obj: str | None = None) -> Self:
+        """A copy in which a missing file or object is filled in; what is known already stays."""
+        return type(self)(
+            self.message,
+            file=file if self.file is None else self.file,
+            obj=obj if self.obj is None else self.obj,
+            field=self.field,
+        )
+
+
+def _rebuild(message: str, file: str | None, obj: str | None, field: str | None) -> InputError:
+    return InputError(message, file=file, obj=obj, field=field)

@@ -1,0 +1,77 @@
+"""What label selectors and node selector requirements mean.
+
+Used by dialects, plugins and controllers on plain dictionaries of labels. A requirement that the API server would
+refuse (unknown operator, missing or superfluous values) matches nothing here, wherever it stands.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tierwise.api.meta import LabelSelector, Requirement
+
+__all__ = ["holds", "matches", "selects_nothing"]
+
+_LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,32}")
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def matches(selector: LabelSelector | None, labels: Mapping[str, str], *, absent: bool = False) -> bool:
+    """Whether labels satisfy a selector. An empty selector matches everything.
+
+    `absent` is the answer for no selector at all: False as nearly everywhere in Kubernetes, True where a missing
+    selector means "no restriction".
+    """
+    if selector is None:
+        return absent
+    for name, value in selector.match_labels.items():
+        if labels.get(name) != value:
+            return False
+    return all(
+        requirement.operator in _LABEL_OPERATORS and holds(requirement, labels.get(requirement.key))
+        for requirement in selector.match_expressions
+    )
+
+
+def selects_nothing(selector: LabelSelector | None) -> bool:
+    """Whether a selector has no conditions: Volcano's hyperNodes read that as "no node", Kubernetes as "any"."""
+    return selector is None or not (selector.match_labels or selector.match_expressions)
+
+
+def holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether one requirement holds for the value of its key, None where the key is missing.
+
+    As in Kubernetes, NotIn and DoesNotExist hold for a missing key; Gt and Lt compare integers and hold only where
+    both sides are integers.
+    """
+    values = requirement.values
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return bool(values) and value not in values
+        case "Exists":
+            return not values and value is not None
+        case "DoesNotExist":
+            return not values and value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    if value is None or len(requirement.values) != 1:
+        return False
+    left, right = _integer(value), _integer(requirement.values[0])
+    if left is None or right is None:
+        return False
+    return left > right if requirement.operator == "Gt" else left < right
+
+
+def _integer(text: str) -> int | None:
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None

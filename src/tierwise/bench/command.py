@@ -1,0 +1,89 @@
+"""`tierwise bench`: run the benchmarks and print them beside their goals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tierwise.bench.goals import Row
+
+__all__ = ["bench"]
+
+_MARKS = {True: "✓", False: "✗"}
+_NARROWEST = 120
+"""Columns that the table needs; it is not squeezed where a file or a pipe has no width of its own."""
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer repeats: under a minute instead of a few.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--row", "wanted", multiple=True, metavar="ID", help="Only this row; may be given more than once.")
+@click.option("--check", is_flag=True, help="Exit with 1 if a gate is missed.")
+def bench(*, quick: bool, output: str, wanted: tuple[str, ...], check: bool) -> None:
+    """Measure the scheduler on this machine, through its public cycle function.
+
+    Rows, workloads and goals are described in docs/benchmarks.md.
+    """
+    # Imported here, so that other commands do not pay for it.
+    from tierwise.bench.lab import FULL, QUICK, Lab
+    from tierwise.bench.machine import facts
+    from tierwise.bench.rows import ROWS, chosen
+
+    try:
+        names = chosen(wanted)
+    except KeyError as error:
+        text = f"no row {error.args[0]} (there are {', '.join(ROWS)})"
+        raise click.BadParameter(text, param_hint="--row") from error
+    lab = Lab(QUICK if quick else FULL)
+    rows = []
+    for name in names:
+        click.echo(f"measuring {name}", err=True)
+        rows.append(ROWS[name](lab))
+    if output == "json":
+        click.echo(
+            json.dumps({"rows": [row.record() for row in rows], "machine": facts()}, indent=2, ensure_ascii=False)
+        )
+    else:
+        _print_table(rows, facts())
+    if check and not all(row.gate_met for row in rows):
+        raise SystemExit(1)
+
+
+def _print_table(rows: Sequence[Row], machine: Mapping[str, str | int]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left")
+    table.add_column("id", no_wrap=True)
+    table.add_column("what")
+    for name in ("measured", "gate", "stretch"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        sign = "≤" if row.goal.most else "≥"
+        stretch = (
+            "" if row.goal.stretch is None else f"{_MARKS[bool(row.stretch_met)]} {sign} {_number(row.goal.stretch)}"
+        )
+        gate = f"{_MARKS[row.gate_met]} {sign} {_number(row.goal.gate)}"
+        table.add_row(row.id, row.what, _number(row.measured), gate, stretch)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _NARROWEST
+    console.print(table)
+    cores = f"{machine['cores']} cores" if machine["cores"] != 1 else "1 core"
+    console.print(f"{machine['cpu']}, {cores}, Python {machine['python']}, NumPy {machine['numpy']}")
+
+
+def _bound(row: Row, bound: float | None) -> str:
+    if bound is None:
+        return ""
+    met = _MARKS[row.goal.met(row.measured, bound)]
+    return f"{met} {'≤' if row.goal.most else '≥'} {_number(bound)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,55 @@
+"""How large the benchmarks are, and the measurements that several rows share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.workloads import jobs, mix
+from tierwise.bench.worlds import cluster, snapshot
+
+__all__ = ["FULL", "QUICK", "Lab", "Size"]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Nodes, gangs, pods and repeats. Quick runs differ from full ones in repeats and in how much is compared."""
+
+    small: int = 10_000  # nodes
+    large: int = 100_000
+    gangs: int = 1_000
+    backlog: int = 5_000
+    sample: int = 60  # gangs of the mix that the pod-by-pod reference decides as well
+    gang: int = 512  # pods of the gang that it decides
+    giant: int = 5_000  # pods of the largest gang
+    racks: int = 50  # of the flat cluster
+    rack: int = 100  # nodes in each
+    crowds: int = 9
+    crowd: int = 1_000  # pods of each
+    handfuls: int = 750
+    repeats: int = 12
+    imports: int = 9
+
+
+FULL = Size()
+QUICK = Size(sample=25, repeats=4, imports=5)
+
+
+class Lab:
+    """Measures on first request, and answers from memory after that."""
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+        self._mixes: dict[int, tuple[Pass, float]] = {}
+
+    def mixed(self, nodes: int) -> tuple[Pass, float]:
+        """The heavy-tailed mix on so many nodes, and the seconds that reading their idle matrix takes.
+
+        The large cluster starts half full, the small one a fifth: there the mix itself takes most of the rest.
+        """
+        found = self._mixes.get(nodes)
+        if found is None:
+            where = cluster(nodes, load=0.5 if nodes == self.size.large else 0.2)
+            snap = snapshot(where, jobs(mix(self.size.gangs, top=where.top)))
+            found = self._mixes[nodes] = (decisions(snap, self.size.repeats), stream(snap))
+        return found

@@ -1,0 +1,160 @@
+"""The rows of the benchmark: each measures one thing through `scheduler.cycle` with the default profile.
+
+Numbers and goals are those of docs/benchmarks.md. Ratios come from one process, so they travel between machines
+better than times do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tierwise.bench.compare import Comparison, compare
+from tierwise.bench.goals import Row, at_least, at_most
+from tierwise.bench.imports import import_seconds
+from tierwise.bench.lab import Lab
+from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.workloads import Gang, jobs, mix
+from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
+
+__all__ = ["ROWS", "chosen"]
+
+_WHOLE_NODE = CLASSES[7]  # 8 GPUs
+_HALF_NODE = CLASSES[5]  # 4 GPUs
+_ONE_GPU = CLASSES[0]
+
+
+def chosen(wanted: Sequence[str]) -> list[str]:
+    """The ids of the rows asked for, all where none is; "p3" means P3a and P3b. KeyError for an unknown one."""
+    names: dict[str, None] = {}
+    for asked in wanted:
+        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("ab"))]
+        if not found:
+            raise KeyError(asked)
+        names.update(dict.fromkeys(found))
+    return list(names or ROWS)
+
+
+def _p1(lab: Lab) -> Row:
+    done, floor = lab.mixed(lab.size.large)
+    what = f"median placed gang at {lab.size.large:,} nodes ÷ idle.min() ({_micro(done.median())} ÷ {_micro(floor)})"
+    return Row("P1", what, done.median() / floor, at_most(20, 4))
+
+
+def _p2(lab: Lab) -> Row:
+    large, small = (lab.mixed(nodes)[0].median() for nodes in (lab.size.large, lab.size.small))
+    what = f"median placed gang at {lab.size.large:,} ÷ at {lab.size.small:,} nodes ({_micro(large)} ÷ {_micro(small)})"
+    return Row("P2", what, large / small, at_most(3, 1.5))
+
+
+def _p3a(lab: Lab) -> Row:
+    gang = Gang(_WHOLE_NODE, lab.size.gang, 4)
+    found = compare(cluster(lab.size.small, load=0.2), [gang], lab.size.repeats)
+    what = f"pod-by-pod ÷ engine, one gang of {gang.pods} pods at {lab.size.small:,} nodes ({_both(found)})"
+    return Row("P3a", what, found.ratio, at_least(500, 5_000))
+
+
+def _p3b(lab: Lab) -> Row:
+    where = cluster(lab.size.small, load=0.2)
+    found = compare(where, mix(lab.size.sample, top=where.top), lab.size.repeats)
+    what = (
+        f"pod-by-pod ÷ engine, {lab.size.sample} gangs of the mix at {lab.size.small:,} nodes"
+        f" ({_both(found)}; median gang {_plain(found.median)})"
+    )
+    return Row("P3b", what, found.ratio, at_least(50, 200))
+
+
+def _p4(lab: Lab) -> Row:
+    where = cluster(lab.size.small, load=0.3)
+    done = decisions(snapshot(where, jobs(mix(lab.size.backlog, top=where.top))), max(2, lab.size.repeats // 3))
+    refused, placed = done.seconds[~done.placed], done.seconds[done.placed]
+    if not len(refused):
+        raise RuntimeError("the backlog is meant to exceed the cluster")
+    what = (
+        f"mean refused gang ÷ mean placed gang, {len(refused):,} of {len(done.placed):,} refused"
+        f" ({_micro(refused.mean())} ÷ {_micro(placed.mean())}; medians {_micro(float(np.median(refused)))}"
+        f" ÷ {_micro(float(np.median(placed)))})"
+    )
+    return Row("P4", what, float(refused.mean() / placed.mean()), at_most(1 / 10, 1 / 50))
+
+
+def _p5(lab: Lab) -> Row:
+    snap = snapshot(cluster(lab.size.small), jobs([Gang(_WHOLE_NODE, lab.size.giant, 4)]))
+    done, floor = _all_placed(decisions(snap, lab.size.repeats)), stream(snap)
+    seconds = float(done.seconds[0])
+    what = (
+        f"one gang of {lab.size.giant:,} pods × 8 GPUs at {lab.size.small:,} nodes ÷ idle.min()"
+        f" ({_micro(seconds)} ÷ {_micro(floor)})"
+    )
+    return Row("P5", what, seconds / floor, at_most(3_000, 600))
+
+
+def _p6(lab: Lab) -> Row:
+    done, _ = lab.mixed(lab.size.small)
+    what = (
+        f"seconds for a full cycle, {lab.size.gangs:,} gangs of 1–512 pods at {lab.size.small:,} nodes"
+        f" ({int(done.placed.sum()):,} gangs placed, {done.pods:,} pods, {done.pods / done.whole:,.0f} pods/s)"
+    )
+    return Row("P6", what, done.whole, at_most(1, 0.3))
+
+
+def _p12(lab: Lab) -> Row:
+    core, arrays = import_seconds(("tierwise.scheduler", "numpy"), lab.size.imports)
+    what = f"importing the core ÷ importing numpy ({core * 1e3:.0f} ms ÷ {arrays * 1e3:.0f} ms)"
+    return Row("P12", what, core / arrays, at_most(1.5, 1.1))
+
+
+def _s1(lab: Lab) -> Row:
+    size = lab.size
+    rate, nodes = _rate(lab, [Gang(_HALF_NODE, size.crowd, 2)] * size.crowds)
+    what = f"pods/s, {size.crowds} gangs of {size.crowd:,} pods × 4 GPUs on {nodes:,} nodes in {size.racks} racks"
+    return Row("S1", what, rate, at_least(5_000))
+
+
+def _s2(lab: Lab) -> Row:
+    size = lab.size
+    rate, nodes = _rate(lab, [Gang(_ONE_GPU, 4, 1)] * size.handfuls)
+    what = (
+        f"pods/s, {size.handfuls} gangs of 4 pods, each in one rack, on {nodes:,} nodes, all {size.racks} racks weighed"
+    )
+    return Row("S2", what, rate, at_least(2_000))
+
+
+ROWS: dict[str, Callable[[Lab], Row]] = {
+    "P1": _p1,
+    "P2": _p2,
+    "P3a": _p3a,
+    "P3b": _p3b,
+    "P4": _p4,
+    "P5": _p5,
+    "P6": _p6,
+    "P12": _p12,
+    "S1": _s1,
+    "S2": _s2,
+}
+
+
+def _rate(lab: Lab, gangs: Sequence[Gang]) -> tuple[float, int]:
+    """Pods per second of whole cycles over a flat cluster that takes all of them, and how many nodes it has."""
+    where = flat_cluster(lab.size.racks, lab.size.rack)
+    done = _all_placed(decisions(snapshot(where, jobs(gangs)), lab.size.repeats))
+    return done.pods / done.whole, len(where.nodes)
+
+
+def _all_placed(done: Pass) -> Pass:
+    if not done.placed.all():
+        raise RuntimeError("the workload is meant to fit, and a gang of it was refused")
+    return done
+
+
+def _both(found: Comparison) -> str:
+    return f"{found.reference:.2f} s ÷ {_micro(found.engine)}"
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.3g}" if number < 100 else f"{number:,.0f}"
+
+
+def _micro(seconds: float) -> str:
+    return f"{_plain(seconds * 1e6)} µs"

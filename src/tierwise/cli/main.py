@@ -1,0 +1,123 @@
+"""The entry point: which verbs there are, and what becomes of errors.
+
+Exit status: 0 yes, 1 no (`validate`), 2 bad input or usage, 70 a defect of tierwise, 130 interrupted, 141 closed pipe.
+Verbs are imported when they are used, so that `tierwise --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tierwise import __version__
+from tierwise.api.errors import InputError
+
+__all__ = ["cli", "main"]
+
+_VERBS = {
+    "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
+    "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
+    "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
+    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes."),
+    "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
+    "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
+    "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
+    "version": ("tierwise.cli.version:version", "Print the version."),
+}
+
+_EPILOG = """\b
+Examples:
+  tierwise schedule -f examples/01-llm-training
+  tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
+  kubectl get nodes,hypernodes -o yaml | tierwise topology show -f -
+"""
+
+
+class Verbs(click.Group):
+    """Verbs by name, imported when they are needed; and the one place where errors end."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module, _, name = _VERBS[cmd_name][0].partition(":")
+        found = getattr(importlib.import_module(module), name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _VERBS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except InputError as error:
+            complain(str(error))
+            ctx.exit(2)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+        except BrokenPipeError:
+            _drop_output()
+            ctx.exit(141)
+        except Exception as error:  # noqa: BLE001 - a defect ends here, with one line instead of a page
+            _confess(error)
+            ctx.exit(70)
+        return result
+
+
+def complain(text: str) -> None:
+    """One line on standard error; characters that a terminal would obey are spelled out."""
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    click.echo(f"tierwise: {printable}", err=True)
+
+
+def _confess(error: Exception) -> None:
+    if os.environ.get("TIERWISE_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+        return
+    said = " ".join(str(error).split())
+    text = f"defect in tierwise: {type(error).__name__}{f': {said}' if said else ''}"
+    complain(f"{text} (TIERWISE_DEBUG=1 shows the traceback; please report it)")
+
+
+def _drop_output() -> None:
+    """Whoever read our output is gone: let nothing complain about that on the way out."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, sys.stdout.fileno())
+    finally:
+        os.close(sink)
+
+
+@click.group(
+    cls=Verbs,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "--version", message="%(prog)s %(version)s", prog_name="tierwise")
+def cli() -> None:
+    """A gang scheduler for Kubernetes that knows the network topology.
+
+    Reads manifests, never a cluster's API, and changes nothing outside its own memory.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, and exit."""
+    try:
+        cli.main(args=arguments, prog_name="tierwise")
+    except KeyboardInterrupt:
+        sys.exit(130)

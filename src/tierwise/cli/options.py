@@ -1,0 +1,87 @@
+"""Options that several verbs share, each defined once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from tierwise.api.meta import parse_time
+
+__all__ = ["config", "cycles", "everything", "filenames", "now", "output"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds since the epoch for an RFC 3339 time."""
+    if value is None:
+        return None
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def filenames(command: F) -> F:
+    """-f: where the manifests are."""
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        required=True,
+        type=click.Path(allow_dash=True),
+        metavar="FILE",
+        help="Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated.",
+    )(command)
+
+
+def config(command: F) -> F:
+    """--config: how to schedule."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(),
+        metavar="FILE",
+        help="Scheduler configuration in Volcano's format (volcano-scheduler.conf).",
+    )(command)
+
+
+def cycles(command: F) -> F:
+    """--cycles: how long."""
+    return click.option(
+        "--cycles",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Run so many cycles. Default: until nothing changes any more.",
+    )(command)
+
+
+def now(command: F) -> F:
+    """--now: at what time."""
+    return click.option(
+        "--now",
+        callback=_moment,
+        metavar="TIME",
+        help="The time of the run (RFC 3339). Default: the newest time in the manifests, "
+        "else 2026-01-01T00:00:00Z; never the clock, so that a run can be repeated.",
+    )(command)
+
+
+def output(command: F) -> F:
+    """-o: for whom."""
+    return click.option(
+        "-o",
+        "--output",
+        "output_format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="For people or for programs.  [default: text]",
+    )(command)
+
+
+def everything(command: F) -> F:
+    """--all: nothing folded."""
+    return click.option("--all", "everything", is_flag=True, help="Fold and leave out nothing.")(command)

@@ -1,0 +1,45 @@
+"""`tierwise reconcile`: the controllers without the scheduler."""
+
+from __future__ import annotations
+
+import click
+
+from tierwise.cli import options
+
+__all__ = ["reconcile"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise reconcile -f job.yaml
+  tierwise reconcile -f job.yaml -o json | jq '.objects[] | select(.kind == "PodGroup")'
+"""
+)
+@options.filenames
+@options.now
+@options.everything
+@options.output
+def reconcile(filenames: tuple[str, ...], now: float | None, everything: bool, output_format: str) -> None:
+    """Run the controllers until they have nothing more to do, and show what they made and changed.
+
+    JSON holds every changed or created object, whole. Nothing is scheduled.
+    """
+    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.progress import patience
+    from tierwise.sim import rounds
+    from tierwise.sim.cluster import EmbeddedCluster
+
+    objects = load(filenames)
+    cluster = EmbeddedCluster(objects)
+    with patience("running the controllers"):
+        rounds.reconcile(cluster, moment(objects, now))
+    if output_format == "json":
+        from tierwise.cli.screen import print_json
+
+        print_json({"objects": list(cluster.changed())})
+    else:
+        from tierwise.cli.screen import print_page
+        from tierwise.explain.changes import change_lines
+
+        print_page(lambda page: change_lines(page, objects, cluster.read(), cluster.touched), everything=everything)

@@ -1,0 +1,55 @@
+"""`tierwise topology show`: the tree of hyperNodes as the scheduler sees it."""
+
+from __future__ import annotations
+
+import click
+
+from tierwise.cli import options
+
+__all__ = ["topology"]
+
+
+@click.group()
+def topology() -> None:
+    """Look at the tree of hyperNodes."""
+
+
+@topology.command(
+    epilog="""\b
+Examples:
+  tierwise topology show -f cluster.yaml
+  kubectl get nodes,hypernodes,pods -A -o yaml | tierwise topology show -f -
+  tierwise topology show -f cluster.yaml -o json | jq '.problems'
+"""
+)
+@options.filenames
+@options.now
+@options.everything
+@options.output
+def show(filenames: tuple[str, ...], now: float | None, everything: bool, output_format: str) -> None:
+    """Show the tree with its tiers, what the nodes have and use, and what is wrong with it.
+
+    HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
+    """
+    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.progress import patience
+    from tierwise.dialects.build import build
+    from tierwise.sim.cluster import EmbeddedCluster
+    from tierwise.sim.rounds import reconcile
+
+    objects = load(filenames)
+    time = moment(objects, now)
+    with patience("building the tree"):
+        cluster = EmbeddedCluster(objects)
+        reconcile(cluster, time)
+        snapshot = build(cluster.read(), time)
+    if output_format == "json":
+        from tierwise.cli.screen import print_json
+        from tierwise.explain.wire import topology_wire
+
+        print_json(topology_wire(snapshot))
+    else:
+        from tierwise.cli.screen import print_page
+        from tierwise.explain.landscape import topology_lines
+
+        print_page(lambda page: topology_lines(page, snapshot), everything=everything)

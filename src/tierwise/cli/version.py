@@ -1,0 +1,15 @@
+"""`tierwise version`."""
+
+from __future__ import annotations
+
+import click
+
+from tierwise import __version__
+
+__all__ = ["version"]
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"tierwise {__version__}")

@@ -1,0 +1,124 @@
+"""The pod group of a job: what must start together, and how near to each other.
+
+Called by the job controller. Owns the fields of the spec that follow from the job; other fields, and the status,
+belong to others and are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.quantity import amount
+from tierwise.api.volcano import Job, NetworkTopologySpec, PodGroup, PodGroupSpec, TaskSpec
+from tierwise.controllers.job.minimum import minimum_resources
+from tierwise.controllers.job.owner import owner_reference
+from tierwise.dialects.volcano_job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
+from tierwise.port import Create, Effect, Objects, Update, key_of
+
+__all__ = ["bring"]
+
+_OWNED: Final = frozenset(
+    {
+        "minMember",
+        "minTaskMember",
+        "minResources",
+        "queue",
+        "priorityClassName",
+        "networkTopology",
+        "subGroupPolicy",
+    }
+)
+_OF_KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def bring(objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int]) -> list[Effect]:
+    """Create the pod group of a job with its defaults filled in, or make it follow the job."""
+    wanted = _manifest(job, priorities)
+    if group is None:
+        return [Create(wanted)]
+    if _meaning(group.spec) == _meaning(codec.decode(wanted).spec):
+        return []
+    raw = objects.raw(key_of(group)) or {}
+    present, spec = raw.get("spec"), wanted["spec"]
+    assert isinstance(spec, dict)
+    # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
+    kept = (
+        {field: value for field, value in present.items() if field not in _OWNED} if isinstance(present, dict) else {}
+    )
+    return [Update(key_of(group), {**raw, "spec": {**kept, **spec}})]
+
+
+def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:
+    """The owned fields of a spec, free of the several ways in which a quantity can be spelled."""
+    resources = {name: amount(name, quantity) for name, quantity in (spec.min_resources or {}).items()}
+    roles, topology = dict(spec.min_task_member), spec.network_topology
+    return spec.min_member, roles, resources, spec.queue, spec.priority_class_name, topology, spec.sub_group_policy
+
+
+def _manifest(job: Job, priorities: Mapping[str, int]) -> Raw:
+    meta = job.metadata
+    metadata: Raw = {
+        "name": pod_group_name(job),
+        "namespace": meta.namespace or "default",
+        "labels": dict(meta.labels),
+        "annotations": {key: value for key, value in meta.annotations.items() if key != _OF_KUBECTL},
+        "ownerReferences": [owner_reference(job)],
+    }
+    if meta.creation_timestamp:
+        # A gang has waited since its job was submitted. A real API server puts its own time here.
+        metadata["creationTimestamp"] = meta.creation_timestamp
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": _spec(job, priorities),
+    }
+
+
+def _spec(job: Job, priorities: Mapping[str, int]) -> Raw:
+    spec: Raw = {
+        "minMember": job.spec.min_available,
+        "minTaskMember": {task.name: task_minimum(task) for task in job.spec.tasks},
+        "queue": job.spec.queue,
+    }
+    resources = minimum_resources(job, priorities)
+    if resources:
+        spec["minResources"] = resources
+    if job.spec.priority_class_name:
+        spec["priorityClassName"] = job.spec.priority_class_name
+    topology = job.spec.network_topology
+    if topology is not None:
+        spec["networkTopology"] = _topology(topology, both=False)
+    policies = [_policy(task) for task in job.spec.tasks if task.partition_policy is not None]
+    if policies:
+        spec["subGroupPolicy"] = policies
+    return spec
+
+
+def _policy(task: TaskSpec) -> Raw:
+    """The sub-group policy that stands for the partitions of a task."""
+    partitions = task.partition_policy
+    assert partitions is not None
+    policy: Raw = {
+        "name": task.name,
+        "subGroupSize": partitions.partition_size or 1,
+        "minSubGroups": partitions.min_partitions or 0,
+        "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
+        "matchLabelKeys": [PARTITION_ID],
+    }
+    if partitions.network_topology is not None:
+        policy["networkTopology"] = _topology(partitions.network_topology, both=True)
+    return policy
+
+
+def _topology(topology: NetworkTopologySpec, *, both: bool) -> Raw:
+    """A topology as the pod group carries it; where a job gives tier and name, the tier counts (`both` keeps them)."""
+    shown: Raw = {"mode": topology.mode}
+    if topology.highest_tier_allowed is not None:
+        shown["highestTierAllowed"] = topology.highest_tier_allowed
+    if topology.highest_tier_name and (both or topology.highest_tier_allowed is None):
+        shown["highestTierName"] = topology.highest_tier_name
+    return shown

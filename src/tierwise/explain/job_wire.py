@@ -1,0 +1,45 @@
+"""The JSON of `explain --job`: where a job and its pods stand, and how far its search came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tierwise.api.codec import Raw
+from tierwise.explain.message import message
+from tierwise.explain.wire import pod_groups_wire
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Tried
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["job_wire"]
+
+
+def job_wire(
+    job: Job, after: Snapshot, reports: Sequence[tuple[Snapshot, CycleReport]], bindings: Mapping[str, str]
+) -> Raw:
+    """The podGroup as `schedule` lists it, with its pods, and what the last cycle said about the rest."""
+    rejection = reports[-1][1].rejections.get(job.key)
+    mine = {task.key for task in job.tasks}
+    found = pod_groups_wire(after)[job.key]
+    assert isinstance(found, dict)
+    return {
+        "podGroup": job.key,
+        **found,
+        "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
+        "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
+        "reason": rejection.reason.code if rejection is not None else "",
+        "message": message(rejection) if rejection is not None else "",
+        "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
+    }
+
+
+def _tried(tried: Tried) -> Raw:
+    return {
+        "tier": tried.tier,
+        "hyperNodes": tried.domains,
+        "best": tried.best,
+        "fits": tried.fits,
+        "asked": tried.asked,
+        "causes": [{"reason": reason.code, "message": reason.text, "nodes": n} for reason, n in tried.causes],
+    }

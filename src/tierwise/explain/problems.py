@@ -1,0 +1,39 @@
+"""What is well-formed but wrong in itself: named, set aside, and the rest works."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tierwise.explain.page import Page, count, joined
+from tierwise.explain.tables import Column, table
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["aside_line", "problem_lines"]
+
+_MOST = 12
+_COLUMNS = (Column(""), Column("", least=12), Column("", least=30, wraps=True))
+
+
+def problem_lines(page: Page, snapshot: Snapshot) -> list[Text]:
+    """Problems of the topology and faults of other objects, errors first."""
+    found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in snapshot.topology.problems]
+    found += [(False, fault.subject, fault.text) for fault in snapshot.faults]
+    found.sort(key=lambda entry: not entry[0])
+    shown = found if page.everything else found[:_MOST]
+    rows = [(_severity(error=error), subject, text) for error, subject, text in shown]
+    lines = table(page, _COLUMNS, rows)
+    if len(found) > len(shown):
+        lines.append(Text(f"  and {count(len(found) - len(shown), 'more problem')}; --all shows them", style="dim"))
+    return lines
+
+
+def aside_line(snapshot: Snapshot) -> str:
+    """Which hyperNodes an error took out of the tree."""
+    aside = snapshot.topology.set_aside
+    if not aside:
+        return ""
+    return f"{count(len(aside), 'hyperNode')} set aside for errors: {joined(aside, 6)}"
+
+
+def _severity(*, error: bool) -> Text:
+    return Text("error", style="red") if error else Text("warning", style="yellow")

@@ -1,0 +1,109 @@
+"""Go through a cycle's decisions again and say what each job's search saw: tiers too tight, domains that scored.
+
+Normal cycles keep no such notes; whoever wants to tell the story replays the placements in their order on a fresh
+ledger and asks, before each, the questions that the search asked. Same snapshot, profile and report, same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.actions.demand import Backlog, Demand, demand
+from tierwise.actions.diagnose import diagnose
+from tierwise.actions.fit import take
+from tierwise.actions.groups import alike, groups_held
+from tierwise.actions.rate import rate
+from tierwise.config.profile import Profile
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
+from tierwise.framework.report import CycleReport, Decision, Placed
+from tierwise.model.job import Job
+from tierwise.model.reason import Tried
+from tierwise.model.snapshot import Snapshot
+from tierwise.scheduler import open_cycle
+
+__all__ = ["Groups", "Trace", "retrace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The domains of one tier, and how many of a job's sub-groups they hold."""
+
+    tier: int
+    domains: int
+    best: str
+    fits: int
+    asked: int
+    holding: int  # domains that hold all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a decision was based on: per tier how far the best domain came, and scores of those that hold the gang."""
+
+    job: Job
+    decision: Decision
+    tried: tuple[Tried, ...] = ()
+    groups: tuple[Groups, ...] = ()  # instead of `tried` where a job's sub-groups are all alike
+    scores: dict[str, float] | None = None
+
+
+def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: Collection[str]) -> dict[str, Trace]:
+    """The traces of the wanted jobs, by job key; only of their first decision in this cycle."""
+    traces: dict[str, Trace] = {}
+    if not any(decision.job.key in wanted for decision in report.decisions):
+        return traces
+    current = open_cycle(snapshot, profile)
+    for decision in report.decisions:
+        job = decision.job
+        if job.key in wanted and job.key not in traces and decision.action == "allocate":
+            traces[job.key] = _trace(current, decision)
+        for placed in decision.placed:
+            _stand(current, placed)
+    return traces
+
+
+def _trace(current: Cycle, decision: Decision) -> Trace:
+    job = decision.job
+    asked = demand(current, Backlog(), job)
+    if not asked.lots:
+        return Trace(job, decision)
+    if job.policies:
+        groups = _groups(current, job, asked)
+        if groups:
+            return Trace(job, decision, groups=groups)
+        return Trace(job, decision, diagnose(current, job, asked, bounded=False).tried)
+    tried = diagnose(current, job, asked, bounded=False).tried
+    return Trace(job, decision, tried, scores=rate(current, job, job.subs[0]))
+
+
+def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[Groups, ...]:
+    """Tier by tier how many sub-groups the best domain holds; nothing where they differ or nothing limits the job."""
+    uniform, limit = alike(current, job, asked), current.pipeline.limit(job)
+    if uniform is None or limit is None:
+        return ()
+    topology = current.topology
+    held = np.minimum(groups_held(current, uniform, Pool.LATER), len(asked.lots))
+    found = []
+    for tier in sorted({int(t) for t in topology.tier.tolist() if t <= limit}):
+        domains = np.flatnonzero(topology.tier == tier)
+        best = int(domains[np.lexsort((topology.rank[domains], -held[domains]))[0]])
+        holding = int((held[domains] >= len(asked.lots)).sum())
+        found.append(Groups(tier, len(domains), topology.name[best], int(held[best]), len(asked.lots), holding))
+    return tuple(found)
+
+
+def _stand(current: Cycle, placed: Placed) -> None:
+    """Put placed tasks on the ledger, where those after them find them standing."""
+    rows, counts = np.unique(placed.rows, return_counts=True)
+    keys = {task.key for task in placed.tasks}
+    job = current.snapshot.jobs[placed.sub.job_number]
+    effortless = (part for _, part in job.effortless)
+    for part in (*placed.sub.parts, *effortless):
+        if any(task.key in keys for task in part.tasks):
+            take(current, Ask(part.shape, placed.sub, job), part, (rows, counts), placed.pool)
+            return

@@ -1,0 +1,124 @@
+"""The page of `schedule`: headline, tree, why the placed stand where they stand, who waits, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from tierwise.config.profile import Profile
+from tierwise.explain.landed import Landings, landed
+from tierwise.explain.naming import Names, name_of_pod
+from tierwise.explain.narrative import why_here
+from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.problems import problem_lines
+from tierwise.explain.ranges import compact
+from tierwise.explain.retrace import Trace, retrace
+from tierwise.explain.tree import schedule_tree
+from tierwise.explain.waiting import Waiting, waiting, waiting_lines
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Evict
+
+__all__ = ["Run", "schedule_lines"]
+
+_JOBS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All cycles of a run: what each saw and decided, and how the cluster stood in the end."""
+
+    reports: Sequence[tuple[Snapshot, CycleReport]]
+    after: Snapshot
+    profile: Profile
+    evictions: Sequence[Evict] = ()
+
+    @property
+    def last(self) -> CycleReport:
+        return self.reports[-1][1]
+
+    def decisions(self) -> dict[str, list[Decision]]:
+        """What was decided for each job; room that is kept counts only where the last cycle keeps it."""
+        found: dict[str, list[Decision]] = {}
+        for _, report in self.reports:
+            for decision in report.decisions:
+                if decision.bound or report is self.last:
+                    found.setdefault(decision.job.key, []).append(decision)
+        return found
+
+    def nominated(self) -> set[str]:
+        held = (d for d in self.last.decisions if not d.bound)
+        return {task.key for decision in held for placed in decision.placed for task in placed.tasks}
+
+
+def schedule_lines(page: Page, run: Run) -> list[Text]:
+    """Everything that `schedule` tells people."""
+    names = Names(job for snapshot, _ in run.reports for job in snapshot.jobs)
+    idle = waiting(run.after, run.last, run.nominated())
+    landings = Landings(landed(run.reports, run.after))
+    lines = wrapped(_headline(run, idle), page.width)
+    lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
+    lines += _section("Placed", _placed(page, names, run))
+    lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
+    lines += _section("Evicted", _evicted(page, run.evictions))
+    return lines + _section("Problems", problem_lines(page, run.after))
+
+
+def _section(title: str, lines: list[Text]) -> list[Text]:
+    return [*heading(title), *lines] if lines else []
+
+
+def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
+    decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
+    bound = sum(d.count() for decisions in decided for d in decisions if d.bound)
+    gangs = sum(decisions[0].job.declared for decisions in decided)
+    lone = len(decided) - gangs
+    parts = [count(gangs, "gang")] if gangs or not lone else []
+    parts += [count(lone, "single pod")] if lone else []
+    text = Text.assemble((f"{count(bound, 'pod')} bound", "bold green" if bound else "bold"))
+    text.append(f" in {' and '.join(parts)}" if bound else "")
+    kept = len(run.nominated())
+    if kept:
+        text.append(f", nodes kept for {count(kept, 'pod')}")
+    pods = sum(entry.number for entry in idle)
+    if pods:
+        declared = sum(entry.job.declared for entry in idle)
+        who = f" in {count(declared, 'gang')}" if declared else ""
+        text.append(", ").append(f"{count(pods, 'pod')}{who} waiting", style="bold yellow")
+    if run.evictions:
+        text.append(f", {count(len(run.evictions), 'pod')} evicted", style="red")
+    return text.append(f"; {count(len(run.reports), 'cycle')}")
+
+
+def _placed(page: Page, names: Names, run: Run) -> list[Text]:
+    decided = run.decisions()
+    gangs = [key for key, decisions in decided.items() if decisions[0].job.declared]
+    shown = gangs if page.everything else gangs[:_JOBS]
+    traces: dict[str, Trace] = {}
+    for snapshot, report in run.reports:
+        traces = {**retrace(snapshot, report, run.profile, set(shown) - set(traces)), **traces}
+    seen = {d.job.key: snapshot for snapshot, report in reversed(run.reports) for d in report.decisions}
+    lines: list[Text] = []
+    for key in shown:
+        lines += why_here(page, names, seen[key], decisions=decided[key], trace=traces.get(key))
+    rest = gangs[len(shown) :]
+    if rest:
+        pods = sum(d.count() for key in rest for d in decided[key])
+        lines.append(Text(f"  and {count(len(rest), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim"))
+    lone = [name_of_pod(key.removeprefix("pod ")) for key, found in decided.items() if not found[0].job.declared]
+    if lone:
+        told = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
+        lines += wrapped(told, page.width, first="  ", rest="      ")
+    return lines
+
+
+def _evicted(page: Page, evictions: Sequence[Evict]) -> list[Text]:
+    lines: list[Text] = []
+    for evict in evictions if page.everything else evictions[:_JOBS]:
+        text = Text(f"{evict.pod.path} by {evict.action} for {evict.by}: {evict.reason}")
+        lines += wrapped(text, page.width, first="  ", rest="      ")
+    if len(evictions) > _JOBS and not page.everything:
+        lines.append(Text(f"  and {len(evictions) - _JOBS} more; --all shows them", "dim"))
+    return lines

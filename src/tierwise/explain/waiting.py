@@ -1,0 +1,101 @@
+"""Who waits, and for what: jobs with one reason are told of together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from tierwise.explain.naming import Names, name_of_pod
+from tierwise.explain.narrative import rejection_lines
+from tierwise.explain.page import Page, count, joined, wrapped
+from tierwise.explain.ranges import compact
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Rejection
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Waiting", "waiting", "waiting_lines"]
+
+_GROUPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job with pods that have no place, or none yet."""
+
+    job: Job
+    pods: tuple[str, ...]
+    rejection: Rejection | None
+
+    @property
+    def number(self) -> int:
+        """How many pods wait; a job whose pods are not made yet waits with its minimum."""
+        return len(self.pods) or self.job.minimum
+
+
+def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) -> list[Waiting]:
+    """Every job that is not wholly placed, in order."""
+    found = []
+    for job in after.jobs:
+        pods = tuple(t.key for t in job.tasks if t.status is Status.PENDING and t.key not in nominated)
+        rejection = report.rejections.get(job.key)
+        if pods or (rejection is not None and not job.tasks):
+            found.append(Waiting(job, pods, rejection))
+    return found
+
+
+def waiting_lines(page: Page, names: Names, after: Snapshot, found: Iterable[Waiting]) -> list[Text]:
+    """Those who wait, with their reasons in full."""
+    groups: dict[tuple[str, ...], list[Waiting]] = {}
+    reasons: dict[tuple[str, ...], list[Text]] = {}
+    for entry in found:
+        lines = _reason(page, after, entry)
+        key = tuple(line.plain for line in lines)
+        groups.setdefault(key, []).append(entry)
+        reasons[key] = lines
+    result: list[Text] = []
+    shown = list(groups) if page.everything else list(groups)[:_GROUPS]
+    for key in shown:
+        result += wrapped(_title(names, groups[key]), page.width, first="  ", rest="      ")
+        result += reasons[key]
+    rest = [entry for key in list(groups)[len(shown) :] for entry in groups[key]]
+    if rest:
+        text = f"and {count(len(rest), 'more gang')} with {count(sum(e.number for e in rest), 'pod')}; --all shows them"
+        result.append(Text(f"  {text}", style="dim"))
+    return result + _others(page, after)
+
+
+def _reason(page: Page, after: Snapshot, entry: Waiting) -> list[Text]:
+    if entry.rejection is None:
+        return [Text("    no cycle has reached it yet")]
+    return rejection_lines(page, after.topology, entry.rejection)
+
+
+def _title(names: Names, entries: list[Waiting]) -> Text:
+    gangs = [entry for entry in entries if entry.job.declared]
+    shown = [names.of(entry.job) for entry in gangs]
+    lone = [name_of_pod(pod) for entry in entries if not entry.job.declared for pod in entry.pods]
+    if lone:
+        shown.append(compact(lone))
+    code = entries[0].rejection.reason.code if entries[0].rejection is not None else "NotTried"
+    number = sum(entry.number for entry in entries)
+    total = sum(len(entry.job.tasks) or entry.job.minimum for entry in entries)
+    several = " together" if len(gangs) > 1 else ""
+    pods = f"{number} of {count(total, 'pod')} wait{several}"
+    return Text.assemble((joined(shown), "bold yellow"), f"  {pods}  ", (code, "yellow"))
+
+
+def _others(page: Page, after: Snapshot) -> list[Text]:
+    """Pods that wait for something other than room."""
+    gated = [name_of_pod(t.key) for job in after.jobs for t in job.tasks if t.status is Status.GATED]
+    texts = []
+    if gated:
+        texts.append(Text(f"{count(len(gated), 'pod')} behind scheduling gates: {compact(gated)}"))
+    groups: dict[str, list[str]] = {}
+    for pod, group in after.orphans.items():
+        groups.setdefault(group, []).append(name_of_pod(pod))
+    for group, pods in list(groups.items())[:_GROUPS]:
+        texts.append(Text(f"{compact(pods)}: podGroup {group} does not exist"))
+    return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="      ")]

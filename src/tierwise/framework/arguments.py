@@ -1,0 +1,33 @@
+"""Read plugin arguments as Volcano does: what cannot be parsed keeps the default, and so does a negative weight."""
+
+from __future__ import annotations
+
+from tierwise.framework.extension import Arguments
+
+__all__ = ["flag", "number", "words"]
+
+
+def number(arguments: Arguments, key: str, default: float) -> float:
+    """A number that is not negative, else the default."""
+    raw = arguments.get(key, default)
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        return default
+    try:
+        value = float(raw)
+    except ValueError:
+        return default
+    return value if 0 <= value < float("inf") else default
+
+
+def flag(arguments: Arguments, key: str, *, default: bool) -> bool:
+    """True or false, also as text."""
+    raw = arguments.get(key, default)
+    if isinstance(raw, str):
+        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(raw.lower(), default)
+    return raw if isinstance(raw, bool) else default
+
+
+def words(arguments: Arguments, key: str) -> tuple[str, ...]:
+    """A comma-separated list."""
+    raw = arguments.get(key, "")
+    return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w)

@@ -1,0 +1,1 @@
+"""The embedded cluster and what feeds it: manifests, clock, kubelet, workload traces."""
