@@ -8,52 +8,19 @@ that is broken already is safe.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.standing import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
 
-__all__ = ["Bundles", "bundle_up", "keep_allowed", "sort_bundles"]
+__all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
 
 _ALIKE = 0.05
 """Differences in efficiency below this count as none."""
-_FREE = 1e9
-"""The efficiency of what costs nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bundles:
-    """Bundles as columns; bundle b holds `victims[start[b]:start[b + 1]]`, positions in the running table."""
-
-    victims: Ints
-    start: Ints
-    job: Ints
-    safe: Bools
-    gain: Floats  # what it frees here, as shares of the need
-    cost: Floats  # what breaking the gang destroys anywhere, as shares of the need; 0 for a safe bundle
-
-    def __len__(self) -> int:
-        return len(self.job)
-
-    def of(self, b: int) -> Ints:
-        return self.victims[self.start[b] : self.start[b + 1]]
-
-    def efficiency(self) -> Floats:
-        """Gain per cost; a safe bundle costs nothing, which no gain can match."""
-        return np.where(self.safe, _FREE, self.gain / np.maximum(self.cost, 1e-12))
-
-    def pick(self, order: Ints) -> Bundles:
-        """These bundles, in this order."""
-        sizes = np.diff(self.start)[order]
-        victims = [self.of(b) for b in order.tolist()]
-        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        flat = np.concatenate(victims) if victims else np.zeros(0, dtype=np.int64)
-        return Bundles(flat, start, self.job[order], self.safe[order], self.gain[order], self.cost[order])
 
 
 def bundle_up(cycle: Cycle, cause: Cause, local: Ints) -> Bundles:
@@ -148,9 +115,15 @@ def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
 
 
 def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
-    """Cheapest first: safe before whole; then by priority (preempt) or by queue (reclaim), then by efficiency."""
+    """Cheapest first: safe before whole; then by priority (preempt) or by queue (reclaim), then by efficiency.
+
+    A plugin that selects victims decides instead, and may leave bundles out.
+    """
     if not len(bundles):
         return bundles
+    selected = cycle.pipeline.select_victims(cause, bundles)
+    if selected is not None:
+        return bundles.pick(selected)
     jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
     names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
     youngest = -np.array([job.created for job in jobs])
@@ -175,7 +148,7 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
     result = np.zeros(len(efficiency), dtype=np.int64)
     order = np.lexsort((-efficiency, group))
-    step, top, last = 0, _FREE, -1
+    step, top, last = 0, FREE, -1
     for i in order.tolist():
         if group[i] != last or top - efficiency[i] >= _ALIKE:
             step, top, last = step + 1, efficiency[i], int(group[i])

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tierwise.actions.demand import Demand, Lot
+from tierwise.actions.demand import Demand
+from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -25,13 +26,13 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Reject
     if wide is not None:
         return Rejection("space", job.key, wide)
     limit = cycle.pipeline.limit(job)
-    tried = _tried(cycle, demand, _by_tier(cycle, limit))
+    tried = _tried(cycle, job, demand, _by_tier(cycle, limit))
     children = []
     for lot in demand.lots if job.policies else ():
         reason = too_wide(cycle, lot.sub)
         inner = cycle.pipeline.limit(lot.sub)
         if reason is None and inner is not None and (limit is None or inner < limit):
-            short = _tried(cycle, Demand((lot,)), _by_tier(cycle, inner))
+            short = _tried(cycle, job, Demand((lot,)), _by_tier(cycle, inner))
             if short and short[-1].fits < lot.need:
                 reason = Reason("SubGroupDoesNotFit", "allocate", "no domain within its tier holds the sub-group")
             if reason is not None:
@@ -66,15 +67,13 @@ def _by_tier(cycle: Cycle, limit: int | None) -> Iterable[Ints]:
     return (np.array([ROOT]),) if limit is None else cycle.topology.by_tier(ROOT, limit)
 
 
-def _tried(cycle: Cycle, demand: Demand, groups: Iterable[Ints]) -> tuple[Tried, ...]:
-    return tuple(_look(cycle, demand, group) for group in groups)
+def _tried(cycle: Cycle, job: Job, demand: Demand, groups: Iterable[Ints]) -> tuple[Tried, ...]:
+    return tuple(_look(cycle, job, demand, group) for group in groups)
 
 
-def _look(cycle: Cycle, demand: Demand, group: Ints) -> Tried:
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Tried:
     """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
-    fits = np.zeros(len(group), dtype=np.int64)
-    for lot in demand.lots:
-        fits += np.minimum(_lot_fits(cycle, lot, group), lot.need)
+    fits = _fits(cycle, job, demand, group)
     best = int(group[np.lexsort((cycle.topology.rank[group], -fits))[0]])
     span = cycle.topology.span(best)
     shape = max((p.part.shape for lot in demand.lots for p in lot.portions), key=lambda s: s.number, default=None)
@@ -89,10 +88,17 @@ def _look(cycle: Cycle, demand: Demand, group: Ints) -> Tried:
     )
 
 
-def _lot_fits(cycle: Cycle, lot: Lot, group: Ints) -> Ints:
+def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
+    """How many of the demanded tasks each domain would take; of alike sub-jobs only those that fit whole count."""
+    uniform = alike(cycle, job, demand) if len(demand.lots) > 1 else None
+    if uniform is not None:
+        return groups_held(cycle, uniform, Pool.LATER)[group] * uniform.size
+    left: dict[Shape, int] = {}  # lots of one shape share its room
+    for portion in (portion for lot in demand.lots for portion in lot.portions):
+        left[portion.part.shape] = left.get(portion.part.shape, 0) + portion.left
     total = np.zeros(len(group), dtype=np.int64)
-    for portion in lot.portions:
-        total += np.minimum(cycle.rooms.of(portion.part.shape).domains(Pool.LATER)[group], portion.left)
+    for shape, number in left.items():
+        total += np.minimum(cycle.rooms.of(shape).domains(Pool.LATER)[group], number)
     return total
 
 

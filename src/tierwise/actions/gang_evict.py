@@ -13,14 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierwise.actions.bundles import Bundles, bundle_up, keep_allowed, sort_bundles
+from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
 from tierwise.actions.demand import Backlog, Demand, Portion, demand, needs, preempting_first
 from tierwise.actions.fit import bound_with
 from tierwise.actions.making_room import fits_in, place_in
-from tierwise.actions.search import candidates
+from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
 from tierwise.actions.victims import Plan, make_plan
 from tierwise.framework.arguments import flag, number
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Cause, Purpose
 from tierwise.framework.ledger import Pool
@@ -33,6 +34,9 @@ from tierwise.model.running import RunningTable, running_table
 from tierwise.model.topology import ROOT
 
 __all__ = ["Options", "gang_evict", "starving_jobs"]
+
+_SHOWN = 4
+"""How many domains a message tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +159,25 @@ class _RoomMaker:
 
     def _domains(self, cause: Cause, asked: Demand, eligible: Bools) -> Ints:
         """The domains that the job may use and that could hold it if every candidate were gone."""
-        cycle, job = self._cycle, cause.job
-        limit = cycle.pipeline.limit(job)
-        if limit is None:
-            every = np.array([ROOT])
-        else:
-            groups = tuple(cycle.pipeline.gradients(job, evicting=True))
-            standing = any(cycle.ledger.stands(sub) is not None for sub in job.subs)
-            groups = tuple(candidates(cycle, job, ROOT)) if standing else groups
-            every = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+        cycle = self._cycle
+        every = self._allowed(cause.job)
         able = every[bound_with(cycle, asked, every, self._running, np.flatnonzero(eligible))]
-        if self._options.max_domains is None or len(able) <= self._options.max_domains:
+        most = self._options.max_domains
+        if most is None or len(able) <= most:
             return able
         free = cycle.rooms.of(asked.lots[0].portions[0].part.shape).domains(Pool.LATER)[able]
         order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
-        return able[order[: self._options.max_domains]]
+        return able[order[:most]]
+
+    def _allowed(self, job: Job) -> Ints:
+        """The domains that the job's topology lets it use, tightest first; all of the cluster where it has none."""
+        if self._cycle.pipeline.limit(job) is None:
+            return np.array([ROOT])
+        if home(self._cycle, job) is not None:
+            groups = tuple(candidates(self._cycle, job, ROOT))
+        else:
+            groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
+        return np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
 
     def _carry_out(self, cause: Cause, asked: Demand, plan: Plan, looked: tuple[str, ...]) -> bool:
         """Evict and place in one statement; nothing happens where the gang does not fit after all."""
@@ -222,18 +230,26 @@ class _RoomMaker:
         return Eviction(task, owner, job, self._action, f"to make room for {job.key}: {why}")
 
     def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
-        """What stood in the way: no candidates, vetoes, or room that stays short whoever goes."""
-        eligible = np.flatnonzero(self._eligible(cause))
-        if not len(eligible):
-            whom = "less important pods in its queue" if self._purpose is Purpose.PREEMPT else "pods of other queues"
-            return Reason("NoVictims", self._action, f"there are no {whom} that could make room")
-        vetoes = self._cycle.pipeline.who_spares(cause, eligible)
-        spared = ", ".join(f"{name} spares {n}" for name, n in vetoes.items() if n)
-        names = ", ".join(looked[:3]) + (" and others" if len(looked) > 3 else "")
-        text = f"{len(eligible)} candidates for eviction, but no domain would hold it with all of them gone"
-        if looked:
-            text = f"{len(eligible)} candidates for eviction, but too few of them may go in {names}"
-        return Reason("NotEnoughVictims", self._action, f"{text} ({spared})" if spared else text)
+        """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
+        names = self._cycle.topology.index
+        domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
+        if not domains:
+            return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
+        notes = "; ".join(self._note(cause, domain) for domain in domains[:_SHOWN])
+        more = f"; and {len(domains) - _SHOWN} other domains" if len(domains) > _SHOWN else ""
+        return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {notes}{more}")
+
+    def _note(self, cause: Cause, domain: int) -> str:
+        """What stood in the way in one domain."""
+        inside = self._running.inside(self._cycle.topology.span(domain))
+        candidates_here = np.flatnonzero(self._eligible(cause)[inside]) + inside.start
+        where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
+        if not len(candidates_here):
+            whose = "less important" if self._purpose is Purpose.PREEMPT else "of another reclaimable queue"
+            return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
+        vetoes = self._cycle.pipeline.who_spares(cause, candidates_here)
+        spared = "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
+        return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
 
 
 def _taken(portions: tuple[Portion, ...], need: int) -> Iterator[Portion]:

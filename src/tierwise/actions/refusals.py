@@ -24,8 +24,12 @@ class Refusals:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._known: dict[Kind, tuple[int, Rejection]] = {}
+        self._releases = cycle.ledger.releases
 
     def known(self, job: Job, asked: Demand) -> Rejection | None:
+        if self._releases != self._cycle.ledger.releases:
+            self._releases = self._cycle.ledger.releases
+            self._known.clear()
         if not self._known:
             return None
         kind = self._kind(job, asked)

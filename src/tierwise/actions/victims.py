@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierwise.actions.bundles import Bundles
 from tierwise.actions.making_room import Fits
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.model.arrays import Ints

@@ -14,6 +14,7 @@ from tierwise.api import amounts, core, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
+from tierwise.api.tidying import lists, tidy
 
 __all__ = [
     "KINDS",
@@ -65,7 +66,6 @@ KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
 _AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
-_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data"})
 
 
 def register(
@@ -113,7 +113,7 @@ def decode(raw: object) -> Any:
 
 def encode(record: Object) -> Raw:
     """The manifest for a record: known fields that differ from their defaults, pod templates as they were written."""
-    found: Raw = msgspec.to_builtins(record)
+    found: Any = lists(msgspec.to_builtins(record))
     if isinstance(record, volcano.Job):
         found = _each_template(found, lambda template: template.get("raw") or template)
     kind = kind_of(record)
@@ -181,37 +181,11 @@ def _convert(raw: dict[str, Any], record: type[Any]) -> Any:
         return msgspec.convert(raw, record)
     except msgspec.ValidationError:
         pass  # few manifests hold nulls, so only those that fail pay for a second reading
-    tidied = _tidy(raw)
+    tidied = tidy(raw)
     try:
         return msgspec.convert(tidied, record)
     except msgspec.ValidationError as error:
         raise explain(error, tidied) from None
-
-
-def _tidy(value: Any) -> Any:
-    """A copy without nulls, and with the unquoted True and False of conditions as texts."""
-    if isinstance(value, list):
-        return [_tidy(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    tidied: dict[Any, Any] = {}
-    for name, item in value.items():
-        if item is None:
-            continue
-        if name in _TEXT_MAPS and isinstance(item, dict):
-            tidied[name] = {key: "" if text is None else _tidy(text) for key, text in item.items()}
-        elif name == "conditions" and isinstance(item, list):
-            tidied[name] = [_tidy_condition(condition) for condition in item]
-        else:
-            tidied[name] = _tidy(item)
-    return tidied
-
-
-def _tidy_condition(condition: Any) -> Any:
-    # `status: True` is so common in hand-written YAML, and so clear, that it is read as the text it stands for.
-    if isinstance(condition, dict) and isinstance(condition.get("status"), bool):
-        condition = {**condition, "status": str(condition["status"])}
-    return _tidy(condition)
 
 
 def _each_template(raw: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _WILD: Final = (
     rf"{_START}[-+]?(?:0[0-9_][0-9_.]*|0[xXoObB][0-9a-fA-F_]*|[0-9._]*_[0-9._]*|\.[0-9._]+|[0-9]+\.){_END}",
     rf"{_START}[-+]?(?:[0-9._]+[eE][-+]?[0-9_]+|[0-9.]{{16,}}|\.[a-zA-Z]+){_END}|{_START}\+[0-9.]+{_END}",
     # Keys that are not strings unless quoted, and the empty key.
-    rf"{_START}(?:-?[0-9.]+|true|True|TRUE|false|False|FALSE|null|Null|NULL|~|){_KEY_END}",
+    rf"{_START}(?:-?[0-9.]*[0-9][0-9.]*|true|True|TRUE|false|False|FALSE|null|Null|NULL|~|){_KEY_END}",
     # Empty lists and maps as keys; block scalars that are no value of a key or list, or have no line of their own.
     r"(?:\[ *\]|\{ *\}) *:|^(?:---)? *[|>]",
     r"[|>][-+0-9]* *(?:#[^\n]*)?\n *(?:(?:#[^\n]*)?\n *)*(?:---|\z)",
@@ -82,7 +82,7 @@ _mark: Final = _compiled(r"^---(?:[ \t\n]|\z)")
 
 
 def documents(data: bytes, *, file: str) -> Iterator[tuple[object, int]]:
-    """Every document of a YAML text with the offset at which it ends; empty documents are None.
+    """Every document of a YAML text with the offset at which it ends; empty ones may be left out or be None.
 
     InputError names the file, and line and column where the text is not UTF-8 or not YAML. Maps have string keys
     only, and share nothing with each other even where the text uses aliases.
@@ -94,6 +94,9 @@ def documents(data: bytes, *, file: str) -> Iterator[tuple[object, int]]:
     line = 0
     for start, end in pairwise(bounds):
         piece = data[start:end]
+        if not piece.removeprefix(b"---").strip():
+            line += piece.count(b"\n")
+            continue
         plain = all_plain or (len(bounds) > 2 and is_plain(piece))
         found = read_plain(piece) if plain else None
         if found is not None:

@@ -27,8 +27,8 @@ class Size:
     crowds: int = 9
     crowd: int = 1_000  # pods of each
     handfuls: int = 750
-    repeats: int = 12
-    imports: int = 9
+    repeats: int = 20
+    imports: int = 15
 
 
 FULL = Size()

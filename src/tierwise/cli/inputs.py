@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
-
-import click
 
 from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time
@@ -25,8 +24,8 @@ def load(filenames: Sequence[str]) -> Objects:
     from tierwise.port import Objects
     from tierwise.sim.manifests import read
 
-    with patience("reading manifests"):
-        loaded = read(filenames, click.get_binary_stream("stdin"))
+    with patience("reading manifests") as progress:
+        loaded = read(filenames, sys.stdin, progress=progress)
         return Objects.of((entry.record, entry.raw) for entry in loaded)
 
 

@@ -1,6 +1,7 @@
 """The entry point: which verbs there are, and what becomes of errors.
 
-Exit status: 0 yes, 1 no (`validate`), 2 bad input or usage, 70 a defect of tierwise, 130 interrupted, 141 closed pipe.
+Exit status: 0 yes, 1 no (`validate`), 2 bad input or usage, 70 a defect of tierwise, 74 output that cannot be
+written, 130 interrupted, 141 closed pipe.
 Verbs are imported when they are used, so that `tierwise --help` answers at once.
 """
 
@@ -70,6 +71,10 @@ class Verbs(click.Group):
         except BrokenPipeError:
             _drop_output()
             ctx.exit(141)
+        except OSError as error:  # files are read with care, so this is a full disk or the like
+            _drop_output()
+            complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+            ctx.exit(74)
         except Exception as error:  # noqa: BLE001 - a defect ends here, with one line instead of a page
             _confess(error)
             ctx.exit(70)
@@ -94,12 +99,14 @@ def _confess(error: Exception) -> None:
 
 
 def _drop_output() -> None:
-    """Whoever read our output is gone: let nothing complain about that on the way out."""
-    sink = os.open(os.devnull, os.O_WRONLY)
+    """Nobody takes our output any more: let nothing complain about that on the way out."""
     try:
-        os.dup2(sink, sys.stdout.fileno())
-    finally:
-        os.close(sink)
+        target = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file, as in tests
+        return
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, target)
+    os.close(sink)
 
 
 @click.group(

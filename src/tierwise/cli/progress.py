@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["patience"]
+__all__ = ["Step", "patience"]
 
 _PATIENCE = 1.0
 
 
+class Step(Protocol):
+    """Told how much is done, and of how much where that is known."""
+
+    def __call__(self, done: int, total: int | None = None, /) -> None: ...
+
+
 @contextmanager
-def patience(text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Yields a function that takes the number of steps done; harmless where nothing is shown."""
+def patience(text: str, total: int | None = None) -> Iterator[Step]:
+    """Yields a function that is told of every step; it does nothing where nobody is looking."""
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -33,7 +39,7 @@ def patience(text: str, total: int | None = None) -> Iterator[Callable[[int], No
         waiting.close()
 
 
-def _ignore(_: int) -> None:
+def _ignore(_done: int, _total: int | None = None, /) -> None:
     """Nobody is looking."""
 
 
@@ -60,13 +66,12 @@ class _Waiting:
             self._bar = progress, progress.add_task(self._text, total=self._total, completed=self._done)
             progress.start()
 
-    def step(self, done: int) -> None:
+    def step(self, done: int, total: int | None = None, /) -> None:
         with self._lock:
-            self._done = done
+            self._done, self._total = done, total or self._total
             if self._bar is not None:
                 progress, task = self._bar
-                description = self._text if self._total else f"{self._text}, {done} done"
-                progress.update(task, completed=done, description=description)
+                progress.update(task, completed=self._done, total=self._total)
 
     def close(self) -> None:
         with self._lock:

@@ -17,19 +17,23 @@ Examples:
 """
 )
 @options.filenames
+@options.config
 @options.now
 @options.everything
 @options.output
-def reconcile(filenames: tuple[str, ...], now: float | None, everything: bool, output_format: str) -> None:
+def reconcile(
+    filenames: tuple[str, ...], config_file: str | None, now: float | None, everything: bool, output_format: str
+) -> None:
     """Run the controllers until they have nothing more to do, and show what they made and changed.
 
     JSON holds every changed or created object, whole. Nothing is scheduled.
     """
-    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.inputs import load, moment, profile_of
     from tierwise.cli.progress import patience
     from tierwise.sim import rounds
     from tierwise.sim.cluster import EmbeddedCluster
 
+    profile_of(config_file)  # no controller is configured by it, but a broken one is bad input all the same
     objects = load(filenames)
     cluster = EmbeddedCluster(objects)
     with patience("running the controllers"):

@@ -37,8 +37,12 @@ def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = F
 
     from tierwise.explain.page import Page, glyphs_for
 
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # `main` knows what to do; rich would exit on its own
+
     _never_fail_to_encode()
-    console = Console(
+    console = Terminal(
         width=_width(),
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,

@@ -23,20 +23,24 @@ Examples:
 """
 )
 @options.filenames
+@options.config
 @options.now
 @options.everything
 @options.output
-def show(filenames: tuple[str, ...], now: float | None, everything: bool, output_format: str) -> None:
+def show(
+    filenames: tuple[str, ...], config_file: str | None, now: float | None, everything: bool, output_format: str
+) -> None:
     """Show the tree with its tiers, what the nodes have and use, and what is wrong with it.
 
     HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
     """
-    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.inputs import load, moment, profile_of
     from tierwise.cli.progress import patience
     from tierwise.dialects.build import build
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
 
+    profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same
     objects = load(filenames)
     time = moment(objects, now)
     with patience("building the tree"):

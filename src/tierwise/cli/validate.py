@@ -18,17 +18,22 @@ Examples:
 """
 )
 @options.filenames
+@options.config
 @options.everything
 @options.output
 @click.pass_context
-def validate(ctx: click.Context, filenames: tuple[str, ...], everything: bool, output_format: str) -> None:
+def validate(
+    ctx: click.Context, filenames: tuple[str, ...], config_file: str | None, everything: bool, output_format: str
+) -> None:
     """Check manifests as admission would, and list what is wrong with them.
 
-    Errors make the exit status 1; warnings do not. What cannot be read at all is bad input: exit status 2.
+    Errors make the exit status 1; warnings do not. What cannot be read at all, a scheduler configuration with an
+    unknown plugin included, is bad input: exit status 2.
     """
     from tierwise.admission import validate as judge
-    from tierwise.cli.inputs import load
+    from tierwise.cli.inputs import load, profile_of
 
+    profile_of(config_file)
     objects = load(filenames)
     verdict = judge(objects)
     if output_format == "json":

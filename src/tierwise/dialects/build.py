@@ -8,13 +8,14 @@ from itertools import chain
 
 import numpy as np
 
-from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass
+from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.nodes import node_resources, node_table
+from tierwise.dialects.quotas import left_by_namespace
 from tierwise.dialects.requests import Ports
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
 from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
@@ -63,6 +64,7 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
         faults=(*sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
         now=now,
         budgets=budgets.allowed,
+        resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods, axis),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.duration import seconds
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
@@ -29,6 +30,9 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
 _INDEX = "volcano.sh/task-index"
 _PREEMPTABLE = "volcano.sh/preemptable"
+_HIERARCHY = "volcano.sh/hierarchy"
+_HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+_SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 _LONGEST = 128
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _READY = (Status.RUNNING, Status.SUCCEEDED)
@@ -69,6 +73,8 @@ def queue(record: Queue) -> ModelQueue:
         capability={name: amount(name, q) for name, q in spec.capability.items()},
         deserved={name: amount(name, q) for name, q in spec.deserved.items()},
         guarantee={name: amount(name, q) for name, q in guarantee.items()},
+        hierarchy=record.metadata.annotations.get(_HIERARCHY, ""),
+        hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
     )
 
 
@@ -76,6 +82,15 @@ def spared(meta: ObjectMeta) -> bool:
     """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
     mark = meta.annotations.get(_PREEMPTABLE, meta.labels.get(_PREEMPTABLE))
     return mark is not None and mark.lower() not in ("true", "t", "1")
+
+
+def _sla(meta: ObjectMeta) -> float | None:
+    """How long a job may wait by its own word; a time that cannot be read, or is not positive, is none."""
+    for key in _SLA:
+        time = seconds(meta.annotations.get(key, ""))
+        if time is not None and time > 0:
+            return time
+    return None
 
 
 def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
@@ -121,6 +136,7 @@ class JobBuilder:
             policies=policies,
             min_resources=self._least(spec.min_resources),
             spared=spared(record.metadata),
+            sla=_sla(record.metadata),
             split=_split(key, spec.sub_group_policy, members),
             numbers=roles,
         )

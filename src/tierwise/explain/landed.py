@@ -18,7 +18,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Landed", "Landings", "landed", "tell"]
 
-_JOBS = 6
+_JOBS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,17 @@ def landed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> 
 
 
 def tell(names: Names, found: Sequence[Landed]) -> list[Text]:
-    """One line per job: which of its pods these are. Many jobs are summed up."""
+    """One line per job: which of its pods these are. Many jobs share one line."""
     jobs: dict[str, list[Landed]] = {}
     for entry in found:
         jobs.setdefault(entry.job.key if entry.job.declared else "", []).append(entry)
-    lines = [_of_job(names, key, entries) for key, entries in list(jobs.items())[:_JOBS]]
-    rest = list(jobs.values())[_JOBS:]
-    if rest:
-        lines.append(Text(f"{count(sum(map(len, rest)), 'pod')} of {count(len(rest), 'more job')}", style="dim"))
-    return lines
+    if len(jobs) <= _JOBS:
+        return [_of_job(names, key, entries) for key, entries in jobs.items()]
+    lone = jobs.pop("", [])
+    shown = compact((names.of(entries[0].job) for entries in jobs.values()), most=5)
+    number = sum(map(len, jobs.values()))
+    line = Text.assemble(shown, (f"  {count(number, 'pod')} of {count(len(jobs), 'job')}", "dim"))
+    return [line, _of_job(names, "", lone)] if lone else [line]
 
 
 def _of_job(names: Names, key: str, found: Sequence[Landed]) -> Text:

@@ -20,7 +20,10 @@ def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     aside = aside_line(snapshot)
     if aside:
         lines += wrapped(Text(aside, style="red"), page.width)
-    lines += [Text(""), *topology_tree(page, snapshot)]
+    tree = topology_tree(page, snapshot)
+    lines += [Text(""), *tree]
+    if len(tree) <= len(snapshot.topology):  # a title and a line for every hyperNode would be more
+        lines.append(Text("folded to fit a screen; --all shows everything", style="dim"))
     problems = problem_lines(page, snapshot)
     return [*lines, *heading("Problems"), *problems] if problems else lines
 

@@ -45,10 +45,15 @@ def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
 
 
 def _causes(causes: Sequence[tuple[Reason, int]]) -> str:
-    shown = [f"{count} node{'s' if count != 1 else ''} {reason.text}" for reason, count in causes[:_CAUSES]]
+    shown = [f"{count} nodes {reason.text}" if count != 1 else _of_one(reason) for reason, count in causes[:_CAUSES]]
     if len(causes) > _CAUSES:
         shown.append(f"and {len(causes) - _CAUSES} other reasons")
     return ", ".join(shown)
+
+
+def _of_one(reason: Reason) -> str:
+    """Reasons speak of nodes as Kubernetes does, in the plural: "were unschedulable"."""
+    return f"1 node was {reason.text[5:]}" if reason.text.startswith("were ") else f"1 node {reason.text}"
 
 
 def _part(whole: Rejection, child: Rejection) -> str:

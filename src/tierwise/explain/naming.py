@@ -13,7 +13,7 @@ __all__ = ["Names", "belongs_to", "domain_title", "limit_text", "name_of_pod", "
 
 _UID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
-_PALETTE = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_magenta", "bright_cyan", "bright_yellow")
+_PALETTE = ("cyan", "magenta", "bright_blue", "bright_cyan", "bright_magenta", "bright_yellow")
 
 
 class Names:

@@ -120,7 +120,8 @@ def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, ind
     texts = [rejection.reason.text, *(tried_line(t, tier_title(topology, t.tier)) for t in rejection.tried)]
     lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
     for child in rejection.children[:_CHILDREN]:
-        title = f"sub-group {child.subject.rpartition('/')[2]}:"
+        same = child.subject == rejection.subject  # a further cause, not a part of the job
+        title = f"{child.reason.plugin}:" if same else f"sub-group {child.subject.rpartition('/')[2]}:"
         lines += wrapped(Text(title), page.width, first=lead)
         lines += rejection_lines(page, topology, child, indent=indent + 2)
     if rejection.bounded:

@@ -31,15 +31,18 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def compact(names: Iterable[str], most: int = 3) -> str:
-    """Names that differ in their last number folded into one: "rack-[0-3,7], spare"."""
-    stems = _stems(names)
-    shown = []
-    for stem, found in stems.items():
-        if len(found) > 1:
-            shown.append(f"{stem}[{numbers(found)}]")
-        else:
-            shown.append(f"{stem}{found[0]}" if found else stem)
-    return joined(shown, most)
+    """Names that differ in their last number folded into one: "rack-[0-3,7], spare"; of many the first ones."""
+    shown = [(_folded(stem, found), max(1, len(found))) for stem, found in _stems(names).items()]
+    if len(shown) <= most:
+        return joined([text for text, _ in shown], most)
+    rest = sum(number for _, number in shown[most - 1 :])
+    return f"{', '.join(text for text, _ in shown[: most - 1])} and {rest} more"
+
+
+def _folded(stem: str, found: Sequence[int]) -> str:
+    if len(found) > 1:
+        return f"{stem}[{numbers(found)}]"
+    return f"{stem}{found[0]}" if found else stem
 
 
 def pods(job: str, names: Sequence[str], role: str = "") -> str:
@@ -50,10 +53,8 @@ def pods(job: str, names: Sequence[str], role: str = "") -> str:
     for stem, found in stems.items():
         if found and stem in known:
             shown.append(f"{known[stem] if len(found) > 1 or role else 'pod'} {numbers(found)}")
-        elif len(found) > 1:
-            shown.append(f"{stem}[{numbers(found)}]")
         else:
-            shown.append(f"{stem}{found[0]}" if found else stem)
+            shown.append(_folded(stem, found))
     return joined(shown)
 
 

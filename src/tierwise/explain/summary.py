@@ -17,13 +17,12 @@ from tierwise.explain.ranges import compact
 from tierwise.explain.retrace import Trace, retrace
 from tierwise.explain.tree import schedule_tree
 from tierwise.explain.waiting import Waiting, waiting, waiting_lines
-from tierwise.framework.report import CycleReport, Decision
+from tierwise.framework.report import CycleReport, Decision, Eviction
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Evict
 
 __all__ = ["Run", "schedule_lines"]
 
-_JOBS = 8
+_JOBS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Run:
     reports: Sequence[tuple[Snapshot, CycleReport]]
     after: Snapshot
     profile: Profile
-    evictions: Sequence[Evict] = ()
+    evictions: Sequence[Eviction] = ()
 
     @property
     def last(self) -> CycleReport:
@@ -62,7 +61,7 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
     lines += _section("Placed", _placed(page, names, run))
     lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
-    lines += _section("Evicted", _evicted(page, run.evictions))
+    lines += _section("Evicted", _evicted(page, names, run.evictions))
     return lines + _section("Problems", problem_lines(page, run.after))
 
 
@@ -77,6 +76,8 @@ def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
     lone = len(decided) - gangs
     parts = [count(gangs, "gang")] if gangs or not lone else []
     parts += [count(lone, "single pod")] if lone else []
+    if not bound and not idle and not run.nominated():
+        return Text(f"nothing to schedule; {count(len(run.reports), 'cycle')}")
     text = Text.assemble((f"{count(bound, 'pod')} bound", "bold green" if bound else "bold"))
     text.append(f" in {' and '.join(parts)}" if bound else "")
     kept = len(run.nominated())
@@ -114,10 +115,10 @@ def _placed(page: Page, names: Names, run: Run) -> list[Text]:
     return lines
 
 
-def _evicted(page: Page, evictions: Sequence[Evict]) -> list[Text]:
+def _evicted(page: Page, names: Names, evictions: Sequence[Eviction]) -> list[Text]:
     lines: list[Text] = []
     for evict in evictions if page.everything else evictions[:_JOBS]:
-        text = Text(f"{evict.pod.path} by {evict.action} for {evict.by}: {evict.reason}")
+        text = Text(f"{evict.task.key} by {evict.action} for {names.of(evict.by)}: {evict.reason}")
         lines += wrapped(text, page.width, first="  ", rest="      ")
     if len(evictions) > _JOBS and not page.everything:
         lines.append(Text(f"  and {len(evictions) - _JOBS} more; --all shows them", "dim"))

@@ -19,6 +19,7 @@ from tierwise.model.snapshot import Snapshot
 __all__ = ["schedule_tree", "topology_tree"]
 
 _GAP = "  "
+_TITLE = "hyperNode"
 _BAR = (8, 40)
 _WIDE = 110
 """From this width on bars are short, and what landed in a hyperNode stands beside it."""
@@ -39,7 +40,8 @@ class _Figure:
 def schedule_tree(page: Page, before: Snapshot, after: Snapshot, landings: Landings, names: Names) -> list[Text]:
     """The cluster before and after, with the pods that landed."""
     used = usage(before, after)
-    return _Drawing(page, used, [_tier(), _nodes()]).lines(grown(page, after, landings=landings, names=names))
+    tree = grown(page, after, landings=landings if len(landings) else None, names=names)
+    return _Drawing(page, used, [_tier(), _nodes()]).lines(tree)
 
 
 def topology_tree(page: Page, snapshot: Snapshot) -> list[Text]:
@@ -54,7 +56,7 @@ def _tier() -> _Figure:
 
 
 def _nodes() -> _Figure:
-    return _Figure("nodes", lambda twig: str(len(twig.rows)))
+    return _Figure("nodes", lambda twig: "" if twig.node else str(len(twig.rows)))
 
 
 def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
@@ -82,7 +84,7 @@ class _Drawing:
         flat = list(self._walk(root, "", ""))
         gauges = [self._numbers(twig) for _, _, twig in flat]
         numbers = max(cell_len(text) for text in gauges)
-        need = max(cell_len(lead) + twig.name.cell_len for lead, _, twig in flat)
+        need = max(cell_len(_TITLE), *(cell_len(lead) + twig.name.cell_len for lead, _, twig in flat))
         widths = self._choose([twig for _, _, twig in flat], need, numbers)
         taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
         left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
@@ -100,7 +102,8 @@ class _Drawing:
         if width >= _WIDE and len(twig.notes) == 1 and line.cell_len + twig.notes[0].cell_len + len(_GAP) <= width:
             line.append(_GAP).append_text(twig.notes[0])
             return []
-        return [text for note in twig.notes for text in wrapped(note, width, first=_dim(f"{follow}{bullet} "))]
+        first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
+        return [text for note in twig.notes for text in wrapped(note, width, first=first, rest=rest)]
 
     def _choose(self, twigs: Sequence[Twig], need: int, numbers: int) -> list[int]:
         """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
@@ -108,7 +111,7 @@ class _Drawing:
             cells = [[figure.title, *(figure.cell(twig) for twig in twigs)] for figure in self._figures]
             widths = [max(map(cell_len, column)) for column in cells]
             taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
-            if len(self._figures) <= 2 or taken + min(need, 30) <= self._page.width:
+            if not self._figures or taken + min(need, 30) <= self._page.width:
                 return widths
             self._figures.pop()
 
@@ -128,7 +131,7 @@ class _Drawing:
         return f"{change} / {total}"
 
     def _header(self, left: int, widths: Sequence[int], gauge: int, numbers: int) -> Text:
-        line = "hyperNode".ljust(left)
+        line = _TITLE.ljust(left)
         for figure, width in zip(self._figures, widths, strict=True):
             line += _GAP + (figure.title.rjust(width) if figure.right else figure.title.ljust(width))
         glyphs, title = self._page.glyphs, f"{self._used.resource} in use"
@@ -150,7 +153,8 @@ class _Drawing:
         amounts = {"before": used.before, "after": used.after, "total": used.total}
         sums = {key: int(values[twig.rows].sum()) for key, values in amounts.items()}
         line.append(_GAP).append_text(bar(self._page.glyphs, gauge, **sums))
-        return line.append(_GAP).append(numbers, style="green" if sums["after"] > sums["before"] else "")
+        style = "red" if sums["after"] > sums["total"] else "green" if sums["after"] > sums["before"] else ""
+        return line.append(_GAP).append(numbers, style=style)
 
 
 def _dim(text: str) -> Text:

@@ -17,16 +17,26 @@ from tierwise.explain.naming import Names, tier_label
 from tierwise.explain.page import Page, count
 from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Twig", "grown"]
 
-_BUDGET = 60
+_BUDGET = 48
 """Lines of a tree, unless everything is asked for."""
 
-_CAPS = (10**9, 16, 8, 4, 2, 1)
+_ANY = 10**9
+_CAPS = (16, 8, 4, 2, 1)
 _FEW_NODES = 16
 """A cluster of up to so many nodes is shown node by node."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much is shown: siblings, tiers from the root on; and whether a domain with pods of one job stays closed."""
+
+    siblings: int = _ANY
+    depth: int = _ANY
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,7 @@ class Twig:
     rows: Ints
     notes: tuple[Text, ...] = ()
     below: tuple[Twig, ...] = ()
+    node: bool = False  # a node, not a hyperNode
 
     def lines(self) -> int:
         return 1 + len(self.notes) + sum(twig.lines() for twig in self.below)
@@ -47,12 +58,22 @@ def grown(page: Page, snapshot: Snapshot, *, landings: Landings | None = None, n
     """The tree of a snapshot; with landings, folded down to where pods landed."""
     nodes = page.everything or len(snapshot.nodes) <= _FEW_NODES
     folding = _Folding(snapshot, landings, names or Names(snapshot.jobs), nodes=nodes, everything=page.everything)
-    tree = folding.grow(_CAPS[0])
-    for cap in () if page.everything else _CAPS[1:]:
+    tree = folding.grow(_Detail())
+    coarser: list[_Detail] = []
+    if not page.everything:
+        if landings is None:
+            coarser += [_Detail(depth=depth) for depth in range(_depth(snapshot.topology) - 1, 0, -1)]
+        coarser += [_Detail(_ANY, closed=True), *(_Detail(cap, closed=True) for cap in _CAPS)]
+    for detail in coarser:
         if tree.lines() <= _BUDGET:
             break
-        tree = folding.grow(cap)
+        tree = folding.grow(detail)
     return tree
+
+
+def _depth(topology: Topology) -> int:
+    """How many domains stand above each other, the root left out."""
+    return max((sum(1 for _ in topology.ancestors(int(d))) - 1 for d in set(topology.leaf.tolist())), default=0)
 
 
 class _Folding:
@@ -65,13 +86,13 @@ class _Folding:
         self._names = names
         self._nodes = nodes
         self._everything = everything
-        self._cap = 0
+        self._detail = _Detail()
 
-    def grow(self, cap: int) -> Twig:
-        self._cap = cap
-        return self._domain(ROOT)
+    def grow(self, detail: _Detail) -> Twig:
+        self._detail = detail
+        return self._domain(ROOT, 0)
 
-    def _domain(self, d: int) -> Twig:
+    def _domain(self, d: int, depth: int) -> Twig:
         topology = self._topology
         span, children = topology.span(d), topology.children[d]
         name = Text("cluster") if d == ROOT else Text(topology.name[d])
@@ -79,8 +100,12 @@ class _Folding:
         rows = np.arange(span.start, span.stop)
         if not self._news(span) and not self._all_wanted():
             return Twig(name, tier, rows)
+        if self._detail.closed and d != ROOT and self._one_job(span):
+            return Twig(name, tier, rows, self._notes(span))
+        if depth >= self._detail.depth:
+            return Twig(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
         own = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
-        below = self._domains(children)
+        below = self._domains(children, depth + 1)
         if self._nodes:
             below += self._node_twigs(own)
         elif children and own.stop > own.start:
@@ -90,13 +115,13 @@ class _Folding:
         notes = self._notes(own) if not children and not self._nodes else ()
         return Twig(name, tier, rows, notes, tuple(below))
 
-    def _domains(self, children: Sequence[int]) -> list[Twig]:
+    def _domains(self, children: Sequence[int], depth: int) -> list[Twig]:
         spans = [self._topology.span(c) for c in children]
         shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
         quiet = [c for c in children if c not in set(shown)]
         first, more = self._capped(shown)
         alone = quiet if len(quiet) == 1 else []
-        twigs = [self._domain(c) for c in sorted([*first, *alone])]
+        twigs = [self._domain(c, depth) for c in sorted([*first, *alone])]
         if more:
             twigs.append(self._rest(more, "more"))
         if len(quiet) > 1:
@@ -132,11 +157,11 @@ class _Folding:
 
     def _node(self, row: int) -> Twig:
         name = Text(self._snapshot.nodes.names[row], style="italic")
-        return Twig(name, "", np.array([row]), self._notes(slice(row, row + 1)))
+        return Twig(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
 
     def _capped(self, shown: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """The first few and the others, of which there are never just one."""
-        cut = len(shown) if len(shown) <= self._cap + 1 else self._cap
+        cut = len(shown) if len(shown) <= self._detail.siblings + 1 else self._detail.siblings
         return shown[:cut], shown[cut:]
 
     def _all_wanted(self) -> bool:
@@ -144,6 +169,11 @@ class _Folding:
 
     def _news(self, span: slice) -> bool:
         return self._landings is not None and bool(self._landings.within(span))
+
+    def _one_job(self, span: slice) -> bool:
+        """Whether all that landed here is of one job: then its domain says as much as the domains below it."""
+        found = self._landings.within(span) if self._landings is not None else ()
+        return len({entry.job.key if entry.job.declared else "" for entry in found}) == 1
 
     def _notes(self, *spans: slice) -> tuple[Text, ...]:
         if self._landings is None:

@@ -18,7 +18,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Waiting", "waiting", "waiting_lines"]
 
-_GROUPS = 10
+_GROUPS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def waiting_lines(page: Page, names: Names, after: Snapshot, found: Iterable[Wai
 
 def _reason(page: Page, after: Snapshot, entry: Waiting) -> list[Text]:
     if entry.rejection is None:
-        return [Text("    no cycle has reached it yet")]
+        return [Text("    no cycle has looked for a place yet")]
     return rejection_lines(page, after.topology, entry.rejection)
 
 
@@ -82,8 +82,8 @@ def _title(names: Names, entries: list[Waiting]) -> Text:
     code = entries[0].rejection.reason.code if entries[0].rejection is not None else "NotTried"
     number = sum(entry.number for entry in entries)
     total = sum(len(entry.job.tasks) or entry.job.minimum for entry in entries)
-    several = " together" if len(gangs) > 1 else ""
-    pods = f"{number} of {count(total, 'pod')} wait{several}"
+    verb = "waits" if number == 1 else "wait together" if len(gangs) > 1 else "wait"
+    pods = f"{number} of {count(total, 'pod')} {verb}"
     return Text.assemble((joined(shown), "bold yellow"), f"  {pods}  ", (code, "yellow"))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
@@ -51,6 +52,7 @@ __all__ = [
     "SubJobOrder",
     "VictimFilter",
     "VictimQueueOrder",
+    "VictimSelector",
 ]
 
 Arguments = Mapping[str, object]
@@ -253,6 +255,13 @@ class GangCheck(Protocol):
     """Says why a gang can never fit, whatever is evicted; None where it might."""
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class VictimSelector(Protocol):
+    """Chooses among the bundles of a domain in place of the built-in order; None where it has no opinion."""
+
+    def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None: ...  # positions, the first to go first
 
 
 @runtime_checkable

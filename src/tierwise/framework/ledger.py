@@ -70,6 +70,7 @@ class Ledger:
         self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
         self.any_releasing = False
+        self.releases = 0  # grows whenever room comes back other than by a rewind
         self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
         self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
         self._tallies: list[Tally] = []
@@ -193,6 +194,7 @@ class Ledger:
     def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
         """Let running tasks go: their resources are being released, and they count for nobody any more."""
         self.any_releasing = True
+        self.releases += 1
         for job in dict.fromkeys(running.job[victims].tolist()):
             own = victims[running.job[victims] == job]
             self.charge(jobs[job], -running.request[:, own].sum(axis=1))

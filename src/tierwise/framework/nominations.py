@@ -44,3 +44,4 @@ class Nominations:
         """Give a job's room back."""
         for shape, rows, counts in self._kept.pop(job.number, []):
             self._ledger.take(shape, rows, -counts, pool=Pool.LATER)
+            self._ledger.releases += 1

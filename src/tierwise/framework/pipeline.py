@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from tierwise.config.profile import Profile
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import (
     Ask,
     Cause,
@@ -39,6 +40,7 @@ from tierwise.framework.extension import (
     SubJobOrder,
     VictimFilter,
     VictimQueueOrder,
+    VictimSelector,
 )
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
@@ -70,6 +72,7 @@ _FLAGS: Mapping[type, str] = {
     VictimQueueOrder: "VictimQueueOrder",
     GangCheck: "Predicate",
     Starving: "JobStarving",
+    VictimSelector: "Victim",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -100,6 +103,7 @@ class Pipeline:
         self._victim_queue_orders = self._at(VictimQueueOrder)
         self._gang_checks = self._at(GangCheck)
         self._starvings = self._at(Starving)
+        self._selectors = self._at(VictimSelector)
         self._victim_filters = {
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
@@ -232,6 +236,11 @@ class Pipeline:
     def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""
         return {name: int(plugin.spare(cause, victims).sum()) for name, plugin in self._victim_filters[cause.purpose]}
+
+    def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
+        """The choice of the first plugin that has an opinion."""
+        chosen = (plugin.select_victims(cause, bundles) for _, plugin in self._selectors)
+        return next((order for order in chosen if order is not None), None)
 
     def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
         return tuple(key for _, plugin in self._victim_queue_orders for key in plugin.victim_queue_key(queue))

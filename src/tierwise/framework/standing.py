@@ -32,6 +32,8 @@ def roles_count(job: Job) -> bool:
 
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     """Whether every minimum of the job is met."""
+    if not job.subs:  # its pods are not made yet
+        return False
     first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job are numbered in one stretch
     standing = ledger.ready[first : first + count]
     if waiting:

@@ -126,6 +126,7 @@ class Job:
     effortless: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
     role_names: dict[int, str] = field(default_factory=dict)
     role_ready: dict[int, int] = field(default_factory=dict)
+    sla: float | None = None  # seconds that it may wait at most; None where it names no such time
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

@@ -22,3 +22,5 @@ class Queue:
     capability: Mapping[str, int] = field(default_factory=dict)
     deserved: Mapping[str, int] = field(default_factory=dict)
     guarantee: Mapping[str, int] = field(default_factory=dict)
+    hierarchy: str = ""  # path for hierarchical fairness, "root/eng/prod"; empty where none is declared
+    hierarchy_weights: str = ""  # a weight for each step of the path, "1/2/8"

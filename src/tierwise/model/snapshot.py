@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
@@ -38,3 +39,4 @@ class Snapshot:
     faults: tuple[Fault, ...]
     now: float
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
+    resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource

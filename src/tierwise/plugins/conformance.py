@@ -1,8 +1,12 @@
-"""conformance: system pods are never victims. It takes part in eviction alone and has no say in placing."""
+"""conformance: system pods are never victims. It takes part in eviction alone and has no say in placing.
+
+System pods are those of namespace kube-system and of the classes system-cluster-critical and system-node-critical.
+"""
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.extension import Arguments, Cause, CycleView
+from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Conformance"]
 
@@ -10,5 +14,11 @@ __all__ = ["Conformance"]
 class Conformance:
     """Known to every profile; its victim filter comes into play where a profile evicts."""
 
+    counts = False
+
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         pass
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """System pods."""
+        return cause.running.critical[victims]

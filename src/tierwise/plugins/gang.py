@@ -3,14 +3,21 @@
 Minimums: of the job (minMember), of its roles (minTaskMember), of sub-jobs (subGroupSize) and of their number
 (minSubGroups). Roles are left out entirely where their sum exceeds the job's minimum: Volcano does so, and so do we.
 How the minimums are counted is in `framework.standing`; this plugin says that they hold.
+
+Where single tasks are evicted, a job may lose tasks down to its minimum and no further; roles and sub-jobs are not
+looked at, as in Volcano. Where whole gangs are weighed it has no say: bundles see to it there.
 """
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, CycleView
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView
 from tierwise.framework.standing import job_ready, sub_ready
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, SubJob
 from tierwise.model.reason import Reason
+from tierwise.plugins.countdown import ordinals
 
 __all__ = ["Gang"]
 
@@ -20,9 +27,12 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 class Gang:
     """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
 
+    counts = True
+
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._ledger = view.ledger
         self._jobs = view.jobs
+        self._minimum = np.array([job.minimum for job in view.jobs], dtype=np.int64)
 
     def needs_gang(self) -> bool:
         return True
@@ -32,6 +42,23 @@ class Gang:
 
     def sub_job_key(self, sub: SubJob) -> tuple[float, ...]:
         return (float(sub_ready(self._ledger, sub)),)
+
+    def starving(self, job: Job) -> bool:
+        """Whether ready and waiting tasks are fewer than the minimum; pending best-effort ones count for neither."""
+        subs = [sub.number for sub in job.subs]
+        standing = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
+        effortless = sum(len(part.tasks) for _, part in job.effortless)
+        return standing - effortless < job.minimum
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Tasks that their job needs for its minimum, counted in order; nobody where whole gangs are weighed."""
+        if cause.gang or not len(victims):
+            return np.zeros(len(victims), dtype=bool)
+        jobs, place = np.unique(cause.running.job[victims], return_inverse=True)
+        ready = [int(self._ledger.ready[[sub.number for sub in self._jobs[j].subs]].sum()) for j in jobs.tolist()]
+        surplus = np.array(ready, dtype=np.int64) - self._minimum[jobs]
+        result: Bools = ordinals(place) >= surplus[place]
+        return result
 
     def admit(self, job: Job) -> Reason | None:
         """Enough tasks must exist: of each role, of each sub-job policy, and in all."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -17,7 +18,6 @@ from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
 from tierwise.model.topology import ROOT
-from tierwise.framework.arguments import flag, number, words
 from tierwise.plugins.fading import Fading
 from tierwise.plugins.fullness import Fullness
 
@@ -56,6 +56,16 @@ class NetworkTopologyAware:
                 text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode"
                 return Reason("UnknownTierName", "network-topology-aware", text)
         return None
+
+    def never_fits(self, job: Job, need: Ints) -> Reason | None:
+        """A gang larger than every domain that it may use waits in vain, whoever is evicted."""
+        limit = self.limit(job)
+        groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
+        for group in reversed(groups):
+            if (self._ledger.domain_allocatable[:, group] >= need[:, None]).all(axis=0).any():
+                return None
+        where = "the cluster" if limit is None else f"every hyperNode within tier {limit}"
+        return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
 
     def limit(self, gang: Job | SubJob) -> int | None:
         constraint = gang.constraint

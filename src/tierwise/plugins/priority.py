@@ -1,8 +1,15 @@
-"""priority: the more important goes first, among jobs, sub-jobs and the tasks of a sub-job."""
+"""priority: the more important goes first, among jobs, sub-jobs and the tasks of a sub-job.
+
+A preemption takes tasks of jobs with a strictly lower priority only. Where single tasks make room for a single task
+of their own job, the victim's own priority must be below the highest one that waits. No say in reclaim.
+"""
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, CycleView
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 
 __all__ = ["Priority"]
@@ -11,8 +18,11 @@ __all__ = ["Priority"]
 class Priority:
     """Orders by the value of the priority class, highest first."""
 
+    counts = False
+
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        pass
+        self._ledger = view.ledger
+        self._of_job = np.array([job.priority for job in view.jobs], dtype=np.int64)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (-job.priority,)
@@ -22,3 +32,22 @@ class Priority:
 
     def part_key(self, part: Part) -> tuple[float, ...]:
         return (-part.shape.priority,)
+
+    def starving(self, job: Job) -> bool:
+        """Whether pending tasks are left, best-effort and gated ones not counted."""
+        pending = sum(sub.pending for sub in job.subs)
+        subs = [sub.number for sub in job.subs]
+        placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum()) - sum(s.ready for s in job.subs)
+        return pending > max(placed, 0)
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Tasks of jobs that are as important as the preemptor; nobody where the purpose is to reclaim."""
+        if cause.purpose is Purpose.RECLAIM:
+            return np.zeros(len(victims), dtype=bool)
+        jobs = cause.running.job[victims]
+        spared: Bools = self._of_job[jobs] >= cause.job.priority
+        if not cause.gang:
+            waits = max((part.shape.priority for part in cause.job.parts()), default=-(2**63))
+            own = jobs == cause.job.number
+            spared[own] = cause.running.priority[victims[own]] >= waits
+        return spared

@@ -34,6 +34,7 @@ class EmbeddedCluster:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self.events: list[RecordEvent] = []
+        self.settled: Objects | None = None  # what controllers last had nothing to do for
         self.touched: dict[Key, None] = {}  # objects changed or created since the start, in order
 
     def read(self) -> Objects:

@@ -72,7 +72,7 @@ def _objects(source: Source, report: Callable[[int], None]) -> Iterator[Loaded]:
             raise error.inside(file=f"{source.name}#{max(index, 1)}") from None
         report(end)
     if empty:
-        raise InputError("the file holds no objects", file=source.name)
+        raise InputError("holds no objects", file=source.name)
 
 
 def _documents(source: Source) -> Iterator[tuple[object, int]]:

@@ -44,8 +44,9 @@ class History:
 def reconcile(cluster: EmbeddedCluster, now: float) -> None:
     """Run the controllers until they have nothing more to do."""
     for _ in range(_MOST):
-        asked = controllers.run(cluster.read(), now)
+        asked = controllers.run(cluster.read(), now, settled=cluster.settled)
         if not asked:
+            cluster.settled = cluster.read()
             return
         cluster.apply(asked)
 

@@ -86,7 +86,7 @@ def _below(folder: str) -> list[str]:
             str(Path(place, name)) for name in sorted(files) if name.endswith(_ENDINGS) and not name.startswith(".")
         )
     if not found:
-        raise InputError(f"the folder holds no objects: no file ends in {', '.join(_ENDINGS)}", file=folder)
+        raise InputError(f"holds no objects: no file in it ends in {', '.join(_ENDINGS)}", file=folder)
     return found
 
 

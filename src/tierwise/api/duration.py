@@ -1,0 +1,35 @@
+"""Durations as Go writes them: "1h2m3s", "90s", "1.5h".
+
+Called by the dialects for annotations and by plugins for arguments; what is not a duration is None, not an error,
+because Volcano goes on without it.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+__all__ = ["seconds"]
+
+_UNITS: Final = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),  # the micro sign
+    "μs": Fraction(1, 10**6),  # the Greek letter: Go reads both
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST_TEXT: Final = 64
+
+
+def seconds(text: str) -> float | None:
+    """The duration in seconds; None where the text is no duration that Go would read."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0.0
+    parts = _PART.findall(rest)
+    if not parts or len(text) > _LONGEST_TEXT or "".join(number + unit for number, unit in parts) != rest:
+        return None
+    return float(sign * sum((Fraction(number.rstrip(".")) * _UNITS[unit] for number, unit in parts), Fraction(0)))

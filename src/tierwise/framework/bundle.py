@@ -1,0 +1,44 @@
+"""Bundles: victims that fall together, as columns. `actions.bundles` makes them; plugins may choose among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.model.arrays import Bools, Floats, Ints
+
+__all__ = ["FREE", "Bundles"]
+
+FREE = 1e9
+"""The efficiency of what costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """Bundles as columns; bundle b holds `victims[start[b]:start[b + 1]]`, positions in the running table."""
+
+    victims: Ints
+    start: Ints
+    job: Ints
+    safe: Bools
+    gain: Floats  # what it frees here, as shares of the need
+    cost: Floats  # what breaking the gang destroys anywhere, as shares of the need; 0 for a safe bundle
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def of(self, b: int) -> Ints:
+        return self.victims[self.start[b] : self.start[b + 1]]
+
+    def efficiency(self) -> Floats:
+        """Gain per cost; a safe bundle costs nothing, which no gain can match."""
+        return np.where(self.safe, FREE, self.gain / np.maximum(self.cost, 1e-12))
+
+    def pick(self, order: Ints) -> Bundles:
+        """These bundles, in this order."""
+        sizes = np.diff(self.start)[order]
+        victims = [self.of(b) for b in order.tolist()]
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        flat = np.concatenate(victims) if victims else np.zeros(0, dtype=np.int64)
+        return Bundles(flat, start, self.job[order], self.safe[order], self.gain[order], self.cost[order])

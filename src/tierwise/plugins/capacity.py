@@ -1,0 +1,189 @@
+"""capacity: queues deserve the amounts that they declare, and borrow what others leave.
+
+    real capability  min(capability, what the parent could use - guarantees of the siblings)
+    deserved         max(guarantee, min(declared, real capability))
+    share            max held / deserved; 1 where nothing is deserved
+
+A job is given more while every queue of its chain stays within its real capability: deserved matters only for order
+and for reclaiming, and no queue is ever overused. Order: priority, then shares from the outermost queue of the chain
+inwards, so relatives are compared where their chains part; queues that deserve nothing come after equals.
+
+A job may reclaim where all that it needs keeps within the real capabilities and, in at least one resource that it
+needs and its queue names in deserved, within deserved. A victim goes where its queue keeps the guarantee and holds
+more than it deserves of at least one resource that both the queue's deserved and the victim name, counted before the
+victim is taken off; a victim that has no resource in common with what its queue deserves goes as it is.
+
+Chains (`hierarchy`): a parent holds the sum of what its queues hold. Guarantees are kept along the victim's chain up
+to the queue that it shares with the reclaimer; with the argument `ancestorReclaimLevel: n` so many ancestors must
+exceed their deserved as well, and lend theirs to a reclaimer whose own queue has none left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.arguments import number
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
+from tierwise.plugins.countdown import who_goes
+from tierwise.plugins.hierarchy import Hierarchy
+from tierwise.plugins.queue_table import Promises, QueueTable, ratio
+
+__all__ = ["Capacity"]
+
+
+class Capacity:
+    """Holds queues to their capability, and lets them take back what they deserve."""
+
+    counts = True
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._table = QueueTable.of(view)
+        self._tree = Hierarchy.of(self._table)
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._promises = Promises(view, self._table)
+        self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
+        self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
+        self.deserved[~self._table.counted] = 0
+
+    def _held(self, column: int) -> Ints:
+        """What a queue and those below it hold."""
+        result: Ints = self._used[:, self._tree.members[column]].sum(axis=1)
+        return result
+
+    def _holdings(self) -> Ints:
+        """The same of all queues, (resources x queues)."""
+        if self._tree.depth == 1:
+            return self._used
+        return np.stack([self._held(column) for column in range(len(self._table.queues))], axis=1)
+
+    # -- orders
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return (-queue.priority, *self._path(queue))
+
+    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
+        """The reverse: the least important loses first, then the one furthest above what it deserves."""
+        return (queue.priority, *(-key for key in self._path(queue)))
+
+    def _path(self, queue: Queue) -> list[float]:
+        """Share, and whether nothing is deserved, of each queue of the chain from the outermost on."""
+        chain = self._tree.chains[self._table.index[queue.name]]
+        path = [key for column in reversed(chain) for key in self._rank(column)]
+        return path + [0.0] * (2 * self._tree.depth - len(path))  # one length, or keys of other plugins would mix in
+
+    def _rank(self, column: int) -> tuple[float, float]:
+        deserved = self.deserved[:, column]
+        if not deserved.any():
+            return 1.0, 1.0
+        return ratio(self._held(column), deserved), 0.0
+
+    # -- quotas
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        if not self._table.queues[column].open:
+            return Reason("QueueClosed", "capacity", f"queue {job.queue} is not open")
+        return self._misplaced(column) or self._beyond(column, amounts)
+
+    def _misplaced(self, column: int) -> Reason | None:
+        why = self._tree.unfit.get(column)
+        return Reason("QueueUnfit", "capacity", why) if why is not None else None
+
+    def _beyond(self, column: int, amounts: Ints) -> Reason | None:
+        for above in self._tree.chains[column]:
+            short = self._table.short(amounts, self._held(above) + amounts, self._tree.real[:, above])
+            if short.any():
+                name = self._table.queues[above].name
+                text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
+                return Reason("QueueOverCapability", "capacity", text, curable=True)
+        return None
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """The minResources must fit each real capability beside what is promised; a job let in is promised its own."""
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        reason = self._misplaced(column)
+        if reason is not None or job.min_resources is None or self._promises.granted(job):
+            return reason
+        for above in self._tree.chains[column]:
+            would = self._promises.among(self._tree.members[above]) + job.min_resources
+            short = self._table.short(job.min_resources, would, self._tree.real[:, above])
+            if short.any():
+                name = self._table.queues[above].name
+                text = f"queue {name} cannot promise it enough {self._table.listed(short)}"
+                return Reason("QueueQuotaExceeded", "capacity", text)
+        self._promises.grant(job)
+        return None
+
+    # -- reclaim
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
+        reason = self.over(job, need)
+        column = self._table.index.get(job.queue)
+        if reason is not None or column is None:
+            return reason
+        if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
+            return None
+        text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
+        return Reason("QueueOverDeserved", "capacity", text)
+
+    def _within_deserved(self, column: int, need: Ints) -> bool:
+        """Whether the need keeps within deserved in at least one resource that both name."""
+        common = self._table.named[:, column] & self._table.counted & (need > 0)
+        return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Whose queue may not lose them; no say in preemption, which stays inside a queue."""
+        if cause.purpose is Purpose.PREEMPT:
+            return np.zeros(len(victims), dtype=bool)
+        table = self._table
+        columns = table.of_job[cause.running.job[victims]]
+        columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
+        requests = cause.running.request[:, victims]
+        asked = (requests > 0) & table.counted[:, None]
+        accounts = self._accounts(columns, table.index.get(cause.job.queue, -1))
+        signal = self._signals(cause)
+
+        def may_lose(level: int, held: Ints, queues: Ints, which: Ints) -> Bools:
+            kept = (held - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(axis=0)
+            if level > self._lent:
+                return np.asarray(kept)
+            deserved = self.deserved[:, queues]
+            strange = ~(asked[:, which] & (deserved > 0)).any(axis=0)
+            if not level:
+                strange &= signal[queues]
+            exceeds = (asked[:, which] & table.named[:, queues] & (held > deserved)).any(axis=0)
+            return np.asarray(kept & (strange | exceeds))
+
+        goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose) & (columns >= 0)
+        return ~goes
+
+    def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
+        """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""
+        result = np.full((self._tree.depth, len(columns)), -1, dtype=np.int64)
+        for column in np.unique(columns[columns >= 0]).tolist():
+            concerned = self._tree.unshared(column, reclaimer)
+            result[: len(concerned), columns == column] = np.array(concerned, dtype=np.int64)[:, None]
+        return result
+
+    def _signals(self, cause: Cause) -> Bools:
+        """Queues from which tasks may go that have nothing to do with what their queue deserves.
+
+        Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other in
+        turn; so a reclaimer whose queue deserves none of what it needs leaves its near relatives alone.
+        """
+        result = np.ones(len(self._table.queues), dtype=bool)
+        column = self._table.index.get(cause.job.queue, -1)
+        if not self._lent or column < 0 or ((cause.need > 0) & (self.deserved[:, column] > 0)).any():
+            return result
+        near = set(self._tree.chains[column][1 : 1 + self._lent])
+        for other, chain in enumerate(self._tree.chains):
+            result[other] = not near & set(chain[1 : 1 + self._lent])
+        return result

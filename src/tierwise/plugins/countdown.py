@@ -1,0 +1,82 @@
+"""Who of an ordered list of victims may go, where each one that goes leaves less for the next to lose.
+
+Counting filters share this: cumulative sums instead of one step per victim. Pure functions over arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["MayLose", "ordinals", "sums_before", "who_goes"]
+
+
+MayLose = Callable[[int, Ints, Ints, Ints], Bools]
+"""Whether an account may lose a victim, given what it holds at that moment: (level, held, accounts, victims).
+
+Asked for many at once: `held` is (resources x k), `accounts` and `victims` name the account and the victim of each
+column, `level` the row of `who_goes`' accounts that they stand in. It must be monotone: a no at some holding is a no
+at every smaller one, so whoever is refused once need not be asked again.
+"""
+
+
+def ordinals(groups: Ints) -> Ints:
+    """How many entries of the same group stand before each entry."""
+    order = np.argsort(groups, kind="stable")
+    ranked = groups[order]
+    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else np.zeros(0, dtype=np.int64)
+    sizes = np.diff(np.append(first, len(ranked)))
+    result = np.empty(len(groups), dtype=np.int64)
+    result[order] = np.arange(len(groups)) - np.repeat(first, sizes)
+    return result
+
+
+def sums_before(amounts: Ints, groups: Ints) -> Ints:
+    """Per column of `amounts` (resources x n), the sum of the columns of its group that stand before it."""
+    order = np.argsort(groups, kind="stable")
+    ranked = groups[order]
+    ordered = amounts[:, order]
+    before = np.cumsum(ordered, axis=1) - ordered
+    if len(ranked):
+        first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+        before -= np.repeat(before[:, first], np.diff(np.append(first, len(ranked))), axis=1)
+    result = np.empty_like(amounts)
+    result[:, order] = before
+    return result
+
+
+def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) -> Bools:
+    """Ask victims in order, each against what its accounts hold by then; whoever goes is taken off them.
+
+    `holdings` is (resources x accounts), `requests` (resources x n); `accounts` is (levels x n): the accounts that
+    each victim's loss concerns, -1 where a level has none. A victim goes where all of its accounts may lose it.
+    """
+    goes = np.zeros(requests.shape[1], dtype=bool)
+    holdings = holdings.copy()
+    left = np.arange(requests.shape[1])
+    while len(left):
+        left = left[_allowed(holdings, requests, accounts, may_lose, left, alone=True)]  # the others never can
+        fine = _allowed(holdings, requests, accounts, may_lose, left, alone=False)
+        together = len(left) if fine.all() else int(np.argmin(fine))  # at least the first, whom nobody precedes
+        going, left = left[:together], left[together:]
+        goes[going] = True
+        for level in accounts:
+            concerned = going[level[going] >= 0]
+            np.subtract.at(holdings.T, level[concerned], requests[:, concerned].T)
+    return goes
+
+
+def _allowed(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, left: Ints, *, alone: bool) -> Bools:
+    """Who of `left` may go: as things are, or once all those before have gone."""
+    result = np.ones(len(left), dtype=bool)
+    for level, row in enumerate(accounts):
+        there = np.flatnonzero(row[left] >= 0)
+        victims = left[there]
+        held = holdings[:, row[victims]]
+        if not alone:
+            held = held - sums_before(requests[:, victims], row[victims])
+        result[there] &= may_lose(level, held, row[victims], victims)
+    return result

@@ -1,0 +1,40 @@
+"""pdb: disruption budgets hold for victims, of preemption and reclaim, of single tasks and whole gangs.
+
+Victims are asked in order. One goes where every budget that covers it still allows a disruption, and uses up one of
+each; one that is spared uses up none. A task that no budget covers is no concern of this plugin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["DisruptionBudgets"]
+
+
+class DisruptionBudgets:
+    """Counts disruption budgets down over the victims."""
+
+    counts = True
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._allowed = view.snapshot.budgets
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        result = np.zeros(len(victims), dtype=bool)
+        if not self._allowed:
+            return result
+        left = list(self._allowed)
+        tasks = cause.running.tasks
+        for i, victim in enumerate(victims.tolist()):
+            budgets = tasks[victim].budgets
+            if not budgets:
+                continue
+            if any(left[budget] <= 0 for budget in budgets):
+                result[i] = True
+                continue
+            for budget in budgets:
+                left[budget] -= 1
+        return result

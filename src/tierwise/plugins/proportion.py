@@ -1,0 +1,142 @@
+"""proportion: queues deserve shares of the cluster by weight.
+
+Per resource, computed once per cycle:
+
+    deserved = max(guarantee, min(real capability, request, level * weight))
+
+with the highest level for which all of it adds up to no more than the cluster has (`water`). The request of a queue
+is what it holds and what its pending tasks ask for, whatever the phase of their job: Volcano counts so, and so do we.
+Everything else compares what a queue holds now, which follows the ledger, with what it deserves:
+
+    share     max held / deserved                       queues: by priority, then share
+    overused  deserved <= held, every resource          gets no turn
+    over      held + asked > deserved, any asked one    is given no more, and may not reclaim it
+    victim    held > deserved, any resource             may lose a task, but never goes below its guarantee
+
+Counts what it lets go: victims are weighed in order, each against what the ones before it left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
+from tierwise.plugins.countdown import who_goes
+from tierwise.plugins.queue_table import UNLIMITED, Promises, QueueTable, ratio, real_capability
+from tierwise.plugins.water import share_out
+
+__all__ = ["Proportion"]
+
+
+class Proportion:
+    """Holds every queue to what it deserves by weight."""
+
+    counts = True
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._table = QueueTable.of(view)
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
+        self._promises = Promises(view, self._table)
+        self.deserved = _deserved(self._table, self._real, self._used + _pending(view))
+
+    # -- orders
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return (-queue.priority, self._share(queue))
+
+    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
+        """The reverse: the least important loses first, then the one furthest above what it deserves."""
+        return (queue.priority, -self._share(queue))
+
+    def _share(self, queue: Queue) -> float:
+        column = self._table.index[queue.name]
+        counted = self._table.counted
+        return ratio(self._used[counted, column], self.deserved[counted, column])
+
+    # -- quotas
+
+    def overused(self, queue: Queue) -> Reason | None:
+        column = self._table.index[queue.name]
+        left = self._table.counted & (self.deserved[:, column] > self._used[:, column])
+        if left.any():
+            return None
+        return Reason("QueueOverused", "proportion", f"queue {queue.name} has all that it deserves", curable=True)
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        short = self._table.short(amounts, self._used[:, column] + amounts, self.deserved[:, column])
+        if not short.any():
+            return None
+        text = f"queue {job.queue} would have more {self._table.listed(short)} than it deserves"
+        return Reason("QueueOverDeserved", "proportion", text, curable=True)
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
+        return self.over(job, need)
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """The minResources must fit the real capability beside what is promised; a job let in is promised its own."""
+        column = self._table.index.get(job.queue)
+        if column is None or job.min_resources is None or self._promises.granted(job):
+            return None
+        would = self._promises.among(np.array([column])) + job.min_resources
+        short = self._table.short(job.min_resources, would, self._real[:, column])
+        if short.any():
+            text = f"queue {job.queue} cannot promise it enough {self._table.listed(short)}"
+            return Reason("QueueQuotaExceeded", "proportion", text)
+        self._promises.grant(job)
+        return None
+
+    # -- victims
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Whose queue has no more than it deserves, or would be left below its guarantee; no say in preemption."""
+        if cause.purpose is Purpose.PREEMPT:
+            return np.zeros(len(victims), dtype=bool)
+        table, running = self._table, cause.running
+        columns = table.of_job[running.job[victims]]
+        columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
+        requests = running.request[:, victims]
+
+        def may_lose(level: int, held: Ints, accounts: Ints, which: Ints) -> Bools:
+            above = (held > self.deserved[:, accounts])[table.counted].any(axis=0)
+            after = held - requests[:, which]
+            kept = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
+            return np.asarray(above & kept)
+
+        goes: Bools = who_goes(self._used, requests, columns[None, :], may_lose) & (columns >= 0)
+        return ~goes
+
+
+def _pending(view: CycleView) -> Ints:
+    """What pending tasks ask for, per queue: counted by shape, so that tasks are not added one by one."""
+    counts: dict[tuple[int, int], int] = {}
+    for job in view.jobs:
+        column = view.ledger.queue_index.get(job.queue)
+        if column is None:
+            continue
+        for part in (*job.parts(), *(part for _, part in job.effortless)):
+            key = (column, part.shape.number)
+            counts[key] = counts.get(key, 0) + len(part.tasks)
+    result = np.zeros_like(view.ledger.queue_used)
+    for (column, shape), count in counts.items():
+        result[:, column] += view.snapshot.shapes[shape].request * count
+    return result
+
+
+def _deserved(table: QueueTable, real: Ints, request: Ints) -> Ints:
+    """Shares by weight, resource by resource; what no quota counts is not limited."""
+    result = np.full_like(real, UNLIMITED)
+    order = sorted(range(len(table.queues)), key=lambda column: table.queues[column].order)  # ties: by name
+    weights = [max(1, table.queues[column].weight) for column in order]  # below 1 is Volcano's default of 1
+    caps = np.minimum(real, request)[:, order]
+    for r in np.flatnonzero(table.counted).tolist():
+        floors = table.guarantee[r, order].tolist()
+        result[r, order] = share_out(int(table.total[r]), weights, floors, caps[r].tolist())
+    return result

@@ -1,0 +1,42 @@
+"""resourcequota: a job is let in only where the resource quotas of its namespace leave its minimum.
+
+    used + minResources of jobs let in in this cycle + this job's minResources <= hard
+
+per resource that both a quota and the job's minResources name, for every quota of the namespace. Jobs without
+minResources pass. What quotas leave is read from the snapshot: see `dialects.quotas`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason
+
+__all__ = ["ResourceQuotas"]
+
+
+class ResourceQuotas:
+    """Holds jobs in phase Pending whose pods the API server would refuse."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._names = view.axis.names
+        self._left = view.snapshot.resource_quotas
+        self._granted: dict[str, dict[int, Ints]] = {}
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """A job that passes counts for those after it; once, however often it asks."""
+        namespace = job.key.partition("/")[0]
+        granted = self._granted.setdefault(namespace, {})
+        if job.min_resources is None or namespace not in self._left or job.number in granted:
+            return None
+        left = self._left[namespace] - sum(granted.values(), start=np.zeros_like(job.min_resources))
+        short = (job.min_resources > 0) & (job.min_resources > left)
+        if not short.any():
+            granted[job.number] = job.min_resources
+            return None
+        names = ", ".join(self._names[r] for r in np.flatnonzero(short).tolist())
+        text = f"the resource quotas of namespace {namespace} leave too little {names}"
+        return Reason("ResourceQuotaExceeded", "resourcequota", text)

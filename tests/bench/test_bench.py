@@ -1,0 +1,180 @@
+"""Every row of the benchmark at a small size: it runs, and its row is well formed. Times are nobody's business here."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tierwise.bench.command import bench
+from tierwise.bench.compare import agree, compare
+from tierwise.bench.goals import Row, at_least, at_most
+from tierwise.bench.lab import Lab, Size
+from tierwise.bench.measure import decisions
+from tierwise.bench.reference import Reference
+from tierwise.bench.rows import ROWS, chosen
+from tierwise.bench.workloads import Gang, jobs, mix
+from tierwise.bench.worlds import CLASSES, GPU, GPUS_PER_NODE, Cluster, cluster, flat_cluster, snapshot
+from tierwise.config.profile import DEFAULT
+from tierwise.scheduler import cycle, open_cycle
+
+SMALL = Size(
+    small=300,
+    large=600,
+    gangs=40,
+    backlog=300,
+    sample=8,
+    gang=24,
+    giant=150,
+    racks=5,
+    rack=8,
+    crowds=3,
+    crowd=20,
+    handfuls=12,
+    repeats=2,
+    imports=1,
+)
+KEYS = ["id", "what", "measured", "gate", "stretch", "gate_met", "stretch_met"]
+
+
+@pytest.fixture(scope="module", name="lab")
+def _lab() -> Lab:
+    return Lab(SMALL)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_is_well_formed(lab: Lab, name: str) -> None:
+    """A row names itself, measures something, and says how it stands to its goals."""
+    row = ROWS[name](lab)
+    record = row.record()
+
+    assert KEYS == list(record)
+    assert name == record["id"]
+    assert row.what
+    assert np.isfinite(row.measured)
+    assert row.measured > 0
+    assert row.goal.met(row.measured, row.goal.gate) is record["gate_met"]
+    assert (row.goal.stretch is None) is (record["stretch_met"] is None)
+
+
+@pytest.mark.parametrize(("load", "seed"), [(0.0, 1), (0.3, 2), (0.7, 3), (0.9, 4)])
+def test_engine_and_reference_agree(load: float, seed: int) -> None:
+    """Pod by pod and by counting, the same gangs fit, at the same tier; `compare` raises where they do not."""
+    where = cluster(400, load=load, seed=seed)
+    gangs = mix(60, top=where.top, seed=seed)
+
+    assert compare(where, gangs, 1).ratio > 0
+
+
+def test_partitioned_gangs_agree() -> None:
+    """Groups confined to racks: as many as the reference finds room for, and not one more."""
+    where = cluster(120, seed=5)
+    gangs = [Gang(CLASSES[7], 16, 3, group=8) for _ in range(10)]
+    snap = snapshot(where, jobs(gangs))
+    report = cycle(snap, DEFAULT)
+
+    compare(where, gangs, 1)
+    assert 0 < len(report.decisions) - 1 < len(gangs)  # the lead is decided as well
+    for decision in report.decisions[1:]:
+        assert all(len(np.unique(snap.topology.leaf[placed.rows])) == 1 for placed in decision.placed)
+
+
+def test_a_disagreement_is_an_error() -> None:
+    """The comparison is worth something: neither another tier nor a refusal passes for the engine's answer."""
+    snap = snapshot(cluster(100), jobs([Gang(CLASSES[0], 4, 1)]))
+    decision = cycle(snap, DEFAULT).decisions[1]
+    verdict = Reference(snap).decide(decision.job)
+
+    assert verdict is not None
+    agree(snap, decision.job, decision, verdict)
+    with pytest.raises(RuntimeError, match="pod by pod says tier 2"):
+        agree(snap, decision.job, decision, replace(verdict, tier=2))
+    with pytest.raises(RuntimeError, match="pod by pod says tier None"):
+        agree(snap, decision.job, decision, None)
+
+
+def test_the_same_seed_gives_the_same_world() -> None:
+    """Two draws are equal in every array, and a smaller mix begins a larger one."""
+    first, second = cluster(500, load=0.4), cluster(500, load=0.4)
+
+    assert np.array_equal(first.topology.start, second.topology.start)
+    assert [(t.key, t.row) for t in first.running] == [(t.key, t.row) for t in second.running]
+    assert mix(20, top=4) == mix(50, top=4)[:20]
+
+
+@pytest.mark.parametrize("load", [0.2, 0.5, 0.9])
+def test_the_load_is_what_was_asked_for(load: float) -> None:
+    """Running tasks use about the stated share of the GPUs, and never more than a node has."""
+    where = cluster(4_000, load=load)
+    snap = snapshot(where, jobs([]))
+    idle = open_cycle(snap, DEFAULT).ledger.idle
+
+    assert (idle >= 0).all()
+    assert load == pytest.approx(1 - idle[snap.axis.index[GPU]].mean() / GPUS_PER_NODE, abs=0.06)
+
+
+@pytest.mark.parametrize("where", [cluster(2_000), flat_cluster(5, 8)], ids=["tiers", "flat"])
+def test_clusters_have_the_stated_tree(where: Cluster) -> None:
+    """Racks at the bottom, sixteen to a leaf and eight leaves to a spine, or racks alone; one root over all."""
+    topology = where.topology
+    sizes = [topology.end[d] - topology.start[d] for d in range(len(topology)) if topology.tier[d] == 1]
+
+    assert not topology.problems
+    assert len(where.nodes) == sum(sizes)
+    assert (set(sizes) == {8}) if where.top == 2 else all(size <= 32 for size in sizes)
+    assert all(len(topology.children[d]) <= 16 for d in range(len(topology)) if topology.tier[d] == 2 < where.top)
+
+
+def test_refused_gangs_are_timed_beside_placed_ones() -> None:
+    """One time per gang, the lead left out, whatever became of it."""
+    done = decisions(snapshot(cluster(60), jobs([Gang(CLASSES[7], 40, 4)] * 3)), 1)
+
+    assert [True, False, False] == done.placed.tolist()
+    assert len(done.seconds) == 3
+    assert 40 == done.pods
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [((), list(ROWS)), (("p3",), ["P3a", "P3b"]), (("S1", "p3b", "S1"), ["S1", "P3b"])]
+)
+def test_rows_are_chosen_by_id(wanted: Sequence[str], expected: list[str]) -> None:
+    """Case does not matter, a number means all rows of that number, and none means all."""
+    assert expected == chosen(wanted)
+
+
+def test_command_prints_json() -> None:
+    """The JSON has the rows and the machine, and nothing else; the exit code is 1 for a missed gate if asked for."""
+    run = CliRunner().invoke(bench, ["--quick", "-o", "json", "--row", "s1", "--check"])
+    document = json.loads(run.stdout)
+
+    assert ["rows", "machine"] == list(document)
+    assert ["S1"] == [row["id"] for row in document["rows"]]
+    assert KEYS == list(document["rows"][0])
+    assert {"cpu", "cores", "python", "numpy"} == set(document["machine"])
+    assert int(not document["rows"][0]["gate_met"]) == run.exit_code
+
+
+def test_command_prints_a_table() -> None:
+    """Text has one line per row with its goals, and the machine beneath; without `--check` it always succeeds."""
+    run = CliRunner().invoke(bench, ["--quick", "--row", "S1"])
+
+    assert 0 == run.exit_code
+    assert "≥ 5,000" in run.stdout
+    assert "NumPy" in run.stdout.splitlines()[-1]
+
+
+def test_command_names_unknown_rows() -> None:
+    """A row that does not exist is a usage error that lists those that do."""
+    run = CliRunner().invoke(bench, ["--row", "P99"])
+
+    assert 2 == run.exit_code
+    assert "no row P99" in run.stderr
+
+
+def test_goals_look_both_ways() -> None:
+    """At most and at least, with and without a stretch."""
+    assert at_most(20, 4).met(20, 20)
+    assert at_least(500).met(500, 500)
+    assert Row("S1", "a rate", 10.0, at_least(5)).stretch_met is None

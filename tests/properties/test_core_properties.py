@@ -1,0 +1,127 @@
+"""What holds for every cycle over every cluster, checked against the manifests alone."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.draw import Gang, World, allocate, draw, objects_of
+from tests.reference import Judge
+from tests.strategies import NODE_KINDS, PROFILES, Scene, scenes
+from tierwise.api import codec
+from tierwise.api.core import Pod
+from tierwise.config.profile import DEFAULT
+from tierwise.explain.wire import schedule_wire
+from tierwise.port import Objects
+from tierwise.sim.rounds import History, schedule
+
+PROFILE_NAMES = st.sampled_from(sorted(PROFILES))
+
+
+def _judge(scene: Scene, name: str) -> Judge:
+    outcome = allocate(scene.world, *scene.gangs, profile=PROFILES[name])
+    return Judge(objects_of(scene.world, *scene.gangs), outcome.bindings)
+
+
+def _wire(history: History) -> str:
+    assert history.snapshot is not None
+    assert history.report is not None
+    wire = schedule_wire(
+        bindings=history.bindings,
+        nominations=history.nominations,
+        evictions=history.evictions,
+        before=history.snapshot,
+        report=history.report,
+        after=history.after(0.0),
+    )
+    return json.dumps(wire)
+
+
+@given(scenes(), PROFILE_NAMES)
+def test_no_node_is_oversubscribed(scene: Scene, profile: str) -> None:
+    """What is bound fits on top of everything that runs there or has not left yet."""
+    assert [] == _judge(scene, profile).overfull()
+
+
+@given(scenes(), PROFILE_NAMES)
+def test_a_gang_is_whole_or_absent(scene: Scene, profile: str) -> None:
+    """A gang that was given pods meets every minimum: its own, its roles', its sub-groups' size and number."""
+    assert [] == _judge(scene, profile).halves()
+
+
+@given(scenes(), PROFILE_NAMES)
+def test_a_hard_tier_is_never_exceeded(scene: Scene, profile: str) -> None:
+    """All pods of a gang or sub-group that was given pods stand inside one domain within its hard tier."""
+    assert [] == _judge(scene, profile).too_wide()
+
+
+@given(scenes())
+def test_the_same_holds_once_nothing_changes_any_more(scene: Scene) -> None:
+    """Cycle after cycle the bindings together keep every rule."""
+    history = schedule(objects_of(scene.world, *scene.gangs), DEFAULT, now=0.0)
+    judge = Judge(history.cluster.read(), {pod.rpartition("/")[2]: node for pod, node in history.bindings.items()})
+
+    assert ([], [], []) == (judge.overfull(), judge.halves(), judge.too_wide())
+
+
+@given(scenes(), st.sampled_from((1, None)))
+def test_every_pending_pod_has_a_reason(scene: Scene, cycles: int | None) -> None:
+    """A pod that is neither bound nor nominated is listed with a reason that says more than that nobody looked."""
+    history = schedule(objects_of(scene.world, *scene.gangs), DEFAULT, now=0.0, cycles=cycles)
+    listed = {row["pod"]: row for row in json.loads(_wire(history))["pending"]}
+    pods = history.cluster.read().every(Pod)
+    pending = [p for p, pod in pods.items() if not pod.spec.node_name and pod.status.phase == "Pending"]
+
+    assert sorted(set(pending) - set(history.nominations)) == sorted(listed)
+    assert [] == [row for row in listed.values() if not row["message"] or row["reason"] in ("", "NotTried")]
+
+
+@given(scenes(), st.randoms(use_true_random=False))
+def test_the_order_of_manifests_does_not_matter(scene: Scene, chance: random.Random) -> None:
+    """Shuffled manifests give the same bytes."""
+    manifests = [*scene.world.manifests, *(m for g in scene.gangs for m in g.manifests())]
+    shuffled = list(manifests)
+    chance.shuffle(shuffled)
+
+    def run(order: list[dict[str, object]]) -> str:
+        return _wire(schedule(Objects.of((codec.decode(m), m) for m in order), DEFAULT, now=0.0))
+
+    assert run(manifests) == run(shuffled)
+
+
+@given(scenes())
+def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
+    """Nothing but the input decides."""
+    first, second = (schedule(objects_of(scene.world, *scene.gangs), DEFAULT, now=0.0) for _ in range(2))
+
+    assert _wire(first) == _wire(second)
+
+
+@given(scenes(gangs=1, busy=False), st.sampled_from(NODE_KINDS), st.integers(0, 99))
+def test_one_more_node_never_hurts(scene: Scene, kind: str, where: int) -> None:
+    """A gang that is placed alone in an empty cluster is still placed when a rack gains an empty node."""
+    alone = allocate(scene.world, *scene.gangs)
+    grown = allocate(_grown(scene.world, kind, where), *scene.gangs)
+
+    assert not _started(alone.bindings, scene.gangs[0]) or _started(grown.bindings, scene.gangs[0])
+
+
+def _started(bindings: dict[str, str], gang: Gang) -> bool:
+    return any(pod.startswith(f"{gang.name}-") for pod in bindings)
+
+
+def _grown(world: World, kind: str, where: int) -> World:
+    """The same cluster with a node more in one of its innermost domains."""
+    racks = [m["metadata"]["name"] for m in world.manifests if m["kind"] == "HyperNode"]  # type: ignore[index]
+    extra = draw(f"{racks[where % len(racks)]}[n99]", node=kind).manifests
+    member = {"type": "Node", "selector": {"exactMatch": {"name": "n99"}}}
+    changed = []
+    for manifest in world.manifests:
+        if manifest["kind"] == "HyperNode" and manifest["metadata"]["name"] == racks[where % len(racks)]:  # type: ignore[index]
+            spec = manifest["spec"]
+            manifest = {**manifest, "spec": {**spec, "members": [*spec["members"], member]}}  # type: ignore[index, dict-item]
+        changed.append(manifest)
+    return World((*changed, extra[0]), f"{world.drawing} with n99 of {kind} in {racks[where % len(racks)]}")

@@ -1,0 +1,145 @@
+"""Placing: fast kernels equal `reference`, and `walk` equals the recursion that states its rule."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tests.draw import Gang, draw, objects_of
+from tests.reference import close_reference
+from tests.strategies import Scene, profile, scenes, trees
+from tierwise.api.codec import Raw
+from tierwise.config.profile import PluginChoice
+from tierwise.dialects.build import build
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Reach
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
+from tierwise.framework.walk import walk
+from tierwise.scheduler import open_cycle
+
+_MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
+SCORERS = {
+    "none": profile("predicates"),
+    "binpack": profile("predicates", "binpack"),
+    "most": profile("predicates", PluginChoice("nodeorder", _MOST)),
+    "least": profile("predicates", "nodeorder"),
+    "domains": profile("predicates", "network-topology-aware"),
+    "packing": profile("predicates", PluginChoice("nodeorder", _MOST), "binpack", "network-topology-aware"),
+    "all": profile("predicates", "nodeorder", "binpack", "network-topology-aware"),
+}
+
+
+def _open(scene: Scene, scorers: str) -> Cycle:
+    return open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), SCORERS[scorers])
+
+
+def _ask(cycle: Cycle, data: DataObject) -> Ask:
+    asks = [
+        Ask(part.shape, sub, job, settled)
+        for job in cycle.snapshot.jobs
+        for sub in job.subs
+        for part in sub.parts
+        for settled in (False, True)
+    ]
+    assume(asks)
+    return data.draw(st.sampled_from(asks))
+
+
+def _span(cycle: Cycle, data: DataObject) -> slice:
+    first = data.draw(st.integers(0, len(cycle.nodes)))
+    return slice(first, data.draw(st.integers(first, len(cycle.nodes))))
+
+
+def _pool(cycle: Cycle, data: DataObject) -> Pool:
+    """LATER is asked for only where something is being released."""
+    return data.draw(st.sampled_from(Pool if cycle.ledger.any_releasing else (Pool.NOW,)))
+
+
+def _disturb(cycle: Cycle, data: DataObject) -> None:
+    """Put some tasks of some shapes where they fit, so that nodes are used unevenly."""
+    for _ in range(data.draw(st.integers(0, 2))):
+        shape, pool = data.draw(st.sampled_from(cycle.snapshot.shapes)), _pool(cycle, data)
+        row = data.draw(st.integers(0, len(cycle.nodes) - 1))
+        if cycle.rooms.of(shape).rows(pool)[row] > 0:
+            cycle.ledger.take(shape, np.array([row]), np.array([1]), pool=pool)
+
+
+def _plain(picks: Picks) -> dict[int, int]:
+    return dict(zip(picks[0].tolist(), picks[1].tolist(), strict=True))
+
+
+def _exact(cycle: Cycle, ask: Ask) -> list[Kernel]:
+    """The kernels that promise the answer of `reference` here."""
+    reach = cycle.pipeline.reach(ask)
+    kernels = [step]
+    if not cycle.pipeline.moving(ask.shape) and reach <= Reach.SPAN:
+        kernels.append(runs)
+        if reach <= Reach.ROW:
+            kernels.append(fill)
+    assert kernel_for(cycle, ask) in kernels
+    return kernels
+
+
+@given(scenes(gangs=2), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())
+def test_kernels_equal_reference(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
+    """Every kernel puts as many tasks on each node as placing them one by one does, where it says that it is exact."""
+    cycle = _open(scene, scorers)
+    ask, span, pool = _ask(cycle, data), _span(cycle, data), _pool(cycle, data)
+    _disturb(cycle, data)
+    expected = _plain(reference(cycle, ask, count, span, pool))
+
+    found = {kernel.__name__: _plain(kernel(cycle, ask, count, span, pool)) for kernel in _exact(cycle, ask)}
+    assert dict.fromkeys(found, expected) == found
+
+
+def _apart(key: str, most: int) -> Raw:
+    """A rule between pods: no two on one node, or no more than `most` apart."""
+    selector = {"matchLabels": {"app": "x"}}
+    if not most:
+        term = {"topologyKey": key, "labelSelector": selector}
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    constraint = {"topologyKey": key, "labelSelector": selector, "maxSkew": most, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+@given(trees(), st.integers(0, 2), st.integers(1, 6), st.sampled_from(sorted(SCORERS)), st.data())
+def test_step_equals_reference_where_filters_move(
+    tree: str, most: int, count: int, scorers: str, data: DataObject
+) -> None:
+    """Rules between the pods of a gang are asked again after each pod."""
+    labels = {f"g-{i}": {"app": "x"} for i in range(count)}
+    spread = Gang("g", tasks=count, labels=labels, spec=_apart("kubernetes.io/hostname", most))
+    cycle = _open(Scene(draw(tree, node="cpu=3"), (spread,)), scorers)
+    ask, span = _ask(cycle, data), _span(cycle, data)
+
+    assert cycle.pipeline.moving(ask.shape)
+    assert _plain(reference(cycle, ask, count, span, Pool.NOW)) == _plain(step(cycle, ask, count, span, Pool.NOW))
+
+
+@given(scenes(gangs=3), st.sampled_from(sorted(SCORERS)), st.integers(0, 12), st.data())
+def test_walk_equals_recursion(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
+    """Taking whole slices and sorting children gives what asking again after each member of a domain does."""
+    cycle = _open(scene, scorers)
+    ask, pool = _ask(cycle, data), _pool(cycle, data)
+    domain = data.draw(st.integers(0, len(cycle.topology) - 1))
+    _disturb(cycle, data)
+    expected = _plain(close_reference(cycle, ask, count, domain, pool))
+
+    assert expected == _plain(walk(cycle, ask, count, domain, pool))
+
+
+@given(scenes(gangs=2), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())
+def test_placing_leaves_no_trace(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
+    """Kernels and `walk` leave the ledger as it was."""
+    cycle = _open(scene, scorers)
+    ask, span, pool = _ask(cycle, data), _span(cycle, data), _pool(cycle, data)
+    before = [cycle.ledger.idle.tobytes(), cycle.ledger.pipelined.tobytes(), cycle.ledger.domain_idle.tobytes()]
+    for kernel in _exact(cycle, ask):
+        kernel(cycle, ask, count, span, pool)
+    walk(cycle, ask, count, 0, pool)
+
+    after = [cycle.ledger.idle.tobytes(), cycle.ledger.pipelined.tobytes(), cycle.ledger.domain_idle.tobytes()]
+    assert before == after

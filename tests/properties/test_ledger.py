@@ -1,0 +1,183 @@
+"""The journal: whatever is done to a ledger, rewinding restores every number, and rooms keep up with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tests.draw import draw, gang, objects_of
+from tests.strategies import Scene, scenes
+from tierwise.config.profile import DEFAULT
+from tierwise.dialects.build import build
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Ledger, Pool, Tally
+from tierwise.framework.room import Room
+from tierwise.model.running import RunningTable, running_table
+from tierwise.scheduler import open_cycle
+
+_ARRAYS = (
+    "idle releasing pipelined ready waiting role_ready role_waiting queue_used job_used "
+    "domain_allocatable domain_idle domain_releasing"
+).split()
+POOLS = st.sampled_from(Pool)
+
+
+def _open(scene: Scene) -> Cycle:
+    return open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), DEFAULT)
+
+
+class Hands:
+    """Does random things to a ledger, and remembers what there is to compare."""
+
+    def __init__(self, cycle: Cycle, data: DataObject) -> None:
+        self.cycle = cycle
+        self._data = data
+        self._running: RunningTable = running_table(cycle.snapshot)
+        self._evicted: set[int] = set()
+        rows = len(cycle.nodes)
+        by_leaf = Tally(np.zeros(len(cycle.topology), dtype=np.int64), cycle.topology.leaf, lambda s: s.number + 1)
+        buckets = np.arange(rows) % 3 - 1  # every third row counts nowhere
+        thirds = Tally(np.zeros(2, dtype=np.int64), buckets, lambda s: s.number % 2)
+        self._tallies = (by_leaf, thirds)
+        for tally in self._tallies:
+            cycle.ledger.tally(tally, cycle.snapshot.shapes)
+
+    def state(self) -> list[object]:
+        """Every number of the ledger, byte by byte."""
+        ledger = self.cycle.ledger
+        arrays = [getattr(ledger, name).tobytes() for name in _ARRAYS]
+        stands = [ledger.stands(sub) for job in self.cycle.snapshot.jobs for sub in job.subs]
+        return [
+            *arrays,
+            *(tally.values.tobytes() for tally in self._tallies),
+            *((s[0].tolist(), s[1].tolist()) if s is not None else None for s in stands),
+        ]
+
+    def act(self) -> None:
+        """One of the things that statements do."""
+        actions: list[Callable[[], None]] = [self._take, self._stand, self._charge, self._evict]
+        self._data.draw(st.sampled_from(actions))()
+
+    def _rows(self) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        rows = sorted(self._data.draw(st.sets(st.integers(0, len(self.cycle.nodes) - 1), min_size=1, max_size=4)))
+        counts = [self._data.draw(st.integers(1, 3)) for _ in rows]
+        return np.array(rows, dtype=np.int64), np.array(counts, dtype=np.int64)
+
+    def _take(self) -> None:
+        shape = self._data.draw(st.sampled_from(self.cycle.snapshot.shapes))
+        self.cycle.ledger.take(shape, *self._rows(), pool=self._data.draw(POOLS))
+
+    def _stand(self) -> None:
+        parts = [(sub, part) for job in self.cycle.snapshot.jobs for sub in job.subs for part in sub.parts]
+        if parts:
+            sub, part = self._data.draw(st.sampled_from(parts))
+            self.cycle.ledger.stand(sub, part, *self._rows(), pool=self._data.draw(POOLS))
+
+    def _charge(self) -> None:
+        job = self._data.draw(st.sampled_from(self.cycle.snapshot.jobs))
+        self.cycle.ledger.charge(job, np.arange(len(self.cycle.view.axis)) - 1)
+
+    def _evict(self) -> None:
+        left = sorted(set(range(len(self._running))) - self._evicted)
+        if left:
+            victims = sorted(self._data.draw(st.sets(st.sampled_from(left), min_size=1)))
+            self._evicted.update(victims)
+            self.cycle.ledger.evict(self._running, np.array(victims), self.cycle.snapshot.jobs)
+
+
+@given(scenes(gangs=3), st.data())
+def test_rewind_restores_every_byte(scene: Scene, data: DataObject) -> None:
+    """Going back to any mark gives the numbers of that moment, whatever happened since, marks within marks."""
+    hands = Hands(_open(scene), data)
+    ledger = hands.cycle.ledger
+    marks = [(ledger.mark(), hands.state())]
+    for step in data.draw(st.lists(st.sampled_from(("act", "act", "mark", "rewind")), max_size=12)):
+        if step == "act":
+            hands.act()
+        elif step == "mark":
+            marks.append((ledger.mark(), hands.state()))
+        else:
+            mark, before = marks.pop() if len(marks) > 1 else marks[0]
+            ledger.rewind(mark)
+            assert before == hands.state()
+    ledger.rewind(marks[0][0])
+
+    assert marks[0][1] == hands.state()
+
+
+@given(scenes(gangs=3), st.data(), st.booleans())
+def test_a_statement_is_kept_or_undone(scene: Scene, data: DataObject, keep: bool) -> None:
+    """Leaving a statement undoes what happened in it unless it was kept; what was kept inside goes with the outer one."""
+    hands = Hands(_open(scene), data)
+    before = hands.state()
+    with hands.cycle.ledger.statement():
+        hands.act()
+        middle = hands.state()
+        with hands.cycle.ledger.statement() as inner:
+            hands.act()
+            after = hands.state()
+            if keep:
+                inner.keep()
+        assert hands.state() == (after if keep else middle)
+
+    assert before == hands.state()
+
+
+def test_a_statement_is_undone_when_something_goes_wrong() -> None:
+    """An exception that leaves a statement leaves no trace in the ledger."""
+    cycle = open_cycle(build(objects_of(draw("r0[n0]"), gang("train", tasks=1)), now=0.0), DEFAULT)
+    before = cycle.ledger.idle.tobytes()
+    with pytest.raises(ZeroDivisionError), cycle.ledger.statement():
+        cycle.ledger.take(cycle.snapshot.shapes[0], np.array([0]), np.array([1]), pool=Pool.NOW)
+        _ = 1 // 0
+
+    assert before == cycle.ledger.idle.tobytes()
+
+
+def _same(kept: Room, fresh: Room) -> None:
+    for pool in Pool:
+        assert fresh.rows(pool).tolist() == kept.rows(pool).tolist()
+        assert fresh.domains(pool).tolist() == kept.domains(pool).tolist()
+
+
+def _naive(ledger: Ledger, cycle: Cycle, number: int, pool: Pool) -> list[int]:
+    """Room per row, resource by resource in plain integers."""
+    shape = cycle.snapshot.shapes[number]
+    result = []
+    for row, why in enumerate(cycle.pipeline.why_not(shape).tolist()):
+        least = 2**62
+        for r in shape.asked.tolist():
+            idle = int(ledger.idle[r, row])
+            later = idle + int(ledger.releasing[r, row]) - int(ledger.pipelined[r, row])
+            least = min(least, (later if pool is Pool.LATER else min(idle, later)) // int(shape.request[r]))
+        result.append(0 if why else max(0, least))
+    return result
+
+
+@given(scenes(gangs=3), st.data())
+def test_rooms_keep_up_with_the_ledger(scene: Scene, data: DataObject) -> None:
+    """A room kept current from move to move equals one measured anew, per node and per domain, now and later."""
+    hands = Hands(_open(scene), data)
+    cycle = hands.cycle
+    marks = [cycle.ledger.mark()]
+    for shape in cycle.snapshot.shapes:
+        cycle.rooms.of(shape)
+    for step in data.draw(st.lists(st.sampled_from(("act", "act", "mark", "rewind", "look")), max_size=10)):
+        if step == "act":
+            hands.act()
+        elif step == "mark":
+            marks.append(cycle.ledger.mark())
+        elif step == "rewind":
+            cycle.ledger.rewind(marks.pop() if len(marks) > 1 else marks[0])
+        else:
+            cycle.rooms.of(data.draw(st.sampled_from(cycle.snapshot.shapes)))
+    for shape in cycle.snapshot.shapes:
+        kept = cycle.rooms.of(shape)
+        _same(kept, Room(shape, cycle.pipeline.why_not(shape), cycle.ledger, cycle.topology))
+        for pool in Pool if cycle.ledger.any_releasing else (Pool.NOW,):
+            assert _naive(cycle.ledger, cycle, shape.number, pool) == kept.rows(pool).tolist()

@@ -1,0 +1,88 @@
+"""What a life-cycle policy may say."""
+
+import pytest
+from tests.manifests import job, task
+from tests.verdicts import errors, warnings
+
+from tierwise.api.codec import Raw
+
+
+def _found(*policies: Raw) -> list[tuple[str, str]]:
+    """Errors about policies of a job, less the part of the path that all share."""
+    listed = list(policies)
+    return [
+        (path.removeprefix("spec.policies"), text) for path, text in errors(job("j", task("w", 1), policies=listed))
+    ]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"event": "PodFailed", "action": "RestartJob"},
+        {"events": ["PodEvicted", "PodFailed"], "action": "RestartTask"},
+        {"event": "*", "action": "AbortJob"},
+        {"exitCode": 3, "action": "TerminateJob"},
+        {"event": "PodPending", "action": "RestartPod", "timeout": "1h30m"},
+        {"event": "TaskCompleted", "action": "CompleteJob", "timeout": "0"},
+    ],
+)
+def test_sound_policies_pass(policy: Raw) -> None:
+    """Events, exit codes and timeouts as users write them."""
+    assert [] == _found(policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "path", "message"),
+    [
+        ({"event": "PodFailed"}, "[0].action", 'action "" is not known'),
+        ({"event": "PodFailed", "action": "SyncJob"}, "[0].action", 'action "SyncJob" is not known'),
+        ({"event": "OutOfSync", "action": "AbortJob"}, "[0].event", 'event "OutOfSync" is not known'),
+        ({"action": "AbortJob"}, "[0]", "an event or an exitCode is needed"),
+        ({"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}, "[0]", "event and exitCode exclude each other"),
+        ({"exitCode": 0, "action": "AbortJob"}, "[0].exitCode", "exitCode 0 means success"),
+        ({"event": "PodPending", "action": "AbortJob"}, "[0].timeout", "event PodPending needs a timeout"),
+        (
+            {"event": "PodFailed", "action": "AbortJob", "timeout": "soon"},
+            "[0].timeout",
+            'timeout "soon" is no duration such as',
+        ),
+        ({"event": "PodFailed", "action": "AbortJob", "timeout": "-5s"}, "[0].timeout", 'timeout "-5s" is negative'),
+    ],
+)
+def test_a_policy_needs_a_trigger_and_an_action(policy: Raw, path: str, message: str) -> None:
+    """Each policy by itself."""
+    [found] = _found(policy)
+
+    assert (path, True) == (found[0], found[1].startswith(message))
+
+
+def test_no_trigger_stands_twice() -> None:
+    """Of two policies for one event only one could be obeyed."""
+    failed: Raw = {"event": "PodFailed", "action": "RestartPod"}
+    code: Raw = {"exitCode": 3, "action": "RestartPod"}
+
+    assert [("[1]", 'there are two policies for "PodFailed"')] == _found(failed, {**failed, "action": "AbortJob"})
+    assert [("[2]", 'there are two policies for "3"')] == _found(failed, code, code)
+
+
+def test_any_event_stands_alone() -> None:
+    """The event that means every event leaves nothing to others."""
+    any_event: Raw = {"event": "*", "action": "RestartJob"}
+
+    assert [""] == [path for path, _ in _found(any_event, {"event": "PodFailed", "action": "RestartPod"})]
+
+
+def test_policies_of_tasks_are_judged_too() -> None:
+    """The path leads to the task."""
+    policy: Raw = {"event": "PodFailed", "action": "RestartRack"}
+
+    assert ["spec.tasks[0].policies[0].action"] == [
+        path for path, _ in errors(job("j", task("w", 1, policies=[policy])))
+    ]
+
+
+def test_restarting_partitions_that_are_not_there_is_a_warning() -> None:
+    """The action does nothing for a task without partitions."""
+    policy: Raw = {"event": "PodFailed", "action": "RestartPartition"}
+
+    assert ["spec.tasks[0].policies"] == [path for path, _ in warnings(job("j", task("w", 1, policies=[policy])))]

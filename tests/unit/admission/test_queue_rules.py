@@ -1,0 +1,57 @@
+"""What a queue may say, and what queues may say together."""
+
+import pytest
+from tests.manifests import queue
+from tests.verdicts import errors, warnings
+
+from tierwise.api.codec import Raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (queue("q", weight=1, capability={"cpu": "8"}, deserved={"cpu": "8"}), []),
+        (queue("q", weight=0), ["spec.weight"]),
+        (queue("q", priority=-1), ["spec.priority"]),
+        (queue("q", "Shut"), ["status.state"]),
+        (queue("q", capability={"cpu": "8"}, deserved={"cpu": "8001m"}), ["spec.deserved.cpu"]),
+        (queue("q", deserved={"cpu": "2"}, guarantee={"resource": {"cpu": "3"}}), ["spec.guarantee.resource.cpu"]),
+        (queue("q", capability={"cpu": "2"}, guarantee={"resource": {"cpu": "3"}}), ["spec.guarantee.resource.cpu"]),
+        (queue("q", capability={"cpu": "2"}, guarantee={"resource": {"memory": "3Gi"}}), []),
+        (queue("q", parent="gone"), ["spec.parent"]),
+        (queue("q", parent="root"), []),
+        (queue("root", parent="q"), ["spec.parent"]),
+        (queue("q", parent="q"), ["spec.parent"]),
+        (queue("Q"), ["metadata.name"]),
+    ],
+)
+def test_a_queue_by_itself(raw: Raw, expected: list[str]) -> None:
+    """Weights, priorities and states in range, and a guarantee within what is deserved within what is allowed."""
+    assert expected == [path for path, _ in errors(raw)]
+
+
+def test_queues_may_not_go_in_circles() -> None:
+    """Each queue of a circle is told; one that hangs below it is not."""
+    found = errors(queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="a"))
+
+    assert [
+        ("spec.parent", "cyclic dependency: a -> b -> a"),
+        ("spec.parent", "cyclic dependency: b -> a -> b"),
+    ] == found
+
+
+def test_a_parent_must_be_able_to_keep_its_word() -> None:
+    """Guarantees below add up to no more than their parent's, and no child may use more than its parent."""
+    parent = queue("p", capability={"cpu": "8"}, guarantee={"resource": {"cpu": "4"}}, deserved={"cpu": "6"})
+    below = [
+        queue(name, parent="p", capability={"cpu": "9"}, guarantee={"resource": {"cpu": "3"}}, deserved={"cpu": "4"})
+        for name in ("a", "b")
+    ]
+
+    assert [
+        ("spec.capability.cpu", '9 of queue "a" below is more than the capability of 8'),
+        ("spec.capability.cpu", '9 of queue "b" below is more than the capability of 8'),
+        ("spec.guarantee.resource.cpu", "the queues below ask for 6 cpu in all, more than the 4 of this queue"),
+    ] == errors(parent, *below)
+    deserved = "the queues below ask for 8 cpu in all, more than the 6 of this queue"
+    assert [("spec.deserved.cpu", deserved)] == warnings(parent, *below)

@@ -1,0 +1,92 @@
+"""Where a batch job is in its life."""
+
+import pytest
+from tests.manifests import STAMP, job, names, objects, part, pod_group, settled, status, task
+
+from tierwise.api.codec import Raw
+from tierwise.port import Key, Objects
+
+
+def _job_with(phases: list[str], fields: Raw | None = None, before: str = "") -> Objects:
+    """A settled job whose pods have reached these phases, "Leaving" for a running pod on its way out."""
+    batch = job("train", task("w", len(phases)))
+    batch["spec"] = part(batch, "spec") | (fields or {})
+    world = settled(objects(batch, pod_group("train-u1")))
+    puts: dict[Key, Raw] = {}
+    for key in world:
+        raw = world.raw(key) or {}
+        if key.kind == "Pod":
+            puts[key] = _reached(raw, phases[int(key.name.rpartition("-")[2])])
+        elif key.kind == "Job" and before:
+            puts[key] = {**raw, "status": {"state": {"phase": before}}}
+    return settled(world.changed(puts))
+
+
+def _reached(raw: Raw, phase: str) -> Raw:
+    if phase != "Leaving":
+        return {**raw, "status": {"phase": phase}}
+    leaving = part(raw, "metadata") | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return {**raw, "metadata": leaving, "status": {"phase": "Running"}}
+
+
+def _phase(world: Objects) -> object:
+    state = status(world, "Job", "default/train")["state"]
+    assert isinstance(state, dict)
+    return state["phase"]
+
+
+def test_counts_follow_the_pods() -> None:
+    """Every pod counts once; one on its way out neither runs nor waits."""
+    world = _job_with(["Pending", "Running", "Running", "Succeeded", "Failed", "Leaving"], {"minAvailable": 6})
+
+    assert {
+        "state": {"phase": "Pending", "lastTransitionTime": STAMP},
+        "minAvailable": 6,
+        "pending": 1,
+        "running": 2,
+        "succeeded": 1,
+        "failed": 1,
+        "terminating": 1,
+    } == status(world, "Job", "default/train")
+
+
+@pytest.mark.parametrize(
+    ("phases", "fields", "expected"),
+    [
+        (["Pending", "Pending"], {}, "Pending"),
+        (["Running", "Pending"], {}, "Pending"),
+        (["Running", "Pending"], {"minAvailable": 1}, "Running"),
+        (["Running", "Running"], {}, "Running"),
+        (["Running", "Succeeded"], {}, "Running"),
+        (["Succeeded", "Succeeded"], {}, "Completed"),
+        (["Succeeded", "Failed"], {}, "Failed"),
+        (["Succeeded", "Failed"], {"minAvailable": 1}, "Completed"),
+        (["Failed", "Failed"], {"minAvailable": 1}, "Failed"),
+        (["Succeeded", "Failed"], {"minAvailable": 1, "minSuccess": 2}, "Failed"),
+    ],
+)
+def test_the_phase_follows_the_gang(phases: list[str], fields: Raw, expected: str) -> None:
+    """A job runs once its minimum does, and ends with its last pod."""
+    assert expected == _phase(_job_with(phases, fields))
+
+
+def test_a_running_job_does_not_go_back_to_pending() -> None:
+    """A gang that lost pods has been running all the same."""
+    assert "Running" == _phase(_job_with(["Running", "Pending"], before="Running"))
+
+
+def test_enough_successes_complete_a_job_and_end_its_other_pods() -> None:
+    """Once the required number succeeded, whatever still runs is not needed."""
+    world = _job_with(["Succeeded", "Running", "Failed"], {"minSuccess": 1})
+
+    assert "Completed" == _phase(world)
+    assert ["default/train-w-0", "default/train-w-2"] == names(world, "Pod")
+
+
+@pytest.mark.parametrize("before", ["Restarting", "Aborting"])
+def test_phases_of_the_life_cycle_are_left_alone(before: str) -> None:
+    """What another controller is doing to a job is not undone here."""
+    world = _job_with(["Running", "Running"], before=before)
+
+    assert before == _phase(world)
+    assert 2 == len(names(world, "Pod"))

@@ -1,0 +1,230 @@
+"""Kubernetes' node scores with Volcano's weights."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+from tests.worlds import NodeDraft, PodsDraft, World, node, pods, world
+
+from tierwise.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Toleration,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.framework.extension import NodeScorer, Reach
+from tierwise.framework.ledger import Pool
+from tierwise.plugins.nodeorder import NodeOrder
+
+WEIGHTS = (
+    "nodeaffinity podaffinity leastrequested balancedresource mostrequested tainttoleration imagelocality "
+    "podtopologyspread"
+)
+WEB = LabelSelector(match_labels={"app": "web"})
+MB = 2**20
+
+
+def only(**weights: float) -> dict[str, object]:
+    """Arguments that leave only the named parts with weight."""
+    return {f"{name}.weight": weights.get(name, 0) for name in WEIGHTS.split()}
+
+
+def scores(w: World, plugin: NodeOrder, number: int = 0) -> dict[str, float]:
+    """The scores of all nodes for a shape."""
+    return w.scores(plugin.score(w.ask(number), w.everywhere, np.ones(len(w.snapshot.nodes), dtype=bool)))
+
+
+def zoned(*groups: PodsDraft) -> World:
+    """Two nodes in zone a, one in zone b, one in none."""
+    zones = {"n0": "a", "n1": "a", "n2": "b", "n3": ""}
+    return world([node(name, labels={"zone": z} if z else {}) for name, z in zones.items()], groups)
+
+
+def prefers(*terms: tuple[int, str, str]) -> Affinity:
+    """Preferred node affinity: weight, label, value."""
+    wishes = tuple(
+        PreferredNodeTerm(
+            weight=weight,
+            preference=NodeSelectorTerm(match_expressions=(Requirement(key=k, operator="In", values=(v,)),)),
+        )
+        for weight, k, v in terms
+    )
+    return Affinity(node_affinity=NodeAffinity(preferred=wishes))
+
+
+def likes(weight: int = 1, key: str = "zone") -> PodAffinity:
+    """A wish to be near web pods."""
+    term = PodAffinityTerm(label_selector=WEB, topology_key=key)
+    return PodAffinity(preferred=(WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term),))
+
+
+def test_is_a_node_scorer() -> None:
+    """The plugin takes part in the scorer point."""
+    assert isinstance(NodeOrder({}, zoned(pods()).view), NodeScorer)
+
+
+def test_least_requested_prefers_idle_nodes() -> None:
+    """The share of cpu and memory that the task would leave, averaged over what the node has."""
+    nodes = [node("n0", "cpu=10 memory=20"), node("n1", "cpu=10 memory=20"), node("n2", "cpu=10")]
+    w = world(nodes, [pods("cpu=2 memory=4"), pods("cpu=3", on="n1")])
+
+    assert {"n0": 80.0, "n1": 65.0, "n2": 80.0} == scores(w, NodeOrder(only(leastrequested=1), w.view))
+
+
+def test_most_requested_is_the_opposite() -> None:
+    """The used share, and nothing on a node that has neither cpu nor memory."""
+    nodes = [node("n0", "cpu=10 memory=20"), node("n1", "cpu=10 memory=20"), node("n2", "gpu=1")]
+    w = world(nodes, [pods("cpu=2 memory=4"), pods("cpu=3", on="n1")])
+
+    assert {"n0": 40.0, "n1": 70.0, "n2": 0.0} == scores(w, NodeOrder(only(mostrequested=2), w.view))
+
+
+def test_balanced_resources_prefer_equal_shares() -> None:
+    """100 less the standard deviation of the used shares; GPUs join in for tasks that ask for them."""
+    nodes = [node(name, "cpu=10 memory=10 nvidia.com/gpu=10") for name in ("n0", "n1")]
+    w = world(nodes, [pods("cpu=2 memory=2"), pods("cpu=2 memory=2 nvidia.com/gpu=5"), pods("cpu=4", on="n1")])
+    plugin = NodeOrder(only(balancedresource=1), w.view)
+
+    assert {"n0": 100.0, "n1": 80.0} == scores(w, plugin)
+    shares = [np.std([0.2, 0.2, 0.5]), np.std([0.6, 0.2, 0.5])]
+    assert {f"n{i}": round(100 * (1 - float(s)), 6) for i, s in enumerate(shares)} == scores(w, plugin, 1)
+
+
+def test_pipelined_tasks_count_as_present() -> None:
+    """What waits for a node makes it less free for others."""
+    w = world([node("n0", "cpu=10 memory=10")], [pods("cpu=2 memory=2"), pods("cpu=2 memory=2", leaving="n0")])
+    plugin = NodeOrder(only(leastrequested=1), w.view)
+
+    assert {"n0": 60.0} == scores(w, plugin)
+    w.take(0, "n0", pool=Pool.LATER)
+    assert {"n0": 40.0} == scores(w, plugin)
+
+
+def test_preferred_node_affinity_is_scaled_to_the_best_node() -> None:
+    """Weights of matching terms add up; the best open node gets 100."""
+    nodes = [
+        node("n0", labels={"zone": "a", "disk": "ssd"}),
+        node("n1", labels={"zone": "a"}),
+        node("n2"),
+        node("n3", labels={"disk": "ssd"}, cordoned=True),
+    ]
+    w = world(nodes, [pods(affinity=prefers((1, "zone", "a"), (3, "disk", "ssd"), (9, "disk", "tape")))])
+
+    assert {"n0": 200.0, "n1": 50.0, "n2": 0.0, "n3": 150.0} == scores(w, NodeOrder(only(nodeaffinity=2), w.view))
+
+
+def test_soft_taints_are_scaled_to_the_worst_node() -> None:
+    """The more PreferNoSchedule taints are not tolerated, the lower."""
+    soft = [
+        node("n0"),
+        node("n1", taints="a:PreferNoSchedule"),
+        node("n2", taints="a:PreferNoSchedule b:PreferNoSchedule"),
+    ]
+    tolerant = (Toleration(key="b", operator="Exists", effect="PreferNoSchedule"),)
+    w = world(soft, [pods(), pods(tolerations=tolerant), pods(tolerations=(Toleration(operator="Exists"),))])
+    plugin = NodeOrder(only(tainttoleration=1), w.view)
+
+    assert {"n0": 100.0, "n1": 50.0, "n2": 0.0} == scores(w, plugin)
+    assert {"n0": 100.0, "n1": 0.0, "n2": 0.0} == scores(w, plugin, 1)
+    assert {"n0": 0.0, "n1": 0.0, "n2": 0.0} == scores(w, plugin, 2)
+
+
+def test_images_at_hand_count_by_size_and_spread() -> None:
+    """Size times the share of nodes that have the image, between Kubernetes' bounds; no tag means latest."""
+    nodes = [node("n0", images={"repo:5000/web:latest": 523 * MB}), node("n1", images={"db:1": 20 * MB})]
+    w = world(nodes, [pods(images=("repo:5000/web",)), pods(images=("db:1",))])
+    plugin = NodeOrder(only(imagelocality=1), w.view)
+
+    assert {"n0": round(100 * (261.5 - 23) / 977, 6), "n1": 0.0} == scores(w, plugin)
+    assert {"n0": 0.0, "n1": 0.0} == scores(w, plugin, 1)
+
+
+def test_preferred_pod_affinity_is_scaled_between_the_extremes() -> None:
+    """Nodes near liked pods get up to 100, and anti-affinity turns the order around."""
+    standing = pods(on="n1 n1 n2", labels={"app": "web"})
+    w = zoned(
+        standing, pods(affinity=Affinity(pod_affinity=likes())), pods(affinity=Affinity(pod_anti_affinity=likes()))
+    )
+    plugin = NodeOrder(only(podaffinity=1), w.view)
+
+    assert {"n0": 100.0, "n1": 100.0, "n2": 50.0, "n3": 0.0} == scores(w, plugin, 1)
+    assert {"n0": 0.0, "n1": 0.0, "n2": 50.0, "n3": 100.0} == scores(w, plugin, 2)
+
+
+def test_wishes_of_standing_pods_count_too() -> None:
+    """A pod is drawn to where pods stand that would like it near."""
+    w = zoned(pods(on="n2", affinity=Affinity(pod_affinity=likes(5))), pods(labels={"app": "web"}))
+
+    assert {"n0": 0.0, "n1": 0.0, "n2": 100.0, "n3": 0.0} == scores(w, NodeOrder(only(podaffinity=1), w.view), 1)
+
+
+def test_pod_wishes_follow_placements_and_rewinds() -> None:
+    """Every placement moves the counts, and undoing it moves them back."""
+    w = zoned(pods(pending=3, labels={"app": "web"}, affinity=Affinity(pod_anti_affinity=likes())))
+    plugin = NodeOrder(only(podaffinity=1), w.view)
+    mark = w.ledger.mark()
+    before = scores(w, plugin)
+    w.take(0, "n2")
+
+    assert {"n0": 100.0, "n1": 100.0, "n2": 0.0, "n3": 100.0} == scores(w, plugin)
+    w.ledger.rewind(mark)
+    assert before == scores(w, plugin) == {"n0": 0.0, "n1": 0.0, "n2": 0.0, "n3": 0.0}
+
+
+def test_soft_spread_prefers_emptier_places() -> None:
+    """The fewer matching pods in a node's zone, the higher; a node without the label gets nothing."""
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key="zone", label_selector=WEB, when_unsatisfiable="ScheduleAnyway"
+    )
+    w = zoned(pods(on="n0 n1 n2", labels={"app": "web"}), pods(labels={"app": "web"}, spread=(spread,)))
+    many, few = 2 * log(4) + 1, log(4) + 1
+
+    expected = {"n0": round(100 * few / many, 6), "n2": 100.0, "n3": 0.0}
+    expected["n1"] = expected["n0"]
+    assert expected == scores(w, NodeOrder(only(podtopologyspread=1), w.view), 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, Reach.FREE),
+        (only(leastrequested=1), Reach.FREE),
+        (only(balancedresource=1), Reach.FREE),
+        (only(mostrequested=1, nodeaffinity=1), Reach.ROW),
+        (only(nodeaffinity=1, tainttoleration=1, imagelocality=1, podaffinity=1, podtopologyspread=1), Reach.FIXED),
+        (only(), Reach.FIXED),
+    ],
+)
+def test_reach_is_as_narrow_as_the_parts_allow(arguments: dict[str, object], expected: Reach) -> None:
+    """Parts that fall as a node fills are free, those that rise stay on the row, the rest is fixed."""
+    w = zoned(pods(affinity=prefers((1, "zone", "a"))))
+    plugin = NodeOrder(arguments, w.view)
+
+    assert expected is plugin.reach(w.ask(0))
+    assert slice(2, 3) == plugin.stale(w.ask(0), 2)
+
+
+def test_pod_wishes_make_every_row_stale() -> None:
+    """Where other pods matter a placement may move any node."""
+    w = zoned(pods(affinity=Affinity(pod_affinity=likes())))
+    plugin = NodeOrder(only(podaffinity=1), w.view)
+
+    assert Reach.FREE is plugin.reach(w.ask(0))
+    assert slice(0, 4) == plugin.stale(w.ask(0), 2)
+
+
+def test_nothing_applicable_scores_zero() -> None:
+    """Without weights or wishes every node scores 0, whatever the span."""
+    draft: list[NodeDraft] = [node("n0"), node("n1")]
+    w = world(draft, [pods()])
+    plugin = NodeOrder(only(nodeaffinity=1, podaffinity=1, podtopologyspread=1), w.view)
+
+    assert [0.0] == plugin.score(w.ask(0), slice(1, 2), np.ones(1, dtype=bool)).tolist()

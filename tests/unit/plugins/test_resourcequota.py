@@ -1,0 +1,64 @@
+"""Resource quotas of namespaces: from the manifest to the gate."""
+
+from __future__ import annotations
+
+import pytest
+from tests.draw import amounts, gang
+from tests.unit.plugins.queue_worlds import Hall, code, hall_of
+
+from tierwise.api.codec import Raw
+from tierwise.framework.extension import EnqueueGate
+from tierwise.plugins.resourcequota import ResourceQuotas
+
+
+def quota(name: str, hard: str, used: str | None = None, namespace: str = "default") -> Raw:
+    """A quota; without `used` nobody has counted yet."""
+    status = {} if used is None else {"status": {"hard": amounts(hard), "used": amounts(used)}}
+    metadata = {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": amounts(hard)},
+        **status,
+    }
+
+
+def hall(*quotas: Raw) -> Hall:
+    """One pod runs; jobs wait that need two cpus, three cpus, a Gi, and nothing in particular."""
+    needs = {"two": "cpu=2", "three": "cpu=3", "gi": "mem=1", "any": ""}
+    gangs = [gang(name, tasks=1, least=least) for name, least in needs.items()]
+    return hall_of("n0", *quotas, gang("runs", tasks=1, on="n0"), *gangs, node="cpu=10 mem=10")
+
+
+@pytest.mark.parametrize(
+    ("quotas", "expected"),
+    [
+        ((), ["", "", "", ""]),
+        ((quota("q", "cpu=4", "cpu=2"),), ["", "ResourceQuotaExceeded", "", ""]),
+        ((quota("q", "requests.cpu=4", "requests.cpu=2"),), ["", "ResourceQuotaExceeded", "", ""]),
+        ((quota("q", "cpu=3"),), ["", "ResourceQuotaExceeded", "", ""]),  # the pod that runs is counted
+        ((quota("q", "limits.cpu=1 count/jobs=1", ""),), ["", "", "", ""]),
+        ((quota("q", "cpu=9", "cpu=0"), quota("r", "mem=1", "mem=1")), ["", "", "ResourceQuotaExceeded", ""]),
+        ((quota("q", "cpu=9", "cpu=0"), quota("r", "cpu=1", "cpu=0")), ["ResourceQuotaExceeded"] * 2 + ["", ""]),
+        ((quota("q", "cpu=1", "cpu=1", namespace="elsewhere"),), ["", "", "", ""]),
+    ],
+)
+def test_every_quota_of_the_namespace_must_leave_enough(quotas: tuple[Raw, ...], expected: list[str]) -> None:
+    """Of the resources that both the quota and the job name."""
+    h = hall(*quotas)
+
+    assert expected == [
+        code(ResourceQuotas({}, h.view).may_enqueue(h.job(name))) for name in ("two", "three", "gi", "any")
+    ]
+
+
+def test_jobs_let_in_count_for_the_next() -> None:
+    """Four left: two of them go, three more do not; asking again costs nothing."""
+    h = hall(quota("q", "cpu=5", "cpu=1"))
+    plugin = ResourceQuotas({}, h.view)
+
+    assert isinstance(plugin, EnqueueGate)
+    assert "" == code(plugin.may_enqueue(h.job("two")))
+    assert "" == code(plugin.may_enqueue(h.job("two")))
+    assert "ResourceQuotaExceeded" == code(plugin.may_enqueue(h.job("three")))

@@ -1,0 +1,79 @@
+"""The collection of objects that the core reads."""
+
+from tests.manifests import node, objects, pod, queue
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
+from tierwise.port import Key, Objects, key_of, key_of_raw
+
+POD = Key("", "Pod", "default", "p1")
+
+
+def test_records_stand_in_natural_order_whatever_the_input_order() -> None:
+    """Names are ordered as people expect: n2 before n10."""
+    world = objects(node("n10"), node("n2"), node("n1"))
+
+    assert ["n1", "n2", "n10"] == list(world.every(Node))
+
+
+def test_keys_name_the_namespace_only_where_there_is_one() -> None:
+    """A pod without a namespace lives in "default"; a node lives in none, whatever its manifest says."""
+    bare: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1"}}
+    placed: Raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0", "namespace": "x"}}
+
+    assert POD == key_of_raw(bare) == key_of(codec.decode(bare))
+    assert Key("", "Node", "", "n0") == key_of_raw(placed) == key_of(codec.decode(placed))
+    assert ("Pod default/p1", "Node n0") == (str(POD), str(key_of_raw(placed)))
+
+
+def test_unknown_kinds_are_kept_with_their_manifests() -> None:
+    """An object of a kind that tierwise does not know can still be looked up."""
+    raw: Raw = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "a"}}
+    world = objects(raw)
+
+    assert [Key("apps", "Deployment", "a", "web")] == list(world)
+    assert raw == world.raw(Key("apps", "Deployment", "a", "web"))
+
+
+def test_a_change_leaves_the_old_objects_alone() -> None:
+    """Objects are a value: a change gives new ones with the next version."""
+    old = objects(pod("p1"), node("n0"))
+    new = old.changed({POD: pod("p1", nodeName="n0")})
+
+    assert ("", "n0") == (old.every(Pod)["default/p1"].spec.node_name, new.every(Pod)["default/p1"].spec.node_name)
+    assert old.version + 1 == new.version
+
+
+def test_added_objects_take_their_place_in_the_order() -> None:
+    """What is added later stands where it would have stood from the start."""
+    world = objects(pod("p1"), pod("p10")).changed({key_of_raw(pod("p2")): pod("p2")}, [POD])
+
+    assert ["default/p2", "default/p10"] == list(world.every(Pod))
+    assert world.raw(POD) is None
+
+
+def test_what_is_deleted_and_put_at_once_is_there() -> None:
+    """Deletions come first, so a replacement survives."""
+    world = objects(pod("p1")).changed({POD: pod("p1", nodeName="n7")}, [POD])
+
+    assert "n7" == world.every(Pod)["default/p1"].spec.node_name
+
+
+def test_objects_are_alike_until_their_kind_changes() -> None:
+    """A change of pods says nothing about nodes."""
+    old = objects(pod("p1"), node("n0"), queue("q"))
+    new = old.changed({POD: pod("p1", nodeName="n0")})
+
+    assert new.alike(old, Node)
+    assert not new.alike(old, Node, Pod)
+    assert objects().alike(objects(queue("q")), Node, Pod)
+
+
+def test_of_two_manifests_with_one_identity_the_later_counts() -> None:
+    """Loading a directory twice gives what applying it twice would give."""
+    first, second = pod("p1"), pod("p1", nodeName="n1")
+    world = Objects.of([(codec.decode(first), first), (codec.decode(second), second)])
+
+    assert 1 == len(world)
+    assert second == world.raw(POD)
