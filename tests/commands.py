@@ -23,7 +23,9 @@ def run(
     """The outcome of `tierwise WORDS`: exit status, standard output, standard error."""
     plain: dict[str, str | None] = {"FORCE_COLOR": None, "NO_COLOR": None, "TIERWISE_DEBUG": None, "TERM": "dumb"}
     env = plain | {"COLUMNS": str(width)} | environment
-    return CliRunner(charset=charset).invoke(cli, [str(word) for word in words], input=stdin, env=env, prog_name="tierwise")
+    return CliRunner(charset=charset).invoke(
+        cli, [str(word) for word in words], input=stdin, env=env, prog_name="tierwise"
+    )
 
 
 def answer(*words: object) -> Any:

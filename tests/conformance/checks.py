@@ -198,7 +198,10 @@ def _tree(wanted: Any, answer: Answer) -> Iterator[str]:
         for field, value in fields.items():
             got = shown.get(field)
             lists = isinstance(value, list)
-            yield from (f"{name}.{field}: {f}" for f in (_same(sorted(value), sorted(got or [])) if lists else _same(value, got)))
+            yield from (
+                f"{name}.{field}: {f}"
+                for f in (_same(sorted(value), sorted(got or [])) if lists else _same(value, got))
+            )
 
 
 _CHECKS: dict[str, dict[str, Check]] = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from tests.commands import manifests, run
 from tests.conformance.checks import faults
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from tests.commands import EXAMPLES, ROOT, run
 
 READMES = sorted(EXAMPLES.glob("*/README.md"))

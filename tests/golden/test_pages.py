@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
-
 from tests.commands import EXAMPLES, run
 
 PAGES = {

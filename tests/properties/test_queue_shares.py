@@ -82,6 +82,7 @@ def losses(draw: st.DrawFn) -> tuple[Ints, Ints, Ints, Ints]:
     requests = np.array([draw(numbers), draw(numbers)], dtype=np.int64).reshape(2, count)
     columns = st.lists(st.integers(-1, 2), min_size=count, max_size=count)
     accounts = np.array([draw(columns), draw(columns)], dtype=np.int64).reshape(2, count)
+    accounts[1, (accounts[0] == accounts[1]) | (accounts[0] < 0)] = -1
     return holdings.astype(np.int64), limits.astype(np.int64), requests, accounts
 
 

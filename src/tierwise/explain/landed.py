@@ -95,4 +95,7 @@ def _of_job(names: Names, key: str, found: Sequence[Landed]) -> Text:
 def _number(found: Sequence[Landed]) -> str:
     kept = sum(not entry.bound for entry in found)
     number = count(len(found), "pod")
-    return f"{number}, {'nodes' if kept > 1 else 'node'} kept for {kept}" if kept else number
+    if not kept:
+        return number
+    nodes = "node" if kept == 1 else "nodes"
+    return f"{number}, {nodes} kept" if kept == len(found) else f"{number}, {nodes} kept for {kept}"

@@ -95,7 +95,7 @@ def wrapped(text: Text, width: int, *, first: Text | str = "", rest: Text | str 
     """Lines of at most `width` cells, broken between words; `first` stands before the first, `rest` before others."""
     lead = first if isinstance(first, Text) else Text(first)
     follow = Text(" " * lead.cell_len) if rest is None else rest if isinstance(rest, Text) else Text(rest)
-    room = max(16, width - max(lead.cell_len, follow.cell_len))
+    room = max(8, width - max(lead.cell_len, follow.cell_len))
     starts = [0, *_breaks(text.plain, room)]
     pieces = text.divide(starts[1:]) if len(starts) > 1 else [text.copy()]
     lines = []

@@ -61,7 +61,7 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
     lines += _section("Placed", _placed(page, names, run))
     lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
-    lines += _section("Evicted", _evicted(page, names, run.evictions))
+    lines += _section("Evicted", _evicted(page, run.evictions))
     return lines + _section("Problems", problem_lines(page, run.after))
 
 
@@ -115,11 +115,15 @@ def _placed(page: Page, names: Names, run: Run) -> list[Text]:
     return lines
 
 
-def _evicted(page: Page, names: Names, evictions: Sequence[Eviction]) -> list[Text]:
+def _evicted(page: Page, evictions: Sequence[Eviction]) -> list[Text]:
+    """Who had to go, and why; pods that went for one reason together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for evicted in evictions:
+        groups.setdefault((evicted.action, evicted.reason), []).append(name_of_pod(evicted.task.key))
+    shown = list(groups.items()) if page.everything else list(groups.items())[:_JOBS]
     lines: list[Text] = []
-    for evict in evictions if page.everything else evictions[:_JOBS]:
-        text = Text(f"{evict.task.key} by {evict.action} for {names.of(evict.by)}: {evict.reason}")
+    for (action, reason), pods in shown:
+        text = Text.assemble((compact(pods), "red"), f"  {count(len(pods), 'pod')} by {action}: {reason}")
         lines += wrapped(text, page.width, first="  ", rest="      ")
-    if len(evictions) > _JOBS and not page.everything:
-        lines.append(Text(f"  and {len(evictions) - _JOBS} more; --all shows them", "dim"))
-    return lines
+    rest = len(evictions) - sum(len(pods) for _, pods in shown)
+    return [*lines, Text(f"  and {count(rest, 'more pod')}; --all shows them", "dim")] if rest else lines

@@ -23,6 +23,7 @@ class Column:
 
     codes: NDArray[np.int32]
     values: tuple[str, ...]
+    index: dict[str, int] = field(compare=False)  # the code of each value
 
     def where(self, wanted: Sequence[bool], *, missing: bool) -> Bools:
         """Spread an answer per value (and one for "no such label") over the rows."""
@@ -51,14 +52,13 @@ class LabelTable:
 
     def _make(self, key: str) -> Column:
         if key == self.NAME:
-            return Column(np.arange(len(self._names), dtype=np.int32), tuple(self._names))
-        numbers: dict[str, int] = {}
-        codes = np.full(len(self._labels), -1, dtype=np.int32)
-        for row, labels in enumerate(self._labels):
-            value = labels.get(key)
-            if value is not None:
-                codes[row] = numbers.setdefault(value, len(numbers))
-        return Column(codes, tuple(numbers))
+            found: list[str | None] = list(self._names)
+        else:
+            found = [labels.get(key) for labels in self._labels]
+        values = tuple(value for value in dict.fromkeys(found) if value is not None)
+        index = {value: code for code, value in enumerate(values)}
+        codes = np.fromiter((index.get(v, -1) if v is not None else -1 for v in found), np.int32, len(found))
+        return Column(codes, values, index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,27 @@ separated) and `binpack.resources.<name>` for the weight of each (1).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tierwise.framework.arguments import number, words
 from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
-from tierwise.model.arrays import Bools, Floats
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
 
 __all__ = ["Binpack"]
 
-_Terms = tuple[tuple[int, int, float], ...]
-"""Resource, request, and what a node scores that this resource would fill."""
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The resources that count for a shape, one row of every array each."""
+
+    resources: Ints
+    request: Ints  # as a column
+    full: Floats  # what a node scores that the resource would fill, as a column
+    loss: Floats  # what it scores less per unit that is left, (resources x nodes)
 
 
 class Binpack:
@@ -31,47 +40,60 @@ class Binpack:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._idle = view.ledger.idle  # read, never written: always current
+        self._allocatable = view.nodes.allocatable
         self._weight = number(arguments, "binpack.weight", 1.0)
         self._weights = _weights(arguments, view)
-        self._each = _inverse(view, self._weights)
-        self._terms: dict[int, _Terms] = {}
+        self._losses: dict[tuple[int, ...], tuple[Floats, Floats]] = {}
+        self._counted: dict[int, _Counted | None] = {}
 
     def reach(self, ask: Ask) -> Reach:
         """A task raises its own node; where nothing counts, no score moves."""
-        return Reach.ROW if self._of(ask.shape) else Reach.FIXED
+        return Reach.FIXED if self._of(ask.shape) is None else Reach.ROW
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """How full each node would be, in percent, times the plugin's weight."""
-        total = np.zeros(span.stop - span.start)
-        for resource, request, full in self._of(ask.shape):
-            left = self._idle[resource, span] - request
-            part = left * self._each[resource][span]
-            np.subtract(1.0, part, out=part)
-            part *= left >= 0
-            part *= full
-            total += part
+        counted = self._of(ask.shape)
+        if counted is None:
+            return np.zeros(span.stop - span.start)
+        left = self._idle[counted.resources, span]
+        left -= counted.request
+        part = left * counted.loss[:, span]
+        np.subtract(counted.full, part, out=part)
+        part *= left >= 0
+        total: Floats = np.add.reduce(part, axis=0)
         return total
 
     def stale(self, ask: Ask, row: int) -> slice:
         """Only the row that took the task."""
         return slice(row, row + 1)
 
-    def _of(self, shape: Shape) -> _Terms:
-        found = self._terms.get(shape.number)
-        if found is None:
-            found = self._terms[shape.number] = self._make(shape)
-        return found
+    def _of(self, shape: Shape) -> _Counted | None:
+        try:
+            return self._counted[shape.number]
+        except KeyError:
+            made = self._counted[shape.number] = self._count(shape)
+            return made
 
-    def _make(self, shape: Shape) -> _Terms:
-        counted = [(r, self._weights[r]) for r in shape.asked.tolist() if self._weights.get(r)]
-        whole = sum(weight for _, weight in counted)
-        if not self._weight:
-            return ()
-        return tuple((r, int(shape.request[r]), 100.0 * self._weight * weight / whole) for r, weight in counted)
+    def _count(self, shape: Shape) -> _Counted | None:
+        chosen = tuple(r for r in shape.asked.tolist() if r in self._weights)
+        if not chosen or not self._weight:
+            return None
+        if chosen not in self._losses:
+            self._losses[chosen] = self._loss(chosen)
+        full, loss = self._losses[chosen]
+        resources = np.array(chosen)
+        return _Counted(resources, shape.request[resources, None], full, loss)
+
+    def _loss(self, resources: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """`full` and `loss` for tasks that ask for these resources; nothing is left of what a node has none of."""
+        weights = np.array([[self._weights[r]] for r in resources])
+        full = weights * (100.0 * self._weight / weights.sum())
+        amounts = self._allocatable[list(resources)]
+        return full, np.divide(full, amounts, out=np.zeros(amounts.shape), where=amounts > 0)
 
 
 def _weights(arguments: Arguments, view: CycleView) -> dict[int, float]:
-    """Weights by resource index; cpu and memory have arguments of their own, which count even where both are given."""
+    """Weights by resource index, none of them 0; cpu and memory have arguments of their own, which overrule a list."""
     by_name = {
         name: number(arguments, f"binpack.resources.{name}", 1.0) for name in words(arguments, "binpack.resources")
     }
@@ -79,12 +101,3 @@ def _weights(arguments: Arguments, view: CycleView) -> dict[int, float]:
     by_name[MEMORY] = number(arguments, "binpack.memory", 1.0)
     by_name.pop(POD_SLOTS, None)
     return {view.axis.index[name]: weight for name, weight in by_name.items() if weight and name in view.axis.index}
-
-
-def _inverse(view: CycleView, weights: dict[int, float]) -> dict[int, Floats]:
-    """One divided by what each node can allocate, for the resources that carry weight; 0 where it has none."""
-    inverse: dict[int, Floats] = {}
-    for resource in weights:
-        amounts = view.nodes.allocatable[resource]
-        inverse[resource] = np.divide(1.0, amounts, out=np.zeros(len(amounts)), where=amounts > 0)
-    return inverse

@@ -6,6 +6,7 @@ Counting filters share this: cumulative sums instead of one step per victim. Pur
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -52,16 +53,19 @@ def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) 
     """Ask victims in order, each against what its accounts hold by then; whoever goes is taken off them.
 
     `holdings` is (resources x accounts), `requests` (resources x n); `accounts` is (levels x n): the accounts that
-    each victim's loss concerns, -1 where a level has none. A victim goes where all of its accounts may lose it.
+    each victim's loss concerns, all different, then -1 for the levels that it does not have. One account may stand at
+    different levels for different victims. A victim goes where all of its accounts may lose it.
     """
     goes = np.zeros(requests.shape[1], dtype=bool)
     holdings = holdings.copy()
+    crowd = _crowds(accounts, holdings.shape[1])
     left = np.arange(requests.shape[1])
     while len(left):
-        left = left[_allowed(holdings, requests, accounts, may_lose, left, alone=True)]  # the others never can
-        fine = _allowed(holdings, requests, accounts, may_lose, left, alone=False)
-        together = len(left) if fine.all() else int(np.argmin(fine))  # at least the first, whom nobody precedes
-        going, left = left[:together], left[together:]
+        left = left[_allowed(holdings, accounts, may_lose, left, None)]  # the others never can
+        fine = _allowed(holdings, accounts, may_lose, left, _lost_before(requests[:, left], accounts[:, left]))
+        refused = (~fine).astype(np.int64)[None, :]
+        certain = (refused + sums_before(refused, crowd[left]))[0] == 0  # all those before, where it matters, go too
+        going, left = left[certain], left[~certain]
         goes[going] = True
         for level in accounts:
             concerned = going[level[going] >= 0]
@@ -69,14 +73,39 @@ def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) 
     return goes
 
 
-def _allowed(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, left: Ints, *, alone: bool) -> Bools:
-    """Who of `left` may go: as things are, or once all those before have gone."""
+def _crowds(accounts: Ints, count: int) -> Ints:
+    """Numbers such that victims with different ones share no account, neither directly nor through others."""
+    label = np.arange(count + 1)  # the last one for those that have no account
+    changed = True
+    while changed:
+        before = label.copy()
+        for one, other in pairwise(accounts):
+            both = (one >= 0) & (other >= 0)
+            least = np.minimum(label[one[both]], label[other[both]])
+            np.minimum.at(label, one[both], least)
+            np.minimum.at(label, other[both], least)
+        changed = not np.array_equal(before, label)
+    result: Ints = label[accounts.max(axis=0, initial=-1)]
+    return result
+
+
+def _lost_before(requests: Ints, accounts: Ints) -> Ints:
+    """What each victim's accounts lose to those before it if they all go, (resources x victims x levels)."""
+    levels, count = accounts.shape
+    entries = sums_before(np.repeat(requests, levels, axis=1), accounts.T.ravel())  # victim by victim, all its levels
+    return entries.reshape(len(requests), count, levels)
+
+
+def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, left: Ints, lost: Ints | None) -> Bools:
+    """Who of `left` may go: as things are, or with what is `lost` before."""
     result = np.ones(len(left), dtype=bool)
     for level, row in enumerate(accounts):
         there = np.flatnonzero(row[left] >= 0)
+        if not len(there):
+            continue
         victims = left[there]
         held = holdings[:, row[victims]]
-        if not alone:
-            held = held - sums_before(requests[:, victims], row[victims])
+        if lost is not None:
+            held = held - lost[:, there, level]
         result[there] &= may_lose(level, held, row[victims], victims)
     return result

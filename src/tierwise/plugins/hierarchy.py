@@ -34,13 +34,13 @@ class Hierarchy:
     def of(cls, table: QueueTable) -> Hierarchy:
         parents = _parents(table)
         chains = tuple(_chain(parents, column) for column in range(len(parents)))
-        members = tuple(
-            np.array([c for c, chain in enumerate(chains) if column in chain], dtype=np.int64)
-            for column in range(len(parents))
-        )
+        members: list[list[int]] = [[] for _ in parents]
+        for column, chain in enumerate(chains):
+            for above in chain:
+                members[above].append(column)
         return cls(
             chains=chains,
-            members=members,
+            members=tuple(np.array(below, dtype=np.int64) for below in members),
             real=_real(table, parents, chains),
             depth=max(map(len, chains), default=1),
             unfit=_unfit(table, parents, chains),
@@ -85,11 +85,13 @@ def _real(table: QueueTable, parents: list[int], chains: tuple[tuple[int, ...], 
     if stands_for_all >= 0:
         everything = np.minimum(everything, table.capability[:, stands_for_all])
     result = np.empty_like(table.capability)
-    for parent in (-1, *sorted(range(len(parents)), key=lambda column: len(chains[column]))):
-        below = [c for c, p in enumerate(parents) if p == parent and c != stands_for_all]
-        if below:
-            above = everything if parent < 0 else result[:, parent]
-            result[:, below] = real_capability(above, table.guarantee[:, below], table.capability[:, below])
+    children: dict[int, list[int]] = {}
+    for column in sorted(range(len(parents)), key=lambda column: len(chains[column])):
+        if column != stands_for_all:
+            children.setdefault(parents[column], []).append(column)
+    for parent, below in children.items():  # outer queues were met first
+        above = everything if parent < 0 else result[:, parent]
+        result[:, below] = real_capability(above, table.guarantee[:, below], table.capability[:, below])
     if stands_for_all >= 0:
         result[:, stands_for_all] = everything
     return result

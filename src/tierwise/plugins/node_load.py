@@ -31,45 +31,50 @@ class NodeLoad:
         self._gpu = view.axis.index.get(_GPU)
         self._balanced = 100.0 * balanced
         # Whatever is not left is used, so "most" is what "least" lacks of 100.
-        self._least = 100.0 * (least - most)
         self._most = 100.0 * most
         self.reach = Reach.FREE if least or balanced else Reach.ROW if most else Reach.FIXED
         amounts = view.nodes.allocatable[_PAIR]
         self._each = _inverse(amounts)
         self._has = amounts > 0
-        self._share = 1.0 / np.maximum(self._has.sum(axis=0), 1)
+        number = self._has.sum(axis=0)
+        self._least = 100.0 * (least - most) / np.maximum(number, 1)
+        self._any = number > 0
+        self._both = 0.5 * (number == len(amounts))
         self._gpu_each = _inverse(view.nodes.allocatable[self._gpu]) if self._gpu is not None else None
 
     def score(self, shape: Shape, span: slice) -> Floats:
         """The scores of a span for one more task of the shape."""
-        left = self._left(_PAIR, span, shape) * self._each[:, span]
-        np.clip(left, 0.0, 1.0, out=left)
-        share = self._share[span]
-        total: Floats = self._least * share * left.sum(axis=0)
+        left = self._left(_PAIR, span, shape.request[_PAIR, None]) * self._each[:, span]
+        np.maximum(left, 0.0, out=left)
+        total: Floats = np.add.reduce(left, axis=0)
+        total *= self._least[span]
         if self._most:
-            total += self._most * self._has[:, span].any(axis=0)
+            total += self._most * self._any[span]
         if self._balanced:
-            total += self._balanced * (1.0 - self._deviation(shape, span, left))
+            total += self._balanced
+            total -= self._balanced * self._deviation(shape, span, left)
         return total
 
-    def _left(self, resource: int | slice, span: slice, shape: Shape) -> Ints:
+    def _left(self, resource: int | slice, span: slice, request: Ints | int) -> Ints:
         """What a task would leave of a resource on each node."""
-        request = shape.request[resource]
-        left: Ints = self._ledger.idle[resource, span] - (request[:, None] if isinstance(resource, slice) else request)
+        left: Ints = self._ledger.idle[resource, span] - request
         if self._ledger.any_releasing:
             left -= self._ledger.pipelined[resource, span]
         return left
 
     def _deviation(self, shape: Shape, span: slice, left: Floats) -> Floats:
         """The standard deviation of the used fractions of a node, over the resources that it has."""
-        has = self._has[:, span]
-        if self._gpu is not None and self._gpu_each is not None and shape.request[self._gpu]:
-            each = self._gpu_each[span]
-            gpu = np.clip(self._left(self._gpu, span, shape) * each, 0.0, 1.0)
-            left, has = np.vstack((left, gpu)), np.vstack((has, each > 0))
-        number = np.maximum(has.sum(axis=0), 1)
-        apart = (left - left.sum(axis=0) / number) * has
-        deviation: Floats = np.sqrt((apart * apart).sum(axis=0) / number)
+        if self._gpu is None or self._gpu_each is None or not shape.request[self._gpu]:
+            apart: Floats = np.abs(left[0] - left[1]) * self._both[span]  # half of how far two numbers differ
+            return apart
+        each = self._gpu_each[span]
+        gpu = np.maximum(self._left(self._gpu, span, int(shape.request[self._gpu])) * each, 0.0)
+        left, has = np.vstack((left, gpu)), np.vstack((self._has[:, span], each > 0))
+        number = np.maximum(np.add.reduce(has, axis=0), 1)
+        left -= np.add.reduce(left, axis=0) / number
+        left *= has
+        left *= left
+        deviation: Floats = np.sqrt(np.add.reduce(left, axis=0) / number)
         return deviation
 
 

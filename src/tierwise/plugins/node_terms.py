@@ -7,7 +7,6 @@ and spread over the rows; nothing here looks at a node by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 import numpy as np
 
@@ -86,8 +85,9 @@ def _has_any(column: Column, values: tuple[str, ...]) -> Bools:
         return column.where([value in wanted for value in column.values], missing=False)
     mask = np.zeros(len(column.codes), dtype=bool)
     for value in values:
-        with suppress(ValueError):  # no node has the value; asking first would search twice
-            mask |= column.codes == column.values.index(value)
+        code = column.index.get(value)
+        if code is not None:
+            mask |= column.codes == code
     return mask
 
 

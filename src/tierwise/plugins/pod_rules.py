@@ -34,13 +34,14 @@ class _Even:
     """One spread constraint of a shape."""
 
     count: Count
-    domains: Ints  # the label values that are counted
+    domains: Ints | slice  # the label values that are counted
+    number: int  # of these
     few: bool  # fewer than the constraint's minimum: the emptiest counts as empty
     allowed: int  # how far above the emptiest a value may stand before one more task
 
     def crowded(self, span: slice) -> Bools:
         lowest = 0
-        if len(self.domains) and not self.few:
+        if self.number and not self.few:
             lowest = int(self.count.values[self.domains].min())
         return self.count.at(span) > self.allowed + lowest
 
@@ -169,12 +170,14 @@ class PodRules:
         among = labelled & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
         selector = spread_pods(constraint, shape.namespace, shape.labels)
         count = self._counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
-        domains = np.unique(count.place[among])
+        domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
+        number = len(domains)
         itself = int(selector.matches(shape.namespace, shape.labels))
         return _Even(
             count=count,
-            domains=domains,
-            few=constraint.min_domains is not None and len(domains) < constraint.min_domains,
+            domains=slice(0, number) if number == len(count.values) - 1 else domains,
+            number=number,
+            few=constraint.min_domains is not None and number < constraint.min_domains,
             allowed=constraint.max_skew - itself,
         )
 

@@ -91,8 +91,8 @@ class PodWishes:
         total = np.zeros(len(self._nodes))
         for count, weight in self._liked[shape.number]:
             total += weight * count.at(slice(None))
-        low = total.min(initial=np.inf, where=self._open)
-        high = total.max(initial=-np.inf, where=self._open)
+        scaled = total[self._open]
+        low, high = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
         return (total - low) * (100.0 / (high - low)) if high > low else np.zeros(len(self._nodes))
 
     def _spread_scores(self, shape: Shape) -> Floats:
@@ -100,9 +100,8 @@ class PodWishes:
         total = np.full(len(self._nodes), spread.base)
         for count, factor in spread.counts:
             total += factor * count.at(slice(None))
-        scaled = self._open & spread.rows
-        low = total.min(initial=np.inf, where=scaled)
-        high = total.max(initial=0.0, where=scaled)
+        scaled = total[self._open & spread.rows]
+        low, high = scaled.min(initial=np.inf), scaled.max(initial=0.0)
         score = (high + low - total) * (100.0 / high) if high > 0 else np.full(len(self._nodes), 100.0)
         score[~spread.rows] = 0.0
         return score

@@ -117,9 +117,10 @@ def _limits(capability: Mapping[str, int]) -> Mapping[str, int]:
 def _least(view: CycleView) -> Ints:
     """The minResources of jobs, (resources x jobs); 0 where a job states none, or one that is out of reach."""
     result = np.zeros((len(view.axis), len(view.jobs)), dtype=np.int64)
-    for job in view.jobs:
-        if job.min_resources is not None and (job.min_resources < UNLIMITED).all():
-            result[:, job.number] = job.min_resources
+    stated = [(job.number, job.min_resources) for job in view.jobs if job.min_resources is not None]
+    if stated:
+        result[:, [number for number, _ in stated]] = np.stack([least for _, least in stated], axis=1)
+    result[:, (result >= UNLIMITED).any(axis=0)] = 0
     return np.minimum(result, UNLIMITED // max(1, len(view.jobs)))
 
 
@@ -150,7 +151,8 @@ class Promises:
     """How much of each queue is promised: minResources of jobs let in, held or not, and of others what they hold.
 
     What jobs hold beyond their minResources is not promised to anybody: Volcano calls it elastic and leaves it out
-    when it lets a job in. The sums are those at the start of the cycle, plus the jobs granted since.
+    when it lets a job in. The sums are those at the start of the cycle, plus the jobs granted since; one that another
+    gate refuses after all stays granted until the cycle ends.
     """
 
     def __init__(self, view: CycleView, table: QueueTable) -> None:

@@ -119,7 +119,7 @@ def test_reclaim_gate(deserved: str, need: str, expected: str) -> None:
 )
 def test_victims(declared: dict[str, str], expected: str) -> None:
     """Victims go in order while their queue has more than it deserves and keeps its guarantee."""
-    hall = two_queues(queue("a", deserved="cpu=4"), queue("b", **declared))  # type: ignore[arg-type]
+    hall = two_queues(queue("a", deserved="cpu=4"), queue("b", **declared))
 
     assert expected == hall.go(Capacity({}, hall.view), hall.cause("poor"), "rich-0 rich-1 rich-2 rich-3")
 

@@ -94,6 +94,24 @@ def test_ancestors_are_looked_at_up_to_a_level() -> None:
     assert "t-0 t-1" == hall.go(plugin, hall.cause("p"), "t-0 t-1 t-2")
 
 
+def test_an_ancestor_counts_all_losses_below_it_whatever_their_depth() -> None:
+    """Eng has four and deserves two: its near leaf and its far one may lose two together, not two each."""
+    hall = hall_of(
+        "n0..3",
+        queue("eng", deserved="cpu=2"),
+        queue("near", parent="eng"),
+        queue("lab", parent="eng"),
+        queue("far", parent="lab"),
+        queue("other", deserved="cpu=4"),
+        gang("x", tasks=2, queue="near", on="n0 n1"),
+        gang("y", tasks=2, queue="far", on="n2 n3"),
+        gang("new", tasks=4, queue="other"),
+    )
+    plugin = Capacity({"ancestorReclaimLevel": 2}, hall.view)
+
+    assert "x-0 y-0" == hall.go(plugin, hall.cause("new"), "x-0 y-0 x-1 y-1")
+
+
 def test_the_guarantee_of_an_ancestor_is_kept() -> None:
     """A parent's guarantee holds against other branches, not between its own queues."""
     hall = hall_of(

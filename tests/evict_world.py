@@ -1,0 +1,345 @@
+"""Worlds in which eviction happens, as plain values: their manifests, and what a cycle made of them.
+
+    scene = random_scene(Random(7))
+    told = once(scene, profile_of("gangpreempt", quota="capacity"))
+    assert [] == told.evictions
+
+Amounts are whole numbers by short name ("cpu", "gpu", "pods"). A scene is printed as the calls that make it.
+`evict_scenes` makes random ones, `evict_oracle` judges what came of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from tests.draw import amounts
+from tests.strategies import profile
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.config.profile import PluginChoice, Profile
+from tierwise.explain.wire import schedule_wire
+from tierwise.framework.report import CycleReport, Story
+from tierwise.port import Objects
+from tierwise.sim import rounds
+
+__all__ = [
+    "Budget",
+    "Gang",
+    "Pod",
+    "Queue",
+    "Scene",
+    "Step",
+    "Told",
+    "many",
+    "objects",
+    "once",
+    "pod_manifest",
+    "profile_of",
+    "read",
+]
+
+CRITICAL = "system-node-critical"
+
+
+def read(text: str) -> Counter[str]:
+    """Amounts such as "cpu=2 gpu=1" as numbers."""
+    return Counter({name: int(number) for name, number in (item.split("=") for item in text.split())})
+
+
+# -- values
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod: on a node, leaving it, or pending (and then perhaps nominated)."""
+
+    name: str
+    asks: str = "cpu=1"
+    on: str = ""
+    leaving: bool = False
+    nominated: str = ""
+    role: str = ""
+    part: str = ""  # the sub-group it belongs to
+    priority: int = 0
+    created: int = 0
+    mark: str = ""  # "kept": marked as not preemptable; "critical": of a system class
+    never: bool = False
+
+    @property
+    def stands(self) -> bool:
+        return bool(self.on) and not self.leaving
+
+    @property
+    def need(self) -> Counter[str]:
+        return read(self.asks) + Counter(pods=1)
+
+
+@dataclass(frozen=True)
+class Gang:
+    """A pod group and its pods."""
+
+    name: str
+    pods: tuple[Pod, ...]
+    minimum: int
+    queue: str = "default"
+    priority: int = 0
+    created: int = 0
+    roles: Mapping[str, int] = field(default_factory=dict)
+    size: int = 0  # of its sub-groups; 0 where it has none
+    whole: int = 0  # how many sub-groups must be whole
+    inner: int | None = None  # hard tier of each sub-group
+    within: int | None = None  # hard tier of the gang
+    soft: bool = False
+    kept: bool = False  # marked as not preemptable
+    namespace: str = "default"
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def path(self, pod: Pod) -> str:
+        return f"{self.namespace}/{pod.name}"
+
+
+@dataclass(frozen=True)
+class Queue:
+    name: str
+    deserved: str = ""
+    guarantee: str = ""
+    capability: str = ""
+    reclaimable: bool = True
+    open: bool = True
+    priority: int = 0
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A disruption budget over all pods of a gang."""
+
+    gang: str
+    allowed: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A cluster: spines of racks of nodes, queues, gangs and budgets."""
+
+    spines: Mapping[str, tuple[str, ...]]
+    racks: Mapping[str, tuple[str, ...]]
+    nodes: Mapping[str, str]  # what each has
+    queues: tuple[Queue, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    cordoned: tuple[str, ...] = ()
+
+    def gang(self, key: str) -> Gang:
+        return next(gang for gang in self.gangs if gang.key == key)
+
+    def pods(self) -> dict[str, tuple[Gang, Pod]]:
+        """Every pod by its path, with its gang."""
+        return {gang.path(pod): (gang, pod) for gang in self.gangs for pod in gang.pods}
+
+    def has(self, node: str) -> Counter[str]:
+        return Counter(pods=110) | read(self.nodes[node])
+
+    def queue(self, name: str) -> Queue:
+        return next((queue for queue in self.queues if queue.name == name), Queue(name))
+
+    def with_gang(self, gang: Gang) -> Scene:
+        """The same with one gang replaced, or added."""
+        known = any(other.key == gang.key for other in self.gangs)
+        swapped = tuple(gang if other.key == gang.key else other for other in self.gangs)
+        return replace(self, gangs=swapped if known else (*self.gangs, gang))
+
+
+# -- manifests
+
+
+def objects(scene: Scene, order: Random | None = None) -> Objects:
+    """The scene's manifests, decoded; in another order where one is given."""
+    raws = manifests(scene)
+    if order is not None:
+        order.shuffle(raws)
+    return Objects.of((codec.decode(raw), raw) for raw in raws)
+
+
+def manifests(scene: Scene) -> list[Raw]:
+    """Every object of a scene."""
+    priorities = sorted({gang.priority for gang in scene.gangs})
+    return [
+        *(_node(scene, name) for name in scene.nodes),
+        *(_hypernode(name, 1, "Node", members) for name, members in scene.racks.items()),
+        *(_hypernode(name, 2, "HyperNode", members) for name, members in scene.spines.items()),
+        *({**_object("scheduling.k8s.io/v1", "PriorityClass", name=f"p{p}"), "value": p} for p in priorities),
+        *map(_queue, scene.queues),
+        *map(_pod_group, scene.gangs),
+        *(pod_manifest(gang, pod) for gang in scene.gangs for pod in gang.pods),
+        *map(_budget, scene.budgets),
+    ]
+
+
+def _object(api_version: str, kind: str, spec: Raw | None = None, status: Raw | None = None, **metadata: Any) -> Raw:
+    parts: Raw = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    return parts | ({"spec": spec} if spec is not None else {}) | ({"status": status} if status is not None else {})
+
+
+def _node(scene: Scene, name: str) -> Raw:
+    status = {"allocatable": {"pods": "110"} | amounts(scene.nodes[name])}
+    return _object("v1", "Node", {"unschedulable": name in scene.cordoned}, status, name=name)
+
+
+def _hypernode(name: str, tier: int, kind: str, members: Iterable[str]) -> Raw:
+    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
+    return _object("topology.volcano.sh/v1alpha1", "HyperNode", {"tier": tier, "members": listed}, name=name)
+
+
+def _queue(queue: Queue) -> Raw:
+    spec: Raw = {
+        "deserved": amounts(queue.deserved),
+        "guarantee": {"resource": amounts(queue.guarantee)},
+        "capability": amounts(queue.capability),
+        "reclaimable": queue.reclaimable,
+        "priority": queue.priority,
+        "weight": queue.weight,
+    }
+    status = {"state": "Open" if queue.open else "Closed"}
+    return _object("scheduling.volcano.sh/v1beta1", "Queue", spec, status, name=queue.name)
+
+
+def _pod_group(gang: Gang) -> Raw:
+    topology: Raw | None = {"mode": "soft"} if gang.soft else _hard(gang.within)
+    policy = {"name": "part", "subGroupSize": gang.size, "minSubGroups": gang.whole, "matchLabelKeys": ["part"]}
+    spec: Raw = {
+        "minMember": gang.minimum,
+        "minTaskMember": dict(gang.roles),
+        "queue": gang.queue,
+        "priorityClassName": f"p{gang.priority}",
+        "networkTopology": topology,
+        "subGroupPolicy": [policy | {"networkTopology": _hard(gang.inner)}] if gang.size else [],
+    }
+    annotations = {"volcano.sh/preemptable": "false"} if gang.kept else {}
+    where = {"name": gang.name, "namespace": gang.namespace}
+    group = _object("scheduling.volcano.sh/v1beta1", "PodGroup", spec, {"phase": "Inqueue"}, **where)
+    group["metadata"] |= {"annotations": annotations, "creationTimestamp": _time(gang.created)}  # type: ignore[operator]
+    return group
+
+
+def _hard(tier: int | None) -> Raw | None:
+    return None if tier is None else {"mode": "hard", "highestTierAllowed": tier}
+
+
+def _time(second: int) -> str:
+    return f"1970-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+def pod_manifest(gang: Gang, pod: Pod) -> Raw:
+    """One pod."""
+    annotations = {"scheduling.k8s.io/group-name": gang.name}
+    annotations |= {"volcano.sh/preemptable": "false"} if pod.mark == "kept" else {}
+    labels = {"gang": gang.name} | ({"part": pod.part} if pod.part else {})
+    labels |= {"volcano.sh/task-spec": pod.role} if pod.role else {}
+    spec: Raw = {"containers": [{"name": "main", "resources": {"requests": amounts(pod.asks)}}]}
+    spec |= {"priority": pod.priority} | ({"priorityClassName": CRITICAL} if pod.mark == "critical" else {})
+    spec |= ({"preemptionPolicy": "Never"} if pod.never else {}) | ({"nodeName": pod.on} if pod.on else {})
+    status: Raw = {"phase": "Running" if pod.on else "Pending"}
+    status |= {"nominatedNodeName": pod.nominated} if pod.nominated else {}
+    metadata: Raw = {"name": pod.name, "namespace": gang.namespace, "labels": labels, "annotations": annotations}
+    metadata |= {"creationTimestamp": _time(pod.created)} | ({"deletionTimestamp": _time(0)} if pod.leaving else {})
+    return _object("v1", "Pod", spec, status, **metadata)
+
+
+def _budget(budget: Budget) -> Raw:
+    spec: Raw = {"selector": {"matchLabels": {"gang": budget.gang}}}
+    where = {"name": f"budget-{budget.gang}", "namespace": "default"}
+    return _object("policy/v1", "PodDisruptionBudget", spec, {"disruptionsAllowed": budget.allowed}, **where)
+
+
+# -- what a cycle made of it
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision: who was evicted for a gang, and where its pods went."""
+
+    gang: str
+    action: str
+    evicted: tuple[str, ...]
+    placed: Mapping[str, str]
+    bound: bool
+
+
+@dataclass(frozen=True)
+class Told:
+    """The JSON of `schedule`, and the report of the first cycle."""
+
+    wire: Mapping[str, Any]
+    report: CycleReport
+    steps: tuple[Step, ...]
+
+    @property
+    def evictions(self) -> list[dict[str, str]]:
+        return list(self.wire["evictions"])
+
+    @property
+    def victims(self) -> set[str]:
+        return {entry["pod"] for entry in self.evictions}
+
+    @property
+    def placed(self) -> dict[str, str]:
+        """Every pod that was bound or nominated."""
+        return {**self.wire["nominations"], **self.wire["bindings"]}
+
+    def story(self, step: Step) -> Story:
+        """How room was made for a gang."""
+        return next(s for s in self.report.stories[step.gang] if s.action == step.action and s.obstacle is None)
+
+
+def once(scene: Scene, chosen: Profile, order: Random | None = None) -> Told:
+    """One cycle."""
+    return _told(rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1))
+
+
+def many(scene: Scene, chosen: Profile) -> rounds.History:
+    """As many cycles as change anything."""
+    return rounds.schedule(objects(scene), chosen, now=0.0)
+
+
+def _told(history: rounds.History) -> Told:
+    before, report = history.reports[0]
+    wire = schedule_wire(
+        bindings=history.bindings,
+        nominations=history.nominations,
+        evictions=history.evictions,
+        before=before,
+        report=report,
+        after=history.after(0.0),
+    )
+    steps, told = [], set()
+    for decision in report.decisions:
+        who = (decision.job.key, decision.action)
+        gone = tuple(e.task.key for e in report.evictions if (e.by.key, e.action) == who and who not in told)
+        told.add(who)
+        names = before.nodes.names
+        spots = ((t.key, names[row]) for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True))
+        steps.append(Step(*who, gone, dict(spots), decision.bound))
+    return Told(wire, report, tuple(steps))
+
+
+# -- profiles
+
+
+def profile_of(
+    evicting: str, *, quota: str = "", budgets: bool = False, arguments: Mapping[str, object] | None = None
+) -> Profile:
+    """A profile with these evicting actions, a plugin for quotas, and perhaps disruption budgets."""
+    plugins = ["priority", "gang", "conformance", *(["pdb"] if budgets else []), *([quota] if quota else [])]
+    plugins += ["predicates", "nodeorder", "network-topology-aware"]
+    made = profile(*map(PluginChoice, plugins), actions=f"enqueue allocate {evicting} backfill")
+    return replace(made, action_arguments={name: arguments or {} for name in evicting.split()})
+

@@ -1,0 +1,106 @@
+"""Many alike sub-groups at once: the closed form gives what placing them one after the other does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.draw import Gang, Groups, draw, objects_of
+from tests.strategies import Scene, node_names, trees
+from tierwise.actions.demand import Backlog, Demand, demand
+from tierwise.actions.fit import Take
+from tierwise.actions.groups import alike, groups_held, place_alike
+from tierwise.actions.search import NOW_ONLY, Found, candidates, search_lot
+from tierwise.config.profile import DEFAULT
+from tierwise.dialects.build import build
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.job import Job
+from tierwise.model.topology import ROOT
+from tierwise.scheduler import open_cycle
+
+
+@st.composite
+def alike_scenes(draw_: st.DrawFn) -> Scene:
+    """Nodes with room for a few pods each, and one gang of alike sub-groups with a limit each."""
+    tree = draw_(trees())
+    nodes = {name: f"cpu={draw_(st.integers(0, 4))}" for name in node_names(tree)}
+    running = " ".join(f"{n}:cpu=1" for n, has in nodes.items() if has != "cpu=0" and draw_(st.integers(0, 3)) == 0)
+    count, size = draw_(st.integers(1, 5)), draw_(st.integers(1, 4))
+    groups = Groups(count, size, within=draw_(st.integers(1, 4)))
+    gang = Gang("train", within=draw_(st.one_of(st.none(), st.integers(1, 5))), groups=(groups,))
+    return Scene(draw(tree, nodes=nodes, running=running), (gang,))
+
+
+def _open(scene: Scene) -> tuple[Cycle, Job, Demand]:
+    cycle = open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), DEFAULT)
+    (job,) = cycle.snapshot.jobs
+    return cycle, job, demand(cycle, Backlog(), job)
+
+
+def _at_once(cycle: Cycle, job: Job, asked: Demand) -> Found | None:
+    uniform = alike(cycle, job, asked)
+    assert uniform is not None
+    with cycle.ledger.statement():
+        return place_alike(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
+
+
+def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Take] | None:
+    """The takes of all sub-groups, placed one after the other below a domain; None where one finds no place."""
+    takes: list[Take] = []
+    with cycle.ledger.statement():
+        for lot in asked.lots:
+            found = search_lot(cycle, job, lot, within=domain, pools=NOW_ONLY)
+            if found is None:
+                return None
+            takes += found.takes
+    return takes
+
+
+def _inner(cycle: Cycle, takes: list[Take] | tuple[Take, ...]) -> Counter[str]:
+    """How many sub-groups each innermost domain took."""
+    return Counter(cycle.topology.name[cycle.topology.meet_rows(take.rows)] for take in takes)
+
+
+@given(alike_scenes())
+def test_feasible_exactly_where_one_by_one_is(scene: Scene) -> None:
+    """Both find a domain for the job in the same gradient, or none at all."""
+    cycle, job, asked = _open(scene)
+    found = _at_once(cycle, job, asked)
+    first = None
+    for group in candidates(cycle, job, ROOT):
+        if any(_in_turn(cycle, job, asked, domain) is not None for domain in group.tolist()):
+            first = int(cycle.topology.tier[group[0]])
+            break
+
+    assert first == (int(cycle.topology.tier[found.domain]) if found is not None else None)
+
+
+@given(alike_scenes())
+def test_same_number_of_groups_in_each_inner_domain(scene: Scene) -> None:
+    """Below the chosen domain every inner domain takes as many sub-groups as it does one by one."""
+    cycle, job, asked = _open(scene)
+    found = _at_once(cycle, job, asked)
+    assume(found is not None)
+    assert found is not None
+    in_turn = _in_turn(cycle, job, asked, found.domain)
+
+    assert in_turn is not None
+    assert _inner(cycle, in_turn) == _inner(cycle, found.takes)
+
+
+@given(alike_scenes())
+def test_held_is_what_can_be_placed(scene: Scene) -> None:
+    """The number of groups that a domain is said to hold is the number that can be placed there, no more, no less."""
+    cycle, job, asked = _open(scene)
+    uniform = alike(cycle, job, asked)
+    assert uniform is not None
+    held = groups_held(cycle, uniform, Pool.NOW)
+    for domain in range(len(cycle.topology)):
+        number = 0
+        with cycle.ledger.statement():
+            for lot in asked.lots:
+                number += search_lot(cycle, job, lot, within=domain, pools=NOW_ONLY) is not None
+        assert min(int(held[domain]), len(asked.lots)) == number

@@ -1,0 +1,94 @@
+"""Bad input: exit status 2, one line that names file, object and field, and nothing on standard output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.commands import run
+
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\n"
+PACKING = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
+
+FILES = {
+    "broken YAML": (b"a: [1,\n", r"bad\.yaml:2:1: "),
+    "an empty file": (b"", r"bad\.yaml: .*no objects"),
+    "nothing but comments": (b"# nothing\n---\n", r"bad\.yaml: .*no objects"),
+    "binary junk": (bytes(range(256)) * 4, r"bad\.yaml"),
+    "no object": (b"- 1\n- 2\n", r"bad\.yaml#1: an object is expected"),
+    "no kind": (b"apiVersion: v1\n", r"bad\.yaml#1: kind: the kind is missing"),
+    "no name": (b"apiVersion: v1\nkind: Node\n", r"bad\.yaml#1: Node: metadata\.name: "),
+    "a wrong type": (NODE.encode() + b"spec: {taints: 7}\n", r"bad\.yaml#1: Node n0: spec\.taints: expected a list"),
+    "no quantity": (NODE.encode() + b"status: {allocatable: {cpu: much}}\n", r"Node n0: status\.allocatable\.cpu: "),
+    "a negative quantity": (NODE.encode() + b"status: {allocatable: {cpu: -1}}\n", r"allocatable\.cpu: .*negative"),
+    "an absurd quantity": (NODE.encode() + b"status: {allocatable: {cpu: 1e900}}\n", r"allocatable\.cpu: .*absurd"),
+    "the same object twice": (f"{NODE}---\n{NODE}".encode(), r"bad\.yaml#2: Node n0: given twice"),
+    "a character that moves the cursor": (
+        NODE.replace("n0", '"n\\e[2J"').encode() + b"status: {allocatable: {cpu: x}}\n",
+        r"Node n\\x1b\[2J: ",
+    ),
+}
+
+CONFIGURATIONS = {
+    "no mapping": ("- 1\n", r"bad\.conf: a scheduler configuration is a mapping"),
+    "an unknown action": ("actions: alocate\n", r"bad\.conf: actions: unknown action alocate"),
+    "an unknown plugin": (PACKING + "  - name: bin\n", r"bad\.conf: tiers\.plugins: unknown plugin bin"),
+    "two documents": ("actions: allocate\n---\nactions: allocate\n", r"bad\.conf: one configuration"),
+    "another format": ("kind: KubeSchedulerConfiguration\n", r"bad\.conf: kind: a KubeSchedulerConfiguration cannot"),
+}
+
+VERBS = (["schedule"], ["validate"], ["reconcile"], ["topology", "show"], ["explain", "--pod", "p0"])
+
+
+def complaint(*words: object) -> str:
+    """The one line of a command that refuses its input."""
+    result = run(*words)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert re.fullmatch(r"tierwise: .+\n", result.stderr)
+    return result.stderr
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_cannot_be_used(name: str, tmp_path: Path) -> None:
+    """The line names the file and, as far as there are any, the object and the field."""
+    content, pattern = FILES[name]
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(content)
+
+    assert re.search(pattern, complaint("schedule", "-f", file))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_configuration_that_cannot_be_used(name: str, tmp_path: Path) -> None:
+    """The line names the configuration file and the field."""
+    content, pattern = CONFIGURATIONS[name]
+    config, file = tmp_path / "bad.conf", tmp_path / "good.yaml"
+    config.write_text(content)
+    file.write_text(NODE)
+
+    assert re.search(pattern, complaint("schedule", "-f", file, "--config", config))
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+def test_every_verb_refuses_a_missing_file(words: list[str], tmp_path: Path) -> None:
+    """A file that is not there is bad input to all verbs alike."""
+    assert "nowhere.yaml: " in complaint(*words, "-f", tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+def test_every_verb_refuses_a_broken_configuration(words: list[str], tmp_path: Path) -> None:
+    """Also verbs that do not schedule, so that a check before a roll-out means something."""
+    file = tmp_path / "good.yaml"
+    file.write_text(NODE)
+
+    assert "nowhere.conf: " in complaint(*words, "-f", file, "--config", tmp_path / "nowhere.conf")
+
+
+@pytest.mark.parametrize("words", [("nope",), ("--pod", "default/nope"), ("--job", "nope")], ids=" ".join)
+def test_explaining_what_does_not_exist(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A pod or a job that is not there is bad input, and is named with its namespace."""
+    file = tmp_path / "good.yaml"
+    file.write_text(NODE)
+
+    assert "default/nope: there is no such" in complaint("explain", "-f", file, *words)

@@ -1,0 +1,176 @@
+"""The verbs, their options, and that both kinds of output tell the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.commands import EXAMPLES, answer, manifests, run
+
+from tierwise import __version__
+
+TRAINING = EXAMPLES / "01-llm-training"
+ESCAPE = "\x1b["
+
+
+def test_schedule_binds_what_it_says() -> None:
+    """The headline counts the bindings of the JSON."""
+    found = answer("schedule", "-f", TRAINING)
+
+    assert 29 == len(found["bindings"])
+    assert 16 == len(found["pending"])
+    assert run("schedule", "-f", TRAINING).stdout.startswith("29 pods bound in 2 gangs, 16 pods in 1 gang waiting;")
+
+
+def test_the_order_of_the_manifests_does_not_matter(tmp_path: Path) -> None:
+    """The same objects in reverse give the same page and the same answer."""
+    files = sorted(TRAINING.glob("*.yaml"))
+    objects = [raw for file in files for raw in yaml.safe_load_all(file.read_text())]
+    there, back = manifests(tmp_path, *objects), manifests(tmp_path, *reversed(objects), name="reversed.yaml")
+
+    assert run("schedule", "-f", there).stdout == run("schedule", "-f", back).stdout
+    assert answer("schedule", "-f", there) == answer("schedule", "-f", back)
+
+
+def test_cycles_bound_the_run() -> None:
+    """One cycle lets jobs into their queue, and their pods come into being after it."""
+    result = run("schedule", "-f", TRAINING, "--cycles", 1)
+
+    assert result.stdout.startswith("0 pods bound, 45 pods in 3 gangs waiting; 1 cycle\n")
+    assert {} == answer("schedule", "-f", TRAINING, "--cycles", 1)["bindings"]
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    """A dash stands for standard input, in YAML or JSON."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}}
+
+    for text in (json.dumps(node), yaml.safe_dump(node)):
+        result = run("topology", "show", "-f", "-", "-o", "json", stdin=text)
+        assert ["n0"] == json.loads(result.stdout)["hyperNodes"]["<cluster-top-hypernode>"]["nodes"]
+
+
+def test_validate_says_no_with_exit_status_1() -> None:
+    """Invalid objects are no bad input: they are listed, and the status is 1."""
+    broken = run("validate", "-f", EXAMPLES / "03-broken-topology", "-o", "json")
+
+    assert 1 == broken.exit_code
+    assert not json.loads(broken.stdout)["valid"]
+    assert 0 == run("validate", "-f", TRAINING).exit_code
+
+
+@pytest.mark.parametrize("words", [("llm-train-worker-5",), ("--pod", "default/llm-train-worker-5")], ids=len)
+def test_explain_takes_the_pod_either_way(words: tuple[str, ...]) -> None:
+    """As an argument or as an option, with or without the default namespace."""
+    found = answer("explain", "-f", TRAINING, *words)
+
+    assert "default/llm-train-worker-5" == found["pod"]
+    assert "worker-1" == found["subGroup"]
+
+
+def test_explain_of_a_pod_that_has_its_place() -> None:
+    """A pod that runs is not looked for, and the answer says where it is."""
+    result = run("explain", "-f", TRAINING, "team-b/serve-0")
+
+    assert (0, "Pod team-b/serve-0: it stands on node node-36 already\n") == (result.exit_code, result.stdout)
+
+
+def test_explain_of_a_job_by_its_own_name() -> None:
+    """A Volcano job is found by its name, though its podGroup has a uid behind it."""
+    found = answer("explain", "-f", TRAINING, "--job", "default/llm-train")
+
+    assert found["podGroup"].startswith("default/llm-train-")
+    assert ("spine-0", 24) == (found["hyperNode"], len(found["bindings"]))
+
+
+def test_reconcile_makes_objects_and_schedules_nothing() -> None:
+    """The controllers make a podGroup for every job."""
+    found = answer("reconcile", "-f", TRAINING)["objects"]
+
+    assert 3 == sum(raw["kind"] == "PodGroup" for raw in found)
+    assert not any("nodeName" in raw.get("spec", {}) for raw in found)
+
+
+def test_colour_is_for_terminals() -> None:
+    """Colour where it is asked for, none in pipes, none where NO_COLOR is set."""
+    words = ("schedule", "-f", TRAINING)
+
+    assert ESCAPE not in run(*words).stdout
+    assert ESCAPE in run(*words, FORCE_COLOR="1", TERM="xterm-256color").stdout
+    assert ESCAPE not in run(*words, FORCE_COLOR="1", TERM="xterm-256color", NO_COLOR="1").stdout
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    """An escape character in a name is shown as a question mark."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n\x1b[2J"}}
+    result = run("topology", "show", "-f", manifests(tmp_path, node))
+
+    assert "n?[2J" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_the_time_comes_from_the_manifests(tmp_path: Path) -> None:
+    """Not from the clock, so that two runs give the same objects."""
+    words = ("reconcile", "-f", TRAINING)
+
+    assert answer(*words) == answer(*words, "--now", "2026-03-02T09:10:00Z")
+    assert answer(*words) != answer(*words, "--now", "2030-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schedule",),
+        ("schedule", "-f", TRAINING, "--now", "yesterday"),
+        ("schedule", "-f", TRAINING, "--cycles", "0"),
+        ("explain", "-f", TRAINING),
+        ("explain", "-f", TRAINING, "a", "--job", "b"),
+        ("frobnicate",),
+    ],
+    ids=lambda words: " ".join(map(str, words[::2])),
+)
+def test_wrong_usage(words: tuple[object, ...]) -> None:
+    """Exit status 2, nothing on standard output, and a hint where to find help."""
+    result = run(*words)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "--help" in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["schedule", "explain", "validate", "reconcile", "topology show", "completion"])
+def test_help_has_examples(verb: str) -> None:
+    """Every verb shows how it is used."""
+    result = run(*verb.split(), "--help")
+
+    assert 0 == result.exit_code
+    assert (
+        f"Examples:\n  tierwise {verb} " in result.stdout.replace("    tierwise", "  tierwise")
+        or "eval" in result.stdout
+    )
+
+
+def test_help_lists_the_verbs() -> None:
+    """With a line for each."""
+    text = run("--help").stdout
+
+    for verb in ("schedule", "explain", "validate", "topology", "reconcile", "bench", "completion", "version"):
+        assert f"\n  {verb} " in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    """The script of a shell asks tierwise itself for the words."""
+    assert "_TIERWISE_COMPLETE" in run("completion", shell).stdout
+
+
+def test_completion_completes_verbs() -> None:
+    """What the script asks is answered."""
+    result = run(_TIERWISE_COMPLETE="bash_complete", COMP_WORDS="tierwise sch", COMP_CWORD="1")
+
+    assert "plain,schedule" in result.stdout
+
+
+def test_version() -> None:
+    """Both ways of asking for it."""
+    assert f"tierwise {__version__}\n" == run("version").stdout == run("--version").stdout

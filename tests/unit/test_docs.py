@@ -1,0 +1,182 @@
+"""The documentation holds: links lead somewhere, commands exist, and nothing that users meet is left out."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from tests.commands import run
+
+from tierwise.cli.main import cli
+from tierwise.plugins import PLUGINS
+from tierwise.scheduler import ACTIONS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BENCHMARKS = DOCS / "benchmarks.md"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_REASON = re.compile(r'\bReason\(\s*"(\w+)"')
+_PROBLEM = re.compile(r'\b(?:Problem|Fault|fail)\([^\n]*?, "([A-Z]\w+)"')
+_MEASURED = re.compile(r"^\| ([PS][0-9]+[ab]?) \| [^|]+ \| ([0-9][0-9.,]*) \|", re.MULTILINE)
+_SHELLS = ("console", "sh", "bash")
+
+
+def _named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _prose(page: Path) -> str:
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts make them."""
+    plain = (re.sub(r"[^\w\- ]", "", title.replace("`", "").lower()) for title in _HEADING.findall(_prose(page)))
+    return {title.replace(" ", "-") for title in plain}
+
+
+def _commands(line: str) -> Iterator[list[str]]:
+    """The words of each `tierwise` command in a line of shell, without what follows a redirection."""
+    line = re.sub(r"\$\((.*?)\)", r" && \1 && ", line).replace('"', "")
+    for part in re.split(r"\|\|?|&&|;", line):
+        words = shlex.split(part.split(">")[0].removeprefix("$ "), comments=True)
+        if words and words[0] in ("tierwise", ".venv/bin/tierwise"):
+            yield words[1:]
+
+
+def _shown(page: Path) -> Iterator[tuple[str, list[str], bool]]:
+    """Every `tierwise` command on a page, and whether it is meant to be run as it stands."""
+    text = page.read_text(encoding="utf-8")
+    for language, body in _FENCE.findall(text):
+        for line in body.splitlines() if language in _SHELLS else ():
+            if line.startswith("$ "):
+                yield from ((line, words, True) for words in _commands(line[2:]))
+    for span in _SPAN.findall(_prose(page)):
+        if span.startswith("tierwise "):
+            yield from ((span, words, False) for words in _commands(span))
+
+
+def _parse(words: list[str], *, whole: bool) -> None:
+    """Raise UsageError where a verb or an option does not exist; `whole` commands must be complete as well."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="tierwise")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        if found is None:
+            raise click.UsageError(f"there is no verb {words[0]}")
+        command, words = found, words[1:]
+        context = click.Context(command, info_name=command.name, parent=context)
+    if whole and not isinstance(command, click.Group):
+        command.make_context(command.name, list(words))
+    else:
+        command.make_parser(context).parse_args(list(words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    """Every link that is not to another host names a file that exists, and a heading that is there."""
+    broken = []
+    for link in _LINK.findall(_prose(page)):
+        path, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+
+    assert [] == broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_commands_exist(page: Path) -> None:
+    """Every command that a page shows has a verb and options that the command line knows."""
+    wrong = []
+    for text, words, whole in _shown(page):
+        try:
+            _parse(words, whole=whole)
+        except click.UsageError as error:
+            wrong.append(f"{text}: {error.format_message()}")
+
+    assert [] == wrong
+
+
+def _outputs(page: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Every command on an example whose output a page shows, and the lines that it shows of it."""
+    for language, body in _FENCE.findall(page.read_text(encoding="utf-8")):
+        for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:] if language == "console" else ():
+            command, *lines = part.splitlines()
+            words = next(_commands(command), [])
+            if lines and any(word.startswith("examples/") for word in words):
+                yield words, lines
+
+
+def _missing(shown: list[str], printed: list[str]) -> list[str]:
+    """The shown lines that do not follow each other in what is printed; "[...]" stands for any number of lines."""
+    left, leap = printed, False
+    for line in shown:
+        if line == "[...]":
+            leap = True
+        elif line not in (left if leap else left[:1]):
+            return [line]
+        else:
+            left, leap = left[left.index(line) + 1 :], False
+    return []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(_outputs(page))], ids=_named)
+def test_output_is_real(page: Path) -> None:
+    """What a page shows of a command on an example is what the command prints."""
+    wrong = []
+    for words, shown in _outputs(page):
+        real = (str(ROOT / word) if word.startswith("examples/") else word for word in words)
+        wrong += _missing(shown, run(*real, width=100).stdout.splitlines())
+
+    assert [] == wrong
+
+
+@pytest.mark.parametrize("words", [["shcedule", "-f", "x"], ["schedule", "--fast", "-f", "x"], ["schedule"]])
+def test_wrong_commands_are_found(words: list[str]) -> None:
+    """A misspelt verb, an option that does not exist and a missing file are complained about."""
+    with pytest.raises(click.UsageError):
+        _parse(words, whole=True)
+
+
+@pytest.mark.parametrize(("folder", "names"), [("plugins", sorted(PLUGINS)), ("actions", sorted(ACTIONS))])
+def test_every_plugin_and_action_has_a_page(folder: str, names: list[str]) -> None:
+    """Each name of a profile has a page of its own, and a line in the table of its folder."""
+    table = (DOCS / folder / "README.md").read_text(encoding="utf-8")
+
+    assert [] == [name for name in names if not (DOCS / folder / f"{name}.md").exists()]
+    assert [] == [name for name in names if f"({name}.md)" not in table]
+
+
+@pytest.mark.parametrize("pattern", [_REASON, _PROBLEM], ids=["reasons", "problems"])
+def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
+    """Whoever meets a code in a message finds it in the table of codes."""
+    sources = (file.read_text(encoding="utf-8") for file in sorted((ROOT / "src").rglob("*.py")))
+    codes = {code for text in sources for code in pattern.findall(text)}
+    described = (DOCS / "reference" / "reasons.md").read_text(encoding="utf-8")
+
+    assert codes
+    assert set() == {code for code in codes if f"| `{code}` |" not in described}
+
+
+def test_the_readme_shows_measured_numbers() -> None:
+    """Each number of the README's table is the one that the page about benchmarks has for that row."""
+    shown, measured = (dict(_MEASURED.findall(page.read_text(encoding="utf-8"))) for page in (PAGES[0], BENCHMARKS))
+
+    assert shown
+    assert shown == {row: number for row, number in measured.items() if row in shown}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_pages_keep_to_the_style(page: Path) -> None:
+    """No page calls anything simple."""
+    assert [] == re.findall(r"\b(?:simply|just)\b", _prose(page), re.IGNORECASE)
