@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tests.draw import amounts
-from tests.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -159,6 +157,11 @@ class Scene:
 
 
 # -- manifests
+
+
+def amounts(text: str) -> dict[str, str]:
+    """Amounts as a manifest spells them."""
+    return {"nvidia.com/gpu" if name == "gpu" else name: str(number) for name, number in read(text).items()}
 
 
 def objects(scene: Scene, order: Random | None = None) -> Objects:
@@ -340,6 +343,7 @@ def profile_of(
     """A profile with these evicting actions, a plugin for quotas, and perhaps disruption budgets."""
     plugins = ["priority", "gang", "conformance", *(["pdb"] if budgets else []), *([quota] if quota else [])]
     plugins += ["predicates", "nodeorder", "network-topology-aware"]
-    made = profile(*map(PluginChoice, plugins), actions=f"enqueue allocate {evicting} backfill")
-    return replace(made, action_arguments={name: arguments or {} for name in evicting.split()})
+    actions = ("enqueue", "allocate", *evicting.split(), "backfill")
+    given = {name: arguments or {} for name in evicting.split()}
+    return Profile(actions, (tuple(map(PluginChoice, plugins)),), given)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
-
 from tests.draw import Gang, Groups, World, draw, objects_of
+
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import HyperNode, NetworkTopologySpec, PodGroup
@@ -248,7 +248,9 @@ def _random_gang(chance: random.Random, kind: str) -> Gang:
         return Gang("g", tasks=tasks, within=within, soft=soft, minimum=minimum)
     extra = chance.choice((1, 2)) if kind == "elastic" else 0
     policies = 1 if kind == "alike" else chance.choice((1, 2, 2, 3))
-    groups = tuple(_random_groups(chance, f"p{i}", most=4 if policies == 1 else 2, extra=extra) for i in range(policies))
+    groups = tuple(
+        _random_groups(chance, f"p{i}", most=4 if policies == 1 else 2, extra=extra) for i in range(policies)
+    )
     total = sum(g.count * (g.tasks or g.size) for g in groups)
     rest = chance.choice((0, 0, 1)) if kind != "alike" else 0
     minimum = chance.choice((None, chance.randint(1, total + rest), chance.randint(1, total + rest)))
@@ -273,4 +275,12 @@ def _partly_running(chance: random.Random, gang: Gang, nodes: list[str], domains
             held = chance.choice((0, 0, 1, chance.randint(0, g.size)))
             spots += [chance.choice(rack)] * min(held, 1) + [chance.choice(rack) for _ in range(held - 1)]
             spots += ["-"] * ((g.tasks or g.size) - held)
-    return Gang(gang.name, gang.tasks, within=gang.within, soft=gang.soft, minimum=gang.minimum, groups=gang.groups, on=" ".join(spots))
+    return Gang(
+        gang.name,
+        gang.tasks,
+        within=gang.within,
+        soft=gang.soft,
+        minimum=gang.minimum,
+        groups=gang.groups,
+        on=" ".join(spots),
+    )

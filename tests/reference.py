@@ -82,7 +82,9 @@ class Judge:
             roles = Counter(pod.metadata.labels.get("volcano.sh/task-spec", "") for pod in ready)
             yield from (f"{roles[r]} of role {r}, minimum {n}" for r, n in spec.min_task_member.items() if roles[r] < n)
         for policy, subs in self._sub_groups(group).items():
-            size, least = next((p.sub_group_size or 1, p.min_sub_groups) for p in spec.sub_group_policy if p.name == policy)
+            size, least = next(
+                (p.sub_group_size or 1, p.min_sub_groups) for p in spec.sub_group_policy if p.name == policy
+            )
             whole = sum(sum(map(self._ready, pods)) >= size for pods in subs.values())
             if whole < (least or 0):
                 yield f"{whole} sub-groups of {policy}, minimum {least}"
@@ -187,7 +189,10 @@ def _recurse(
     members = [cycle.topology.span(child) for child in cycle.topology.children[domain]]
     whole = cycle.topology.span(domain)
     direct = slice(members[-1].stop if members else whole.start, whole.stop)
-    places: list[tuple[int | None, slice]] = [*zip(cycle.topology.children[domain], members, strict=True), (None, direct)]
+    places: list[tuple[int | None, slice]] = [
+        *zip(cycle.topology.children[domain], members, strict=True),
+        (None, direct),
+    ]
     while count:
         room = [_room(cycle, ask, span, pool) for _, span in places]
         open_places = [i for i, r in enumerate(room) if r]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
-
 from tests.draw import Gang, Groups, Printer, Role, World, draw
+
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
 __all__ = ["PROFILES", "Scene", "node_names", "profile", "scenes", "trees"]
@@ -111,14 +111,18 @@ def _amounts(text: str) -> dict[str, int]:
 
 
 @st.composite
-def scenes(draw_: DrawFn, gangs: int = 4, busy: bool = True) -> Scene:
-    """A cluster of several resources with pods on it, and gangs of every kind; `busy=False` leaves it empty."""
+def scenes(draw_: DrawFn, gangs: int = 4, busy: bool = True, leaving: bool = False) -> Scene:
+    """A cluster of several resources with pods on it, and gangs of every kind.
+
+    `busy=False` leaves the cluster empty, `leaving=True` has more pods on it, most of them on their way out.
+    """
     tree = draw_(trees())
     names = node_names(tree)
     kinds = draw_(st.lists(st.sampled_from(NODE_KINDS), min_size=1, max_size=3))
     nodes = {name: kinds[i % len(kinds)] for i, name in enumerate(names)}
     room = _Room({name: {"pods": 110} | _amounts(has) for name, has in nodes.items()})
-    running = [draw_(_busy_pod(room, names)) for _ in range(draw_(st.integers(0, 4)) if busy else 0)]
+    pods = draw_(st.integers(0, 12 if leaving else 4)) if busy else 0
+    running = [draw_(_busy_pod(room, names, ("!", "!", "") if leaving else ("", "", "!"))) for _ in range(pods)]
     world = draw(
         tree,
         nodes=nodes,
@@ -132,9 +136,9 @@ def scenes(draw_: DrawFn, gangs: int = 4, busy: bool = True) -> Scene:
 
 
 @st.composite
-def _busy_pod(draw_: DrawFn, room: _Room, names: list[str]) -> str:
+def _busy_pod(draw_: DrawFn, room: _Room, names: list[str], marks: tuple[str, ...]) -> str:
     node, asks = draw_(st.sampled_from(names)), draw_(st.sampled_from(ASKS))
-    mark = draw_(st.sampled_from(("", "", "!")))
+    mark = draw_(st.sampled_from(marks))
     return f"{node}{mark}:{asks.replace(' ', ',')}" if room.take(node, asks) else ""
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
 from tests.draw import Gang, Groups, draw, objects_of
 from tests.strategies import Scene, node_names, trees
+
 from tierwise.actions.demand import Backlog, Demand, demand
 from tierwise.actions.fit import Take
 from tierwise.actions.groups import alike, groups_held, place_alike

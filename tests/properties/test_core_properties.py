@@ -7,10 +7,10 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.draw import Gang, World, allocate, draw, objects_of
 from tests.reference import Judge
 from tests.strategies import NODE_KINDS, PROFILES, Scene, scenes
+
 from tierwise.api import codec
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT

@@ -6,7 +6,6 @@ import os
 import random
 
 import pytest
-
 from tests.draw import allocate
 from tests.oracle import feasible, puzzle_of, random_instance, solvable
 from tests.reference import Judge

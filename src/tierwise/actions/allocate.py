@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
+from tierwise.actions.entry import objection
 from tierwise.actions.fit import Take
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
@@ -20,6 +21,7 @@ from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
@@ -29,9 +31,9 @@ __all__ = ["allocate"]
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
-_NO_QUEUE = Reason("QueueNotFound", "allocate", "its queue does not exist")
-_CLOSED = Reason("QueueClosed", "allocate", "its queue is not open")
-_NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
+_INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group exist to make it whole")
+_HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
+_WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
 def allocate(cycle: Cycle, *, enqueues: bool) -> None:
@@ -76,23 +78,12 @@ class _Allocation:
         return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[name])
 
     def _admit(self, job: Job) -> None:
-        reason = self._objection(job)
+        reason = objection(self._cycle, job, enqueues=self._enqueues)
         if reason is None:
             self._push(job)
         else:
             self._cycle.nominations.release(job)
             self._cycle.report.reject(job, Rejection("gate", job.key, reason))
-
-    def _objection(self, job: Job) -> Reason | None:
-        queue = self._cycle.snapshot.queues.get(job.queue)
-        if queue is None:
-            return _NO_QUEUE
-        if not queue.open:
-            return _CLOSED
-        if job.phase is Phase.PENDING and self._enqueues and job.key not in self._cycle.report.phases:
-            known = self._cycle.report.rejections.get(job.key)
-            return known.reason if known is not None else _NOT_ENQUEUED
-        return self._cycle.pipeline.admit(job)
 
     def _push(self, job: Job) -> None:
         if job.phase is Phase.PENDING:
@@ -108,6 +99,9 @@ class _Allocation:
         asked = demand(self._cycle, self._backlog, job)
         nominated = self._cycle.nominations.holds(job)
         self._cycle.nominations.release(job)
+        if not asked.enough:
+            self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
+            return False
         if not asked.lots:
             return self._place_surplus(job)
         return self._place_minimum(job, asked, nominated=nominated)
@@ -122,9 +116,12 @@ class _Allocation:
             found = self._find(job, asked, nominated=nominated)
             if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
                 statement.keep()
-                bound = job_ready(self._cycle.ledger, job)
+                bound = all(take.pool is Pool.NOW for take in found.takes)
                 self._decide(job, found.takes, score=found.score, bound=bound)
-                return bound and any(self._backlog.left(part) for part in job.parts())
+                more = any(self._backlog.left(part) for part in job.parts())
+                if more and not bound:
+                    self._cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
+                return bound and more
         rejection = diagnose(self._cycle, job, asked, bounded=found is True)
         self._refusals.learn(job, asked, rejection)
         self._cycle.report.reject(job, rejection)
@@ -136,7 +133,10 @@ class _Allocation:
             if kept is not None:
                 return kept
         if job.policies:
-            return search_job(self._cycle, job, asked)
+            found = search_job(self._cycle, job, asked)
+            if isinstance(found, bool) and asked.otherwise is not None:
+                return search_job(self._cycle, job, asked.otherwise)
+            return found
         return search_lot(self._cycle, job, asked.lots[0]) or False
 
     def _place_surplus(self, job: Job) -> bool:
@@ -157,6 +157,8 @@ class _Allocation:
             self._decide(job, takes, score=0.0, bound=True)
         if left:
             self._cycle.report.reject(job, self._why_left(job, left))
+        elif any(self._backlog.left(part) for part in job.parts()):
+            self._cycle.report.reject(job, Rejection("gate", job.key, _INCOMPLETE))
         return False
 
     def _allowed(self, job: Job, lot: Lot) -> int:

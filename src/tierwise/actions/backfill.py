@@ -1,38 +1,58 @@
-"""backfill: place best-effort pods, which ask for nothing but a pod slot, wherever the filters let them."""
+"""backfill: place best-effort pods, which ask for nothing but a pod slot, once the rest of their gang stands."""
 
 from __future__ import annotations
 
 from tierwise.actions.demand import Backlog, Demand, Lot, Portion
 from tierwise.actions.diagnose import diagnose
+from tierwise.actions.entry import objection
 from tierwise.actions.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Decision, Placed
-from tierwise.model.job import Job, Phase
+from tierwise.framework.standing import job_ready
+from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
 __all__ = ["backfill"]
 
+_WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place yet")
 
-def backfill(cycle: Cycle) -> None:
-    """Every pending best-effort pod of a job that is in its queue."""
+
+def backfill(cycle: Cycle, *, enqueues: bool) -> None:
+    """Every pending best-effort pod of a job that may run."""
     backlog = Backlog()
     for job in cycle.snapshot.jobs:
-        if job.effortless and (job.phase is not Phase.PENDING or job.key in cycle.report.phases):
+        if job.effortless:
             if cycle.report.probe is not None:
                 cycle.report.probe.look(cycle, job)
-            _place(cycle, backlog, job)
+            _serve(cycle, backlog, job, enqueues=enqueues)
 
 
-def _place(cycle: Cycle, backlog: Backlog, job: Job) -> None:
-    if job.queue not in cycle.snapshot.queues or cycle.pipeline.admit(job) is not None:
+def _serve(cycle: Cycle, backlog: Backlog, job: Job, *, enqueues: bool) -> None:
+    reason = objection(cycle, job, enqueues=enqueues)
+    if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
+        reason = _WAITS
+    if reason is not None:
+        if job.key not in cycle.report.rejections:
+            cycle.report.reject(job, Rejection("gate", job.key, reason))
         return
-    for sub_index, part in job.effortless:
-        sub = job.subs[sub_index]
-        lot = Lot(sub, (Portion(part, len(part.tasks)),), len(part.tasks))
-        takes = place_surplus(cycle, job, lot)
-        placed = tuple(Placed(sub, backlog.deal(part, len(t.rows)), t.rows, t.pool) for t in takes)
-        if placed:
-            cycle.report.decide(Decision(job, "backfill", ROOT, placed, bound=True))
-        if backlog.left(part):
-            rest = Demand((Lot(sub, (Portion(part, backlog.left(part)),), backlog.left(part)),))
-            cycle.report.reject(job, diagnose(cycle, job, rest, bounded=False))
+    for number, part in job.effortless:
+        _place(cycle, backlog, job, job.subs[number], part)
+
+
+def _place(cycle: Cycle, backlog: Backlog, job: Job, sub: SubJob, part: Part) -> None:
+    """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
+    known = cycle.report.rejections.get(job.key)
+    takes = place_surplus(cycle, job, _lot(sub, part, len(part.tasks)))
+    placed = tuple(Placed(sub, backlog.deal(part, len(t.rows)), t.rows, t.pool) for t in takes)
+    if placed:
+        cycle.report.decide(Decision(job, "backfill", ROOT, placed, bound=True))
+    left = backlog.left(part)
+    if known is not None:
+        cycle.report.reject(job, known)
+    elif left:
+        cycle.report.reject(job, diagnose(cycle, job, Demand((_lot(sub, part, left),)), bounded=False))
+
+
+def _lot(sub: SubJob, part: Part, count: int) -> Lot:
+    return Lot(sub, (Portion(part, count),), count)

@@ -43,6 +43,8 @@ class _Maker:
         self._action = action
         self._running: RunningTable = running_table(cycle.snapshot)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        for eviction in cycle.report.evictions:  # by an action before this one
+            self._gone[self._running.position[eviction.task.key]] = True
         self._backlog = Backlog()
 
     def serve(self, job: Job) -> None:
@@ -93,6 +95,7 @@ class _Maker:
                 self._cycle.ledger.evict(self._running, gone, self._cycle.snapshot.jobs)
                 self._gone[gone] = True
                 victims += gone.tolist()
+            self._cycle.ledger.any_releasing = True  # so that what waits is counted, also where nobody had to go
             take(self._cycle, Ask(part.shape, sub, job), part, (np.array([row]), np.array([1])), Pool.LATER)
             rows.append(row)
         return rows

@@ -18,6 +18,10 @@ from tierwise.model.job import Job, Part, SubJob, Task
 __all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "needs", "preempting_first", "surplus"]
 
 
+_SINGLES = 32
+"""How many tasks beyond the sub-jobs' sizes are tried one by one."""
+
+
 class Backlog:
     """How many tasks of each part were dealt out already; the next ones are dealt in rank order."""
 
@@ -62,6 +66,8 @@ class Demand:
 
     lots: tuple[Lot, ...]
     spares: tuple[Lot, ...] = ()
+    enough: bool = True  # False: even with all of these placed the job would lack something
+    otherwise: Demand | None = None  # the same with other sub-jobs' surplus, where the first choice finds no place
 
     @property
     def tasks(self) -> int:
@@ -73,7 +79,8 @@ def demand(cycle: Cycle, backlog: Backlog, job: Job) -> Demand:
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
     if not job.policies:
-        return Demand((_whole(cycle, backlog, job),))
+        lot = _whole(cycle, backlog, job)
+        return Demand((lot,), enough=sum(p.left for p in lot.portions) >= lot.need > 0)
     return _Choice(cycle, backlog, job).demand()
 
 
@@ -139,6 +146,17 @@ def _portions(cycle: Cycle, backlog: Backlog, sub: SubJob) -> tuple[Portion, ...
     return tuple(portions)
 
 
+def _after(portions: tuple[Portion, ...], used: int) -> tuple[Portion, ...]:
+    """What of the portions is left once so many tasks are taken from their front."""
+    rest = []
+    for portion in portions:
+        gone = min(used, portion.left)
+        used -= gone
+        if portion.left > gone:
+            rest.append(Portion(portion.part, portion.left - gone))
+    return tuple(rest)
+
+
 def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
     if len(job.subs) == 1:
         return list(job.subs)
@@ -172,13 +190,29 @@ class _Choice:
             else:
                 lots[sub.number] = lot
                 self._add(lot)
+        first = Demand(tuple(lots.values()), tuple(spares))
+        otherwise = self._by_single_tasks(ordered, first) if not self._ready() else None
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, lots.get(sub.number))
             if more:
                 before = lots[sub.number].need if sub.number in lots else 0
                 self._add(Lot(sub, self._portions[sub.number], more))
                 lots[sub.number] = Lot(sub, self._portions[sub.number], before + more)
-        return Demand(tuple(lots.values()), tuple(spares))
+        return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise)
+
+    def _by_single_tasks(self, ordered: list[SubJob], first: Demand) -> Demand | None:
+        """The surplus that is still needed, task by task from whichever sub-job: more choices for few tasks."""
+        taken = {lot.sub.number: lot.need for lot in first.lots}
+        singles = [
+            Lot(sub, _after(self._portions[sub.number], used), 1)
+            for sub in ordered
+            if self._standing[sub.number] >= sub.minimum
+            for used in range(taken.get(sub.number, 0), sum(p.left for p in self._portions[sub.number]))
+        ]
+        wanted = self._job.minimum - self._total
+        if len(ordered) < 2 or not 0 < wanted <= len(singles) <= _SINGLES:
+            return None
+        return Demand((*first.lots, *singles[:wanted]), (*first.spares, *singles[wanted:]))
 
     def _missing(self, sub: SubJob) -> int:
         """What the sub-job lacks; 0 where it has too few tasks to ever be whole."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from tierwise.actions.entry import queue_objection
 from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Rejection
 
 __all__ = ["enqueue"]
-
-_NO_QUEUE = Reason("QueueNotFound", "enqueue", "its queue does not exist")
-_CLOSED = Reason("QueueClosed", "enqueue", "its queue is not open")
 
 
 def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order."""
     waiting = [job for job in cycle.snapshot.jobs if job.phase is Phase.PENDING]
     for job in sorted(waiting, key=lambda job: _key(cycle, job)):
-        reason = _objection(cycle, job)
+        reason = queue_objection(cycle, job) or cycle.pipeline.may_enqueue(job)
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:
@@ -27,10 +25,3 @@ def _key(cycle: Cycle, job: Job) -> tuple[object, ...]:
     queue = cycle.snapshot.queues.get(job.queue)
     first = cycle.pipeline.queue_key(queue) if queue is not None else ()
     return (queue is None, first, cycle.pipeline.job_key(job))
-
-
-def _objection(cycle: Cycle, job: Job) -> Reason | None:
-    queue = cycle.snapshot.queues.get(job.queue)
-    if queue is None:
-        return _NO_QUEUE
-    return cycle.pipeline.may_enqueue(job) if queue.open else _CLOSED

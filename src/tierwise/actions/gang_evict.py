@@ -9,12 +9,12 @@ The two actions differ in who may be a victim and in the order of bundles.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
-from tierwise.actions.demand import Backlog, Demand, Portion, demand, needs, preempting_first
+from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs
 from tierwise.actions.fit import bound_with
 from tierwise.actions.making_room import fits_in, place_in
 from tierwise.actions.search import candidates, home
@@ -35,6 +35,7 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["Options", "gang_evict", "starving_jobs"]
 
+_NEVER = "its minimum holds pods with preemptionPolicy Never"
 _SHOWN = 4
 """How many domains a message tells of."""
 
@@ -99,11 +100,15 @@ class _RoomMaker:
     def serve(self, job: Job) -> None:
         cycle = self._cycle
         cycle.nominations.release(job)
-        asked = preempting_first(demand(cycle, self._backlog, job))
-        if not asked.lots:
+        wanted = demand(cycle, self._backlog, job)
+        if not wanted.lots:
+            return
+        asked = _of_those_who_may(wanted)
+        if asked is None:
+            cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
             return
         cause = Cause(self._purpose, job, needs(asked, len(cycle.view.axis)), gang=True, running=self._running)
-        reason = self._objection(cause, asked)
+        reason = self._objection(cause)
         if reason is not None:
             cycle.report.tell(job, Story(self._action, reason))
             return
@@ -113,10 +118,7 @@ class _RoomMaker:
                 return
         cycle.report.tell(job, Story(self._action, self._why_not(cause, looked), looked))
 
-    def _objection(self, cause: Cause, asked: Demand) -> Reason | None:
-        never = any(p.part.shape.never_preempts for lot in asked.lots for p in _taken(lot.portions, lot.need))
-        if never:
-            return Reason("NeverPreempts", self._action, "its minimum holds pods with preemptionPolicy Never")
+    def _objection(self, cause: Cause) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
             reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
             if reason is not None:
@@ -252,9 +254,16 @@ class _RoomMaker:
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
 
 
-def _taken(portions: tuple[Portion, ...], need: int) -> Iterator[Portion]:
-    """The portions that a lot would use up first."""
-    for portion in portions:
-        if need > 0:
-            yield portion
-            need -= portion.left
+def _of_those_who_may(asked: Demand) -> Demand | None:
+    """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
+    lots = [_lot_of_those_who_may(lot) for lot in asked.lots]
+    spares = [_lot_of_those_who_may(lot) for lot in asked.spares]
+    if None in lots:
+        return None
+    return Demand(tuple(lot for lot in lots if lot is not None), tuple(lot for lot in spares if lot is not None))
+
+
+def _lot_of_those_who_may(lot: Lot) -> Lot | None:
+    portions = tuple(p for p in lot.portions if not p.part.shape.never_preempts)
+    short = any(sum(p.left for p in portions if p.part.role_number == r) < least for r, least in lot.roles.items())
+    return None if short or sum(p.left for p in portions) < lot.need else replace(lot, portions=portions)

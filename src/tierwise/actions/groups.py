@@ -37,15 +37,6 @@ class Alike:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """Inner domains of one tier, and how many groups each takes."""
-
-    domains: Ints
-    owner: Ints  # which candidate each stands below
-    groups: Ints
-
-
 def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
     """The demand as alike groups, where it is that."""
     lots = demand.lots
@@ -55,6 +46,8 @@ def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
     if limit is None or cycle.pipeline.moving(shape):
         return None
     policy = first.sub.policy
+    if len({lot.sub.number for lot in lots}) < len(lots):
+        return None
     for lot in lots:
         same = lot.sub.policy == policy and lot.need == first.need and lot.sub.total == first.sub.total
         if not same or len(lot.portions) != 1 or lot.portions[0].part.shape is not shape:
@@ -82,11 +75,9 @@ def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | N
         feasible = group[held[group] >= len(groups.lots)]
         if len(feasible):
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
-            shares, score = _share_out(cycle, groups, feasible)
-            near = home(cycle, groups.job)
-            best = _best(cycle, feasible, score, near)
-            takes = _place(cycle, groups, shares, best)
-            return Found(int(feasible[best]), tuple(takes), float(score[best]))
+            score = _worth(cycle, groups, feasible)
+            best = _best(cycle, feasible, score, home(cycle, groups.job))
+            return Found(int(feasible[best]), tuple(_place(cycle, groups, int(feasible[best]))), float(score[best]))
     return None
 
 
@@ -95,29 +86,25 @@ def _best(cycle: Cycle, feasible: Ints, score: Floats, near: int | None) -> int:
     return int(np.lexsort((cycle.topology.rank[feasible], -np.rint(score * GRAIN), distance))[0])
 
 
-def _share_out(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[list[_Share], Floats]:
-    """For every candidate, which inner domains take how many groups, tier by tier, and the sum of their scores."""
+def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
+    """For every candidate the sum of its groups' scores, each in the best inner domain that is left to it."""
     topology = cycle.topology
+    near = home(cycle, groups.job)
     inner, owner = _inner(cycle, groups, feasible)
     room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[inner].copy()
     missing = np.full(len(feasible), len(groups.lots), dtype=np.int64)
     score = np.zeros(len(feasible))
-    shares: list[_Share] = []
     tiers = topology.tier[inner]
     for tier in sorted(set(tiers.tolist())):
         at = np.flatnonzero(tiers == tier)
         at = at[room[at] >= groups.size]
         if len(at) and missing.any():
-            number = _fill(cycle, groups, inner[at], owner[at], room[at] // groups.size, missing)
-            used = number > 0
-            share = _Share(inner[at][used], owner[at][used], number[used])
-            shares.append(share)
-            sub = groups.lots[0].sub
-            worth = cycle.pipeline.score_domains(sub, share.domains, copies=share.groups)
-            score += np.bincount(share.owner, weights=worth, minlength=len(feasible))
-            missing -= np.bincount(share.owner, weights=share.groups, minlength=len(feasible)).astype(np.int64)
-            _charge_above(topology.last, inner, room, share, groups.size)
-    return shares, score
+            number = _fill(cycle, groups, (inner[at], owner[at], room[at] // groups.size), missing, near)
+            worth = cycle.pipeline.score_domains(groups.lots[0].sub, inner[at], copies=number)
+            score += np.bincount(owner[at], weights=worth, minlength=len(feasible))
+            missing -= np.bincount(owner[at], weights=number, minlength=len(feasible)).astype(np.int64)
+            _charge_above(topology.last, inner, room, at, number * groups.size)
+    return score
 
 
 def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
@@ -128,9 +115,9 @@ def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
     return within[inside], owner[inside]
 
 
-def _fill(cycle: Cycle, groups: Alike, domains: Ints, owner: Ints, room: Ints, missing: Ints) -> Ints:
+def _fill(cycle: Cycle, groups: Alike, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
     """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
-    near = home(cycle, groups.job)
+    domains, owner, room = tier
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
     scores = cycle.pipeline.score_domains(groups.lots[0].sub, domains)
     order = np.lexsort((cycle.topology.rank[domains], -np.rint(scores * GRAIN), distance, owner))
@@ -143,36 +130,51 @@ def _fill(cycle: Cycle, groups: Alike, domains: Ints, owner: Ints, room: Ints, m
     return result
 
 
-def _charge_above(last: Ints, inner: Ints, room: Ints, share: _Share, size: int) -> None:
-    """Take what a tier uses from the room of the wider domains around it."""
-    position = np.searchsorted(inner, share.domains)
-    upto = np.zeros(len(inner) + 1, dtype=np.int64)
+def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
+    """Take what the domains `at` use from the room of the wider domains around them."""
     own = np.zeros(len(inner), dtype=np.int64)
-    own[position] = share.groups * size
-    np.cumsum(own, out=upto[1:])
+    own[at] = used
+    upto = np.concatenate(([0], np.cumsum(own)))
     room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
 
 
-def _place(cycle: Cycle, groups: Alike, shares: list[_Share], best: int) -> list[Take]:
-    """Write the groups of the chosen candidate into the ledger, one tier after the other."""
+def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Take]:
+    """Write the groups into the ledger, below one domain, one tier after the other; they gather around the first."""
     takes: list[Take] = []
-    waiting = iter(groups.lots)
-    for share in shares:
-        mine = np.flatnonzero(share.owner == best)
-        ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
-        picked = [
-            walk(cycle, ask, int(share.groups[i]) * groups.size, int(share.domains[i]), Pool.NOW) for i in mine.tolist()
-        ]
-        if picked:
-            rows = np.concatenate([rows for rows, _ in picked])
-            counts = np.concatenate([counts for _, counts in picked])
-            cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
-            cycle.ledger.charge(groups.job, groups.shape.request * counts.sum())
-            for rows, counts in picked:
-                each = np.repeat(rows, counts)
-                for start in range(0, len(each), groups.size):
-                    takes.append(_stand(cycle, next(waiting), each[start : start + groups.size]))
+    for tier in cycle.topology.by_tier(domain, groups.limit):
+        left = groups.lots[len(takes) :]
+        room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[tier] // groups.size
+        able, room = tier[room > 0], room[room > 0]
+        if left and len(able):
+            near = home(cycle, groups.job)
+            if near is None:
+                near = _first(cycle, groups, able)
+            owner = np.zeros(len(able), dtype=np.int64)
+            number = _fill(cycle, groups, (able, owner, room), np.array([len(left)]), near)
+            takes += _place_tier(cycle, groups, able[number > 0], number[number > 0], left)
     return takes
+
+
+def _first(cycle: Cycle, groups: Alike, able: Ints) -> int:
+    """Where the first group goes."""
+    scores = cycle.pipeline.score_domains(groups.lots[0].sub, able)
+    return int(able[np.lexsort((cycle.topology.rank[able], -np.rint(scores * GRAIN)))[0]])
+
+
+def _place_tier(cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, lots: tuple[Lot, ...]) -> list[Take]:
+    """So many groups in each of some disjoint domains, which ascend; the lots are dealt out in their order."""
+    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+    picked = [
+        walk(cycle, ask, number * groups.size, domain, Pool.NOW)
+        for domain, number in zip(domains.tolist(), numbers.tolist(), strict=True)
+    ]
+    rows = np.concatenate([rows for rows, _ in picked])
+    counts = np.concatenate([counts for _, counts in picked])
+    cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
+    cycle.ledger.charge(groups.job, groups.shape.request * counts.sum())
+    each = [np.repeat(rows, counts) for rows, counts in picked]
+    parts = [rows[i : i + groups.size] for rows in each for i in range(0, len(rows), groups.size)]
+    return [_stand(cycle, lot, rows) for lot, rows in zip(lots, parts, strict=False)]
 
 
 def _stand(cycle: Cycle, lot: Lot, rows: Ints) -> Take:

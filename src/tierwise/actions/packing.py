@@ -40,7 +40,9 @@ def pack(cycle: Cycle, job: Job, lots: tuple[Lot, ...], spares: tuple[Lot, ...],
     """Place enough of the lots below a domain to make the job ready; what stands on the ledger is the caller's."""
     items = sorted(lots, key=lambda lot: _tightness(cycle, lot))
     shapes = {portion.part.shape.number for lot in (*lots, *spares) for portion in lot.portions}
-    one_class = len(shapes) == 1 and not cycle.pipeline.moving(lots[0].portions[0].part.shape)
+    everyone = (*lots, *spares)
+    once = len({lot.sub.number for lot in everyone}) == len(everyone)
+    one_class = once and len(shapes) == 1 and not cycle.pipeline.moving(lots[0].portions[0].part.shape)
     return (_Counting if one_class else _Trying)(cycle, job, [*items, *spares], len(items), domain).run()
 
 

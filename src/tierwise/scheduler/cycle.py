@@ -49,7 +49,7 @@ def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]
 ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "enqueue": lambda current, _: enqueue(current),
     "allocate": _allocate,
-    "backfill": lambda current, _: backfill(current),
+    "backfill": lambda current, profile: backfill(current, enqueues="enqueue" in profile.actions),
     "preempt": lambda current, _: classic_evict(current, Purpose.PREEMPT, "preempt"),
     "reclaim": lambda current, _: classic_evict(current, Purpose.RECLAIM, "reclaim"),
     "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.draw import Gang, allocate, draw, gang, groups, placed, role, spots, why
 from tests.strategies import profile
 
@@ -46,7 +45,7 @@ def test_closed_queue() -> None:
     assert ({}, "QueueClosed") == (placed(outcome, "train"), why(outcome, "train"))
 
 
-@pytest.mark.parametrize("each", ("cpu=1", ""))
+@pytest.mark.parametrize("each", ["cpu=1", ""])
 def test_a_queue_that_closed_after_the_gang_entered(each: str) -> None:
     """A gang that was let in before its queue closed starts nothing more, best-effort pods included."""
     late = gang("train", tasks=1, each=each, queue="blue", phase="Inqueue")
@@ -55,7 +54,7 @@ def test_a_queue_that_closed_after_the_gang_entered(each: str) -> None:
     assert ({}, "QueueClosed") == (placed(outcome, "train"), why(outcome, "train"))
 
 
-@pytest.mark.parametrize("each", ("cpu=1", ""))
+@pytest.mark.parametrize("each", ["cpu=1", ""])
 def test_a_queue_that_is_gone(each: str) -> None:
     """A gang whose queue was removed waits with that reason, best-effort pods included."""
     outcome = allocate(draw("r0[n0]"), gang("train", tasks=1, each=each, queue="blue", phase="Inqueue"))

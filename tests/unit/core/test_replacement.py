@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.draw import allocate, by_group, draw, gang, groups, placed, spots, why
 
 DEEP = "z0: (s0: (l0: r0[n0 n1] r1[n2]) (l1: r2[n3])) (s1: (l2: r3[n4]))"
@@ -11,12 +10,12 @@ DEEP = "z0: (s0: (l0: r0[n0 n1] r1[n2]) (l1: r2[n3])) (s1: (l2: r3[n4]))"
 
 @pytest.mark.parametrize(
     ("busy", "expected"),
-    (
+    [
         ("", "n1"),  # same rack
         ("n1:cpu=8", "n2"),  # same leaf
         ("n1:cpu=8 n2:cpu=8", "n3"),  # same spine
         ("n1:cpu=8 n2:cpu=8 n3:cpu=8", "n4"),
-    ),
+    ],
 )
 def test_replacement_goes_next_to_its_siblings(busy: str, expected: str) -> None:
     """A new pod of a running gang stands in the rack of the others, else below the same leaf, else the same spine."""

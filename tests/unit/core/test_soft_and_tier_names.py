@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.draw import allocate, by_group, draw, gang, groups, placed, spots, why
 from tests.strategies import profile
+
 from tierwise.config.profile import PluginChoice
 
 
@@ -39,7 +39,7 @@ def test_soft_sub_group_keeps_to_its_jobs_limit() -> None:
     assert {"part-0": "n0 n1"} == by_group(allocate(world, two), "train")
 
 
-@pytest.mark.parametrize("within", (1, "rack"))
+@pytest.mark.parametrize("within", [1, "rack"])
 def test_a_tier_by_number_or_name(within: int | str) -> None:
     """A tier may be given by its name."""
     world = draw("s0: r0[n0] r1[n1 n2]", tier_names={1: "rack", 2: "spine"})

@@ -116,6 +116,14 @@ def test_a_spare_stands_in_for_a_sub_group_that_does_not_fit() -> None:
     assert {"b-0": "n0 n1"} == by_group(outcome, "train")
 
 
+def test_what_is_not_needed_is_left_out_where_room_is_short() -> None:
+    """A choice that goes beyond the minimum does without the pods that the rest covers for."""
+    large = groups(1, size=4, name="xl")
+    outcome = allocate(draw("r0[n0 n1 n2 n3]"), gang("train", tasks=1, each="cpu=8", minimum=3, groups=(large,)))
+
+    assert {"xl-0": "n0 n1 n2 n3"} == by_group(outcome, "train")
+
+
 def test_sub_groups_without_a_limit_stay_in_the_jobs_domain() -> None:
     """A policy without a topology of its own is confined by the job's."""
     world = draw("s0: r0[n0 n1 n2] r1[n3 n4 n5 n6]")
@@ -153,9 +161,7 @@ def test_a_sub_group_with_too_few_pods_waits() -> None:
 def test_pods_beyond_the_size_stay_with_their_sub_group() -> None:
     """A sub-group's surplus goes where the sub-group stands."""
     world = draw("s0: r0[n0 n1 n2] r1[n3 n4 n5]")
-    outcome = allocate(
-        world, gang("train", each="cpu=8", minimum=4, groups=(groups(2, size=2, tasks=3, within=1),))
-    )
+    outcome = allocate(world, gang("train", each="cpu=8", minimum=4, groups=(groups(2, size=2, tasks=3, within=1),)))
 
     assert {"part-0": "n0 n1 n2", "part-1": "n3 n4 n5"} == by_group(outcome, "train")
 

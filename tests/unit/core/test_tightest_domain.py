@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.draw import allocate, draw, gang, placed, spots, why
 from tests.strategies import profile
+
 from tierwise.config.profile import PluginChoice
 
 
@@ -105,7 +106,9 @@ def test_mixed_depth() -> None:
     world = draw("s0[r0[n0 n1] n2 n3]")
 
     assert {} == placed(allocate(world, gang("train", tasks=3, each="cpu=8", within=1)), "train")
-    assert {"n0": 1, "n1": 1, "n2": 1} == placed(allocate(world, gang("train", tasks=3, each="cpu=8", within=2)), "train")
+    assert {"n0": 1, "n1": 1, "n2": 1} == placed(
+        allocate(world, gang("train", tasks=3, each="cpu=8", within=2)), "train"
+    )
 
 
 def test_room_counts_every_resource() -> None:
