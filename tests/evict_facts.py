@@ -177,13 +177,14 @@ class Moment:
     before: Places
     cleared: Places
     after: Places
+    waits: frozenset[str]  # those of `before` that are only expected
 
 
 def moments(scene: Scene, told: Told) -> Iterator[Moment]:
     """The decisions of a cycle in their order."""
-    now = standing(scene)
+    now, waits = standing(scene), frozenset[str]()
     for step in told.steps:
         cleared = {path: node for path, node in now.items() if path not in step.evicted}
         after = {**cleared, **step.placed}
-        yield Moment(step, now, cleared, after)
-        now = after
+        yield Moment(step, now, cleared, after, waits)
+        now, waits = after, waits if step.bound else waits | step.placed.keys()

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from random import Random
 from typing import Any
-
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -72,7 +72,7 @@ class Pod:
     def stands(self) -> bool:
         return bool(self.on) and not self.leaving
 
-    @property
+    @cached_property
     def need(self) -> Counter[str]:
         return read(self.asks) + Counter(pods=1)
 
@@ -141,6 +141,10 @@ class Scene:
 
     def pods(self) -> dict[str, tuple[Gang, Pod]]:
         """Every pod by its path, with its gang."""
+        return self._pods
+
+    @cached_property
+    def _pods(self) -> dict[str, tuple[Gang, Pod]]:
         return {gang.path(pod): (gang, pod) for gang in self.gangs for pod in gang.pods}
 
     def has(self, node: str) -> Counter[str]:

@@ -132,7 +132,9 @@ def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
         group = _dense([(bool(not s), int(p)) for s, p in zip(bundles.safe, priority, strict=True)])
         keys = [names, youngest, _steps(bundles.efficiency(), group), group]
     else:
-        queues = [cycle.pipeline.victim_queue_key(cycle.snapshot.queues[job.queue]) for job in jobs]
+        known, taker = cycle.snapshot.queues, cycle.snapshot.queues[cause.job.queue]
+        keys_of = {job.queue: cycle.pipeline.victim_queue_key(known[job.queue], taker) for job in jobs}
+        queues = [keys_of[job.queue] for job in jobs]
         group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
         keys = [names, youngest, priority, _steps(bundles.efficiency(), group), group]
     return bundles.pick(np.lexsort(keys))
@@ -158,7 +160,9 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
 
 def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, *, allow_whole: bool) -> Bundles:
     """Ask the filters once about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole."""
-    allowed = cycle.pipeline.may_go(cause, bundles.victims) & ~cause.running.spared[bundles.victims]
+    allowed = ~cause.running.spared[bundles.victims]
+    unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
+    allowed[unmarked] = cycle.pipeline.may_go(cause, bundles.victims[unmarked])
     kept_victims: list[Ints] = []
     kept: list[int] = []
     for b in range(len(bundles)):

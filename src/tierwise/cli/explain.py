@@ -81,7 +81,7 @@ def _tell_pod(objects: Objects, profile: Profile, pod: str, now: float, *, every
     if json:
         from tierwise.explain.wire import explain_wire
 
-        print_json(explain_wire(seen, report.rejections.get(seen.job.key)))
+        print_json(explain_wire(seen, report))
     else:
         from tierwise.explain.pod_story import pod_lines
 

@@ -34,6 +34,7 @@ _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 _LONGEST = 128
+_NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no node has
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _READY = (Status.RUNNING, Status.SUCCEEDED)
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
@@ -145,7 +146,8 @@ class JobBuilder:
         """The stated minimum; one that names a resource which nobody has is out of reach."""
         if not given:
             return None
-        amounts = {name: amount(name, q) for name, q in given.items()}
+        plain = {name.removeprefix("requests."): q for name, q in given.items() if not name.startswith(_NOT_ASKED)}
+        amounts = {name: amount(name, q) for name, q in plain.items()}
         missing = any(number for name, number in amounts.items() if name not in self._axis.index)
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from tierwise.explain.eviction_story import eviction_lines
 from tierwise.explain.landed import landed
 from tierwise.explain.naming import Names, domain_title, tier_title
 from tierwise.explain.narrative import looked_at, rejection_lines
@@ -29,6 +30,9 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
     lines = [Text.assemble(("podGroup ", "bold"), (names.of(job), f"bold {names.style(job)}"))]
     lines += pairs(page, job_facts(run.after, job))
     lines += [*heading("Search"), *_search(page, run, job)]
+    stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
+    if stories:
+        lines += [*heading("Eviction"), *eviction_lines(page, stories)]
     if decided:
         lines += [*heading("Placed"), *_places(page, run, job)]
     return [*lines, *heading("Verdict"), *_verdict(page, run, job, decided)]

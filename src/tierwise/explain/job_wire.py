@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tierwise.api.codec import Raw
+from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
 from tierwise.explain.wire import pod_groups_wire
 from tierwise.framework.report import CycleReport
@@ -30,6 +31,7 @@ def job_wire(
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
         "reason": rejection.reason.code if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
+        "eviction": eviction_wire([s for _, report in reports for s in report.stories.get(job.key, ())]),
         "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
     }
 

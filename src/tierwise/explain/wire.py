@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tierwise.api.codec import Raw
+from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
@@ -98,8 +99,9 @@ def _where(topology: Topology, rows: list[int]) -> Raw:
     return {"hyperNode": topology.name[domain], "tier": int(topology.tier[domain])}
 
 
-def explain_wire(look: Look, rejection: Rejection | None) -> Raw:
+def explain_wire(look: Look, report: CycleReport) -> Raw:
     """What one pod saw."""
+    rejection = report.rejections.get(look.job.key)
     return {
         "pod": look.task.key,
         "podGroup": look.job.key if look.job.declared else "",
@@ -116,6 +118,7 @@ def explain_wire(look: Look, rejection: Rejection | None) -> Raw:
             for node in look.nodes
         },
         "message": message(rejection) if rejection is not None else "",
+        "eviction": eviction_wire(report.stories.get(look.job.key, ())),
     }
 
 

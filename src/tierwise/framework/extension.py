@@ -31,6 +31,7 @@ __all__ = [
     "CycleView",
     "DomainScorer",
     "EnqueueGate",
+    "EnqueuePermit",
     "Factory",
     "GangCheck",
     "Gate",
@@ -185,6 +186,13 @@ class EnqueueGate(Protocol):
 
 
 @runtime_checkable
+class EnqueuePermit(Protocol):
+    """Says that a job has waited long enough: later tiers' objections to its entry do not count."""
+
+    def due(self, job: Job) -> bool: ...
+
+
+@runtime_checkable
 class Readiness(Protocol):
     """Says what of a job must stand before any of it may start."""
 
@@ -245,9 +253,9 @@ class ReclaimGate(Protocol):
 
 @runtime_checkable
 class VictimQueueOrder(Protocol):
-    """Sort key of the queues that victims come from; the smallest loses first."""
+    """Sort key of the queues that victims come from, for the queue that takes; the smallest loses first."""
 
-    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]: ...
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]: ...
 
 
 @runtime_checkable

@@ -68,6 +68,7 @@ class Ledger:
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
         self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
+        self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
         self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
         self.any_releasing = False
         self.releases = 0  # grows whenever room comes back other than by a rewind
@@ -202,6 +203,8 @@ class Ledger:
             self._bump(self.ready, int(running.sub[victim]), -1)
             if running.role[victim] >= 0:
                 self._bump(self.role_ready, int(running.role[victim]), -1)
+            for budget in running.tasks[victim].budgets:
+                self._bump(self.budgets, budget, -1)
         rows = np.unique(running.row[victims])
         place = np.searchsorted(rows, running.row[victims])
         domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))

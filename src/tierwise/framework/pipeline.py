@@ -7,6 +7,7 @@ first objection wins, scores add up, and the first search space with an opinion 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from tierwise.framework.extension import (
     CycleView,
     DomainScorer,
     EnqueueGate,
+    EnqueuePermit,
     Factory,
     GangCheck,
     Gate,
@@ -63,7 +65,6 @@ _FLAGS: Mapping[type, str] = {
     JobOrder: "JobOrder",
     SubJobOrder: "SubJobOrder",
     PartOrder: "TaskOrder",
-    EnqueueGate: "JobEnqueued",
     Readiness: "JobReady",
     Gate: "JobValid",
     Quota: "Allocatable",
@@ -95,7 +96,11 @@ class Pipeline:
         self._sub_orders = self._at(SubJobOrder)
         self._part_orders = self._at(PartOrder)
         self._gates = self._at(Gate)
-        self._enqueue_gates = self._at(EnqueueGate)
+        made = iter(self._plugins)
+        self._enqueue_tiers = [
+            [plugin for choice, plugin in islice(made, len(tier)) if choice.enabled("JobEnqueued")]
+            for tier in profile.tiers
+        ]
         self._readiness = self._at(Readiness)
         self._quotas = self._at(Quota)
         self._overuses = self._at(Overuse)
@@ -183,7 +188,15 @@ class Pipeline:
         return next((reason for _, gate in self._gates if (reason := gate.admit(job)) is not None), None)
 
     def may_enqueue(self, job: Job) -> Reason | None:
-        return next((r for _, gate in self._enqueue_gates if (r := gate.may_enqueue(job)) is not None), None)
+        """Tier by tier: the first objection refuses; a permit of a tier without one ends the asking."""
+        for tier in self._enqueue_tiers:
+            reasons = (plugin.may_enqueue(job) for plugin in tier if isinstance(plugin, EnqueueGate))
+            reason = next((r for r in reasons if r is not None), None)
+            if reason is not None:
+                return reason
+            if any(plugin.due(job) for plugin in tier if isinstance(plugin, EnqueuePermit)):
+                return None
+        return None
 
     @property
     def gangs(self) -> bool:
@@ -242,8 +255,8 @@ class Pipeline:
         chosen = (plugin.select_victims(cause, bundles) for _, plugin in self._selectors)
         return next((order for order in chosen if order is not None), None)
 
-    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
-        return tuple(key for _, plugin in self._victim_queue_orders for key in plugin.victim_queue_key(queue))
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
+        return tuple(key for _, plugin in self._victim_queue_orders for key in plugin.victim_queue_key(queue, taker))
 
     @property
     def shares_move(self) -> bool:

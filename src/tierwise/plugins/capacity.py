@@ -20,6 +20,8 @@ exceed their deserved as well, and lend theirs to a reclaimer whose own queue ha
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import numpy as np
 
 from tierwise.framework.arguments import number
@@ -65,9 +67,15 @@ class Capacity:
     def queue_key(self, queue: Queue) -> tuple[float, ...]:
         return (-queue.priority, *self._path(queue))
 
-    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
-        """The reverse: the least important loses first, then the one furthest above what it deserves."""
-        return (queue.priority, *(-key for key in self._path(queue)))
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
+        """Nearest relatives of the taker first, then the reverse of the turns: the least important loses first."""
+        return (-self._kinship(queue, taker), queue.priority, *(-key for key in self._path(queue)))
+
+    def _kinship(self, queue: Queue, other: Queue) -> int:
+        """How many queues the chains of two queues share, from the outermost on."""
+        chains = (self._tree.chains[self._table.index[q.name]] for q in (queue, other))
+        first, second = (tuple(reversed(chain)) for chain in chains)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
     def _path(self, queue: Queue) -> list[float]:
         """Share, and whether nothing is deserved, of each queue of the chain from the outermost on."""

@@ -20,13 +20,13 @@ class DisruptionBudgets:
     counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._allowed = view.snapshot.budgets
+        self._allowed = view.ledger.budgets  # counted down with every eviction of the cycle
 
     def spare(self, cause: Cause, victims: Ints) -> Bools:
         result = np.zeros(len(victims), dtype=bool)
-        if not self._allowed:
+        if not len(self._allowed):
             return result
-        left = list(self._allowed)
+        left = self._allowed.tolist()
         tasks = cause.running.tasks
         for i, victim in enumerate(victims.tolist()):
             budgets = tasks[victim].budgets

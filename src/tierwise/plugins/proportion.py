@@ -49,7 +49,7 @@ class Proportion:
     def queue_key(self, queue: Queue) -> tuple[float, ...]:
         return (-queue.priority, self._share(queue))
 
-    def victim_queue_key(self, queue: Queue) -> tuple[float, ...]:
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
         """The reverse: the least important loses first, then the one furthest above what it deserves."""
         return (queue.priority, -self._share(queue))
 

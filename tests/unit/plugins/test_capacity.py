@@ -176,7 +176,9 @@ def test_order() -> None:
     queues = [q for q in hall.view.queues.values() if q.name != "default"]
 
     assert "best poor even none rich" == " ".join(q.name for q in sorted(queues, key=plugin.queue_key))
-    assert "rich none even poor best" == " ".join(q.name for q in sorted(queues, key=plugin.victim_queue_key))
+    assert "rich none even poor best" == " ".join(
+        q.name for q in sorted(queues, key=lambda q: plugin.victim_queue_key(q, hall.queue("default")))
+    )
 
 
 def test_enqueue_keeps_promises_within_the_real_capability() -> None:

@@ -67,7 +67,19 @@ def test_order_compares_where_chains_part() -> None:
     leaves = [hall.queue(name) for name in ("test", "prod", "web")]
 
     assert "web prod test" == " ".join(q.name for q in sorted(leaves, key=plugin.queue_key))
-    assert "test prod web" == " ".join(q.name for q in sorted(leaves, key=plugin.victim_queue_key))
+    outside = hall.queue("default")
+    assert "test prod web" == " ".join(
+        q.name for q in sorted(leaves, key=lambda q: plugin.victim_queue_key(q, outside))
+    )
+
+
+def test_nearest_relatives_lose_first() -> None:
+    """A queue below ops takes from its own relatives before it turns to eng, whoever holds more."""
+    hall, plugin = company()
+    leaves = [hall.queue(name) for name in ("test", "prod", "web")]
+    taker = hall.queue("prod")
+
+    assert "test" == sorted(leaves[:1] + leaves[2:], key=lambda q: plugin.victim_queue_key(q, taker))[0].name
 
 
 def test_keys_have_one_length() -> None:

@@ -99,10 +99,11 @@ def test_order_follows_priority_then_share() -> None:
     important = Proportion({}, two_queues(priority=1).view)
 
     assert plugin.queue_key(hall.queue("a")) < plugin.queue_key(hall.queue("b"))
-    assert plugin.victim_queue_key(hall.queue("b")) < plugin.victim_queue_key(hall.queue("a"))
+    taker = hall.queue("default")
+    assert plugin.victim_queue_key(hall.queue("b"), taker) < plugin.victim_queue_key(hall.queue("a"), taker)
     other = two_queues(priority=1)
     assert important.queue_key(other.queue("b")) < important.queue_key(other.queue("a"))
-    assert important.victim_queue_key(other.queue("a")) < important.victim_queue_key(other.queue("b"))
+    assert important.victim_queue_key(other.queue("a"), taker) < important.victim_queue_key(other.queue("b"), taker)
 
 
 def test_shares_follow_the_ledger_and_rewind() -> None:

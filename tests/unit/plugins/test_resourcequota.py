@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import amounts, gang
+from tests.draw import gang
+from tests.drawn_gang import amounts
 from tests.unit.plugins.queue_worlds import Hall, code, hall_of
 
 from tierwise.api.codec import Raw
