@@ -6,12 +6,12 @@ Everything is counted pod by pod from the scene that the manifests were made of;
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import floor
 
-from tests.evict_world import Gang, Pod, Scene, Step, Told, read
+from tests.evict_world import Gang, Pod, Scene, Step, read
 
 __all__ = [
     "Domain",
@@ -21,6 +21,7 @@ __all__ = [
     "domains",
     "dues",
     "healthy",
+    "losable",
     "moments",
     "standing",
     "used",
@@ -82,7 +83,8 @@ def crowded(scene: Scene, places: Places, leaving: Collection[str] = ()) -> list
     load: dict[str, Counter[str]] = {node: Counter() for node in scene.nodes}
     pods = scene.pods()
     for path, node in places.items():
-        load[node] += pods[path][1].need
+        if node in load:
+            load[node] += pods[path][1].need
     for path in leaving:
         load[pods[path][1].on] += pods[path][1].need
     return [node for node, asked in load.items() if any(asked[r] > scene.has(node)[r] for r in asked)]
@@ -102,14 +104,14 @@ class Due:
     def above(self, held: Counter[str], pod: Pod, quota: str) -> bool:
         """Whether the queue may lose a pod while it holds this much."""
         if quota == "proportion":
-            return any(held[r] > floor(self.deserved[r]) for r in RESOURCES)
+            return any(held[r] > self.deserved[r] for r in RESOURCES)
         common = [r for r in self.deserved if pod.need[r]]
         return not common or any(held[r] > self.deserved[r] for r in common)
 
     def allows(self, held: Counter[str], need: Counter[str], quota: str) -> bool:
         """Whether the queue may be given this much more."""
         limit = self.deserved if quota == "proportion" else self.real
-        return all(held[r] + n <= ceil(limit[r]) for r, n in need.items() if n and r in limit)
+        return all(held[r] + n <= limit[r] for r, n in need.items() if n and r in limit)
 
     def may_reclaim(self, held: Counter[str], need: Counter[str], quota: str) -> bool:
         """Whether so much more keeps within what it deserves: all of it, or with capacity one resource."""
@@ -133,20 +135,31 @@ def dues(scene: Scene, quota: str) -> dict[str, Due]:
 
 def _by_weight(scene: Scene, total: Counter[str], declared: Mapping[str, Due]) -> dict[str, Due]:
     """The same where the cluster is shared out by weight, as much as each asks for."""
-    shares: dict[str, dict[str, Fraction]] = {queue.name: {} for queue in scene.queues}
     asked = {
         queue.name: sum((p.need for g, p in scene.pods().values() if g.queue == queue.name and not p.leaving), Counter())
         for queue in scene.queues
     }
+    shares: dict[str, dict[str, Fraction]] = {queue.name: {} for queue in scene.queues}
     for r in RESOURCES:
+        unit = 1000 if r == "cpu" else 1  # shares are whole numbers of the units that resources are counted in
         claims = [
-            (q.weight, declared[q.name].guarantee.get(r, 0), min(declared[q.name].real[r], asked[q.name][r]))
+            (q.weight, declared[q.name].guarantee.get(r, 0) * unit, min(declared[q.name].real[r], asked[q.name][r]) * unit)
             for q in scene.queues
         ]
-        level = _level(total[r], claims)
-        for queue, (weight, least, most) in zip(scene.queues, claims, strict=True):
-            shares[queue.name][r] = max(Fraction(least), min(Fraction(most), level * weight))
+        for queue, share in zip(scene.queues, _shares(total[r] * unit, claims), strict=True):
+            shares[queue.name][r] = Fraction(share, unit)
     return {name: Due(shares[name], due.guarantee, due.real) for name, due in declared.items()}
+
+
+def _shares(total: int, claims: list[tuple[int, int, int]]) -> list[int]:
+    """Water filling in whole units; what rounding leaves goes to the largest fractions, the first first."""
+    level = _level(total, claims)
+    exact = [max(Fraction(least), min(Fraction(most), level * weight)) for weight, least, most in claims]
+    shares = [floor(share) for share in exact]
+    by_fraction = sorted(range(len(exact)), key=lambda i: (shares[i] - exact[i], i))
+    for i in by_fraction[: floor(sum(exact)) - sum(shares)]:
+        shares[i] += 1
+    return shares
 
 
 def _level(total: int, claims: list[tuple[int, int, int]]) -> Fraction:
@@ -166,6 +179,21 @@ def _level(total: int, claims: list[tuple[int, int, int]]) -> Fraction:
     return best
 
 
+def losable(scene: Scene, due: Due, held: Counter[str], victims: Iterable[str], quota: str) -> bool:
+    """Whether a queue that is left with `held` may have lost these pods one by one, in some order.
+
+    From the last to the first: whoever may have gone last is put back, which only makes it easier for the others.
+    """
+    pods, held, left = scene.pods(), Counter(held), list(victims)
+    while left:
+        last = next((v for v in left if due.above(held + pods[v][1].need, pods[v][1], quota)), None)
+        if last is None:
+            return False
+        left.remove(last)
+        held += pods[last][1].need
+    return True
+
+
 # -- decision by decision
 
 
@@ -180,10 +208,10 @@ class Moment:
     waits: frozenset[str]  # those of `before` that are only expected
 
 
-def moments(scene: Scene, told: Told) -> Iterator[Moment]:
+def moments(scene: Scene, steps: Iterable[Step]) -> Iterator[Moment]:
     """The decisions of a cycle in their order."""
     now, waits = standing(scene), frozenset[str]()
-    for step in told.steps:
+    for step in steps:
         cleared = {path: node for path, node in now.items() if path not in step.evicted}
         after = {**cleared, **step.placed}
         yield Moment(step, now, cleared, after, waits)

@@ -11,7 +11,7 @@ Amounts are whole numbers by short name ("cpu", "gpu", "pods"). A scene is print
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
@@ -22,6 +22,7 @@ from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.explain.wire import schedule_wire
 from tierwise.framework.report import CycleReport, Story
+from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.sim import rounds
 
@@ -34,11 +35,14 @@ __all__ = [
     "Step",
     "Told",
     "many",
+    "node_manifest",
     "objects",
     "once",
+    "pod_group_manifest",
     "pod_manifest",
     "profile_of",
     "read",
+    "steps",
 ]
 
 CRITICAL = "system-node-critical"
@@ -180,12 +184,12 @@ def manifests(scene: Scene) -> list[Raw]:
     """Every object of a scene."""
     priorities = sorted({gang.priority for gang in scene.gangs})
     return [
-        *(_node(scene, name) for name in scene.nodes),
+        *(node_manifest(scene, name) for name in scene.nodes),
         *(_hypernode(name, 1, "Node", members) for name, members in scene.racks.items()),
         *(_hypernode(name, 2, "HyperNode", members) for name, members in scene.spines.items()),
         *({**_object("scheduling.k8s.io/v1", "PriorityClass", name=f"p{p}"), "value": p} for p in priorities),
         *map(_queue, scene.queues),
-        *map(_pod_group, scene.gangs),
+        *map(pod_group_manifest, scene.gangs),
         *(pod_manifest(gang, pod) for gang in scene.gangs for pod in gang.pods),
         *map(_budget, scene.budgets),
     ]
@@ -196,7 +200,8 @@ def _object(api_version: str, kind: str, spec: Raw | None = None, status: Raw | 
     return parts | ({"spec": spec} if spec is not None else {}) | ({"status": status} if status is not None else {})
 
 
-def _node(scene: Scene, name: str) -> Raw:
+def node_manifest(scene: Scene, name: str) -> Raw:
+    """One node."""
     status = {"allocatable": {"pods": "110"} | amounts(scene.nodes[name])}
     return _object("v1", "Node", {"unschedulable": name in scene.cordoned}, status, name=name)
 
@@ -219,7 +224,8 @@ def _queue(queue: Queue) -> Raw:
     return _object("scheduling.volcano.sh/v1beta1", "Queue", spec, status, name=queue.name)
 
 
-def _pod_group(gang: Gang) -> Raw:
+def pod_group_manifest(gang: Gang) -> Raw:
+    """A gang without its pods."""
     topology: Raw | None = {"mode": "soft"} if gang.soft else _hard(gang.within)
     policy = {"name": "part", "subGroupSize": gang.size, "minSubGroups": gang.whole, "matchLabelKeys": ["part"]}
     spec: Raw = {
@@ -327,15 +333,19 @@ def _told(history: rounds.History) -> Told:
         report=report,
         after=history.after(0.0),
     )
-    steps, told = [], set()
+    return Told(wire, report, tuple(steps(before, report)))
+
+
+def steps(before: Snapshot, report: CycleReport) -> Iterator[Step]:
+    """The decisions of a report, each with the evictions made for it."""
+    told: set[tuple[str, str]] = set()
     for decision in report.decisions:
         who = (decision.job.key, decision.action)
         gone = tuple(e.task.key for e in report.evictions if (e.by.key, e.action) == who and who not in told)
         told.add(who)
         names = before.nodes.names
         spots = ((t.key, names[row]) for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True))
-        steps.append(Step(*who, gone, dict(spots), decision.bound))
-    return Told(wire, report, tuple(steps))
+        yield Step(*who, gone, dict(spots), decision.bound)
 
 
 # -- profiles

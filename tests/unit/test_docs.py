@@ -1,5 +1,6 @@
 """The documentation holds: links lead somewhere, commands exist, and nothing that users meet is left out."""
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.commands import run
+from tests.commands import EXAMPLES, answer, run
 
 from tierwise.cli.main import cli
+from tierwise.framework import extension
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import ACTIONS
 
@@ -166,6 +168,41 @@ def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
 
     assert codes
     assert set() == {code for code in codes if f"| `{code}` |" not in described}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schedule", "-f", EXAMPLES / "02-why-not"],
+        ["explain", "-f", EXAMPLES / "02-why-not", "train-0"],
+        ["explain", "-f", EXAMPLES / "02-why-not", "--job", "train"],
+        ["validate", "-f", EXAMPLES / "02-why-not"],
+        ["topology", "show", "-f", EXAMPLES / "02-why-not"],
+        ["reconcile", "-f", EXAMPLES / "02-why-not"],
+    ],
+    ids=lambda words: " ".join(str(word) for word in words if word not in ("-f", EXAMPLES / "02-why-not")),
+)
+def test_every_key_of_the_json_is_described(words: list[object]) -> None:
+    """Scripts find each key that a command prints on the page about JSON."""
+    described = set(re.findall(r"[`.\"](\w+)[`\"]", (DOCS / "reference" / "json.md").read_text(encoding="utf-8")))
+
+    assert set() == set(answer(*words)) - described
+
+
+def test_every_extension_point_is_on_record() -> None:
+    """A new point comes with a line in the decision that lists them, and with its methods."""
+    record = (DOCS / "decisions" / "0012-extension-points.md").read_text(encoding="utf-8")
+    points = {name: getattr(extension, name) for name in extension.__all__}
+    methods = {name: _methods(point) for name, point in points.items() if getattr(point, "_is_protocol", False)}
+
+    assert methods
+    assert [] == [name for name, own in methods.items() if f"| {name} | {', '.join(own)} |" not in record]
+
+
+def _methods(point: type) -> list[str]:
+    """What a plugin must have to take part in a point, as the record spells it."""
+    own = [*inspect.get_annotations(point), *(name for name in vars(point) if not name.startswith("_"))]
+    return [f"`{name}`" for name in own]
 
 
 def test_the_readme_shows_measured_numbers() -> None:

@@ -8,6 +8,8 @@ that is broken already is safe.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tierwise.framework.bundle import FREE, Bundles
@@ -106,12 +108,12 @@ def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
     start = np.append(first, len(local)).astype(np.int64)
     if not len(first):
         nothing = np.zeros(0)
-        return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing)
+        return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing, jobs)
     freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
     gain = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
     whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / cause.need[asked, None]
     cost = np.where(core[first], whole.sum(axis=0), 0.0)
-    return Bundles(local, start, jobs[first], ~core[first], gain, cost)
+    return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
 
 
 def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
@@ -123,7 +125,7 @@ def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
         return bundles
     selected = cycle.pipeline.select_victims(cause, bundles)
     if selected is not None:
-        return bundles.pick(selected)
+        return replace(bundles, group=np.arange(len(bundles))).pick(selected)
     jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
     names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
     youngest = -np.array([job.created for job in jobs])
@@ -137,7 +139,7 @@ def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
         queues = [keys_of[job.queue] for job in jobs]
         group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
         keys = [names, youngest, priority, _steps(bundles.efficiency(), group), group]
-    return bundles.pick(np.lexsort(keys))
+    return replace(bundles, group=group).pick(np.lexsort(keys))
 
 
 def _dense(values: list[tuple[object, ...]]) -> Ints:
@@ -179,7 +181,8 @@ def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, *, allow_whole: b
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     flat = np.concatenate(kept_victims) if kept_victims else np.zeros(0, dtype=np.int64)
     gain = _gains(cause, flat, start)
-    return Bundles(flat, start, bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen])
+    columns = (bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen], bundles.group[chosen])
+    return Bundles(flat, start, *columns)
 
 
 def _gains(cause: Cause, victims: Ints, start: Ints) -> Floats:

@@ -14,10 +14,10 @@ from tierwise.actions.demand import Demand
 from tierwise.actions.search import Found, search_lot
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause
+from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Ints
 
 __all__ = ["Fits", "fits_in", "place_in", "quota_allows"]
 
@@ -50,21 +50,43 @@ def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | 
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
     job = cause.job
     if job.policies:
-        found = search_job(cycle, job, asked, within=domain)
-        return found if not isinstance(found, bool) else None
-    return search_lot(cycle, job, asked.lots[0], within=domain)
+        searched = search_job(cycle, job, asked, within=domain)
+        found = searched if not isinstance(searched, bool) else None
+    else:
+        found = search_lot(cycle, job, asked.lots[0], within=domain)
+    return found if found is not None and _as_allowed(cycle, cause, found) else None
+
+
+def _as_allowed(cycle: Cycle, cause: Cause, found: Found) -> bool:
+    """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
+    given = np.zeros_like(cause.need)
+    for take in found.takes:
+        given += take.part.shape.request * len(take.rows)
+    if (given == cause.need).all():
+        return True
+    with cycle.ledger.statement():
+        cycle.ledger.charge(cause.job, -given)  # it is charged already
+        if cause.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(cause.job, given) is not None:
+            return False
+        return cycle.pipeline.over(cause.job, given) is None
 
 
 class _Counted:
     """One plain shape, in one lot or in lots of which each is confined to an inner domain."""
 
     def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]) -> None:
+        shape = asked.lots[0].portions[0].part.shape
+        span = cycle.topology.span(domain)
+        inside = cause.running.inside(span)
         self._cycle = cycle
         self._cause = cause
-        self._shape = asked.lots[0].portions[0].part.shape
-        self._span = cycle.topology.span(domain)
-        self._free = cycle.ledger.free(self._shape.asked, self._span, Pool.LATER)
-        self._open: Bools = cycle.rooms.of(self._shape).why[self._span] == 0
+        self._free = cycle.ledger.free(shape.asked, span, Pool.LATER)
+        self._asked = shape.request[shape.asked, None]
+        self._open = (cycle.rooms.of(shape).why[span] == 0).astype(np.int64)
+        self._first = inside.start
+        self._rows = cause.running.row[inside] - span.start
+        self._amounts = cause.running.request[shape.asked, inside].astype(np.float64)
+        self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
         self._starts, self._ends, self._size = inner
         self._groups = asked.tasks // self._size
 
@@ -94,16 +116,19 @@ class _Counted:
 
     def without(self, victims: Ints) -> bool:
         free = self._free.copy()
-        rows = self._cause.running.row[victims] - self._span.start
-        width = self._span.stop - self._span.start
-        for i, r in enumerate(self._shape.asked.tolist()):
-            weights = self._cause.running.request[r, victims]
-            free[i] += np.bincount(rows, weights=weights, minlength=width).astype(np.int64)
-        room = self._shape.room(free)
-        room[~self._open] = 0
-        upto = np.concatenate(([0], np.cumsum(room)))
-        groups = (upto[self._ends] - upto[self._starts]) // self._size
-        return int(groups.sum()) >= self._groups and quota_allows(self._cycle, self._cause, victims)
+        if len(victims):
+            here = victims - self._first
+            cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
+            freed = np.bincount(cells, weights=self._amounts[:, here].ravel(), minlength=free.size)
+            free += freed.reshape(free.shape).astype(np.int64)
+        free //= self._asked
+        room = np.maximum(free.min(axis=0), 0) * self._open
+        if len(self._starts) == 1:
+            groups = int(room[self._starts[0] : self._ends[0]].sum()) // self._size
+        else:
+            upto = np.concatenate(([0], np.cumsum(room)))
+            groups = int(((upto[self._ends] - upto[self._starts]) // self._size).sum())
+        return groups >= self._groups and quota_allows(self._cycle, self._cause, victims)
 
 
 class _Tried:

@@ -27,36 +27,65 @@ class Plan:
 
 
 def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: Fits) -> Plan | None:
-    """The fewest bundles in order that make room, less those that can be spared; None where all are not enough."""
-    needed = _shortest(bundles, fits)
+    """The cheapest of a few good choices of bundles; None where all of them together make too little room.
+
+    Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
+    cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared.
+    """
+    in_order = list(range(len(bundles)))
+    needed = _shortest(bundles, in_order, fits)
     if needed is None:
         return None
-    taken = {b: bundles.of(b) for b in range(needed)}
-    for b in reversed(range(needed)):  # the dearest first
-        rest = _flat([v for other, v in taken.items() if other != b])
-        if fits.without(rest):
+    first = _spared(bundles, in_order[:needed], fits)
+    best = _plan(cycle, cause, domain, bundles, first)
+    if all(bundles.safe[b] for b in best.taken):
+        return best
+    drawn = [b for b in in_order if bundles.group[b] <= bundles.group[needed - 1]]
+    safe, whole = [b for b in drawn if bundles.safe[b]], [b for b in drawn if not bundles.safe[b]]
+    whole.sort(key=lambda b: bundles.cost[b])  # stable: equal costs stay in order
+    plans = [best]
+    rising = [*safe, *whole]
+    enough = _shortest(bundles, rising, fits)
+    if enough is not None:
+        plans.append(_plan(cycle, cause, domain, bundles, _spared(bundles, rising[:enough], fits)))
+    for b in whole:
+        if bundles.cost[b] >= min(plan.price[1] for plan in plans):
+            break
+        if fits.without(_flat([bundles.of(s) for s in (*safe, b)])):
+            plans.append(_plan(cycle, cause, domain, bundles, _spared(bundles, [*safe, b], fits)))
+            break
+    return min(plans, key=lambda plan: plan.price)
+
+
+def _plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> Plan:
+    victims = _flat(list(taken.values()))
+    return Plan(domain, victims, bundles, tuple(taken), _price(cycle, cause, domain, bundles, list(taken), victims))
+
+
+def _spared(bundles: Bundles, chosen: list[int], fits: Fits) -> dict[int, Ints]:
+    """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
+    taken = {b: bundles.of(b) for b in chosen}
+    for b in sorted(chosen, key=lambda b: (-bundles.cost[b], -chosen.index(b))):
+        if fits.without(_flat([victims for other, victims in taken.items() if other != b])):
             del taken[b]
     for b in [b for b in reversed(list(taken)) if bundles.safe[b]]:
         for victim in taken[b][::-1].tolist():
             kept = taken[b][taken[b] != victim]
             if fits.without(_flat([v if other != b else kept for other, v in taken.items()])):
                 taken[b] = kept
-    chosen = {b: v for b, v in taken.items() if len(v)}
-    victims = _flat(list(chosen.values()))
-    price = _price(cycle, cause, domain, bundles, list(chosen), victims)
-    return Plan(domain, victims, bundles, tuple(chosen), price)
+    return {b: victims for b, victims in taken.items() if len(victims)}
 
 
-def _shortest(bundles: Bundles, fits: Fits) -> int | None:
+def _shortest(bundles: Bundles, order: list[int], fits: Fits) -> int | None:
     """How many bundles from the front make room: more victims never make less room, so bisection finds it."""
     if fits.without(np.zeros(0, dtype=np.int64)):
         return 0
-    if not fits.without(bundles.victims):
+    if not fits.without(_flat([bundles.of(b) for b in order])):
         return None
-    low, high = 0, len(bundles)  # `low` are too few, `high` are enough
+    low, high = 0, len(order)  # `low` are too few, `high` are enough
     while high - low > 1:
         middle = (low + high) // 2
-        if fits.without(bundles.victims[: bundles.start[middle]]):
+        if fits.without(_flat([bundles.of(b) for b in order[:middle]])):
             high = middle
         else:
             low = middle

@@ -27,12 +27,14 @@ class Size:
     crowds: int = 9
     crowd: int = 1_000  # pods of each
     handfuls: int = 750
+    residents: int = 2_000  # running gangs of a full cluster
+    contests: int = 200  # full clusters on which victims are held against the optimum
     repeats: int = 20
     imports: int = 15
 
 
 FULL = Size()
-QUICK = Size(sample=25, repeats=4, imports=5)
+QUICK = Size(sample=25, contests=40, repeats=4, imports=5)
 
 
 class Lab:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tierwise.bench.compare import Comparison, compare
+from tierwise.bench.evictions import e1, p9a, p9b, p9c
 from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.imports import import_seconds
 from tierwise.bench.lab import Lab
@@ -29,7 +30,7 @@ def chosen(wanted: Sequence[str]) -> list[str]:
     """The ids of the rows asked for, all where none is; "p3" means P3a and P3b. KeyError for an unknown one."""
     names: dict[str, None] = {}
     for asked in wanted:
-        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("ab"))]
+        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("abc"))]
         if not found:
             raise KeyError(asked)
         names.update(dict.fromkeys(found))
@@ -127,9 +128,13 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P4": _p4,
     "P5": _p5,
     "P6": _p6,
+    "P9a": p9a,
+    "P9b": p9b,
+    "P9c": p9c,
     "P12": _p12,
     "S1": _s1,
     "S2": _s2,
+    "E1": e1,
 }
 
 

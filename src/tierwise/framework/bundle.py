@@ -24,6 +24,7 @@ class Bundles:
     safe: Bools
     gain: Floats  # what it frees here, as shares of the need
     cost: Floats  # what breaking the gang destroys anywhere, as shares of the need; 0 for a safe bundle
+    group: Ints  # bundles of a lower group go before any of a higher one; set when they are sorted
 
     def __len__(self) -> int:
         return len(self.job)
@@ -41,4 +42,5 @@ class Bundles:
         victims = [self.of(b) for b in order.tolist()]
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         flat = np.concatenate(victims) if victims else np.zeros(0, dtype=np.int64)
-        return Bundles(flat, start, self.job[order], self.safe[order], self.gain[order], self.cost[order])
+        columns = (self.job, self.safe, self.gain, self.cost, self.group)
+        return Bundles(flat, start, *(column[order] for column in columns))  # type: ignore[arg-type]

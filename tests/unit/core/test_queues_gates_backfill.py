@@ -131,3 +131,10 @@ def test_backfill_keeps_the_reason_of_what_still_waits() -> None:
     mixed = gang("train", tasks=2, each="cpu=8", minimum=1, roles=(role("log", 1, each=""),))
 
     assert "NotEnoughResources" == why(allocate(draw("r0[n0]"), mixed), "train")
+
+
+def test_best_effort_pods_of_an_incomplete_sub_group_wait() -> None:
+    """A sub-group with fewer pods than its size does not start, though its pods ask for nothing."""
+    outcome = allocate(draw("r0[n0]"), gang("light", each="", groups=(groups(1, size=2, tasks=1),)))
+
+    assert ({}, True) == (placed(outcome, "light"), bool(why(outcome, "light")))

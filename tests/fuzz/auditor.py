@@ -1,0 +1,146 @@
+"""Judges one cycle of a history by counting: what must never happen, whatever the cluster went through.
+
+Knows the scene before and after the cycle and the decisions in between; asks nothing of the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.evict_facts import Moment, crowded, domains, dues, healthy, losable, moments, used
+from tests.evict_world import Gang, Scene
+from tests.fuzz.stage import Act
+
+__all__ = ["audit"]
+
+
+def audit(act: Act, quota: str) -> list[str]:
+    """Everything that is wrong with a cycle, each as "rule: what"."""
+    checks = (_room, _evictions, _minimums, _topology, _reasons)
+    found = [fault for check in checks for fault in check(act)]
+    found += _nominations(act, quota)
+    for moment in moments(act.before, act.steps):
+        found += _decision(act, moment, quota)
+    return found
+
+
+def _places(scene: Scene, *, nominated: bool) -> dict[str, str]:
+    pods = scene.pods().items()
+    found = {path: pod.on for path, (_, pod) in pods if pod.stands}
+    return found | ({path: pod.nominated for path, (_, pod) in pods if pod.nominated and not pod.on} if nominated else {})
+
+
+def _room(act: Act) -> Iterator[str]:
+    """Pods fit with those that are still leaving, and with those that are expected once they have left."""
+    leaving = [path for path, (_, pod) in act.after.pods().items() if pod.leaving]
+    for node in crowded(act.after, _places(act.after, nominated=False), leaving):
+        yield f"oversubscribed: {node} now"
+    for node in crowded(act.after, _places(act.after, nominated=True)):
+        yield f"oversubscribed: {node} once nominated pods have come"
+
+
+def _evictions(act: Act) -> Iterator[str]:
+    """Nobody goes in vain, twice, or protected."""
+    pods, there = act.before.pods(), _places(act.after, nominated=True)
+    for path, number in Counter(path for path, _, _ in act.evictions).items():
+        if number > 1 or pods[path][1].leaving:
+            yield f"evicted twice: {path}"
+    for path, by, action in act.evictions:
+        gang, pod = pods[path]
+        if not healthy(act.after.gang(by), there):
+            yield f"wasted eviction: {path} for {by} by {action}"
+        if gang.kept or pod.mark or gang.namespace == "kube-system":
+            yield f"protected victim: {path} by {action}"
+    for budget in act.before.budgets:
+        gone = sum(pods[path][0].key == f"default/{budget.gang}" for path, _, _ in act.evictions)
+        if gone > budget.allowed:
+            yield f"budget broken: {gone} of {budget.gang}, {budget.allowed} allowed"
+
+
+def _decision(act: Act, moment: Moment, quota: str) -> Iterator[str]:
+    """Whom a gang may take from, and what their queues keep."""
+    step, pods = moment.step, act.before.pods()
+    by = act.before.gang(step.gang)
+    if step.evicted and any(pods[path][1].never for path in step.placed):
+        yield f"never preempts: {step}"
+    for path in step.evicted:
+        gang = pods[path][0]
+        lower = gang.queue == by.queue and gang.priority < by.priority and gang.key != by.key
+        within = step.action == "preempt" and gang.key == by.key
+        open_ = act.before.queue(gang.queue).reclaimable and act.before.queue(by.queue).open
+        if not (lower or within) if "preempt" in step.action else gang.queue == by.queue or not open_:
+            yield f"wrong victim: {path} for {by.key} by {step.action}"
+    if "reclaim" not in step.action or not step.evicted:
+        return
+    due = dues(act.before, quota)
+    for name in sorted({pods[path][0].queue for path in step.evicted}):
+        held = used(act.before, moment.cleared, name)
+        if any(held[r] < n for r, n in due[name].guarantee.items()):
+            yield f"guarantee broken: {name} by {step}"
+        if not losable(act.before, due[name], held, [v for v in step.evicted if pods[v][0].queue == name], quota):
+            yield f"below deserved: {name} by {step}"
+    need = sum((pods[path][1].need for path in step.placed), Counter[str]())
+    if not due[by.queue].may_reclaim(used(act.before, moment.cleared, by.queue), need, quota):
+        yield f"more than deserved: {by.queue} by {step}"
+
+
+def _minimums(act: Act) -> Iterator[str]:
+    """A gang that starts pods has all its minimums then."""
+    there = _places(act.after, nominated=False)
+    for key in sorted({step.gang for step in act.steps if step.bound}):
+        if not healthy(act.after.gang(key), there):
+            yield f"not whole: {key}"
+
+
+def _topology(act: Act) -> Iterator[str]:
+    """Hard tiers hold for gangs and for their sub-groups, nominated pods included."""
+    there = _places(act.after, nominated=True)
+    placed = {step.gang for step in act.steps}
+    for gang in act.after.gangs:
+        if gang.key in placed:
+            yield from (f"too wide: {gang.key}" for tier, nodes in _spots(gang, there) if not _inside(act, tier, nodes))
+
+
+def _spots(gang: Gang, there: dict[str, str]) -> Iterator[tuple[int, set[str]]]:
+    """The nodes of each set of pods that must be near each other, with its tier."""
+    if gang.within is not None:
+        yield gang.within, {there[path] for pod in gang.pods if (path := gang.path(pod)) in there}
+    for part in sorted({pod.part for pod in gang.pods if pod.part and gang.inner is not None}):
+        inside = [gang.path(pod) for pod in gang.pods if pod.part == part]
+        yield gang.inner or 0, {there[path] for path in inside if path in there}
+
+
+def _inside(act: Act, tier: int, nodes: set[str]) -> bool:
+    return any(nodes <= domain.nodes for domain in domains(act.after) if domain.tier <= tier)
+
+
+def _reasons(act: Act) -> Iterator[str]:
+    """Every pod without a place is listed, with a reason and a message."""
+    told = {entry["pod"]: entry for entry in act.pending}
+    for path, (_, pod) in act.after.pods().items():
+        if pod.on or pod.nominated:
+            continue
+        if path not in told:
+            yield f"not listed as pending: {path}"
+        elif not told[path]["reason"] or not told[path]["message"]:
+            yield f"no reason: {path}"
+
+
+def _nominations(act: Act, quota: str) -> Iterator[str]:
+    """Room that was kept is used or kept on, where nothing has happened since and no quota stands against it."""
+    if not act.quiet:
+        return
+    there = _places(act.before, nominated=True)
+    victims = {path for path, _, _ in act.evictions}
+    for gang in act.before.gangs:
+        kept = {gang.path(p): p.nominated for p in gang.pods if p.nominated and not p.on}
+        usable = all(node in act.before.nodes and node not in act.before.cordoned for node in kept.values())
+        own = {gang.path(pod) for pod in gang.pods}
+        if not kept or not usable or not healthy(gang, there) or own & victims:
+            continue
+        after = _places(act.after, nominated=True)
+        if any(after.get(path) != node for path, node in kept.items()):
+            codes = {entry["reason"] for entry in act.pending if entry["pod"] in kept}
+            if not (quota and any(code.startswith("Queue") for code in codes)):
+                yield f"nomination lost: {gang.key} {kept} {sorted(codes)}"
