@@ -28,7 +28,8 @@ from tierwise.dialects.build import build
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Nominate, Objects
-from tierwise.scheduler import cycle, effects
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
 
 __all__ = [
     "Gang",

@@ -80,6 +80,7 @@ class Groups(_Call):
     minimum: int = 0
     each: str = ""
     name: str = "part"
+    keyed: bool = True  # False: the policy names no label keys
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,7 +143,7 @@ class Gang(_Call):
                     "name": g.name,
                     "subGroupSize": g.size,
                     "minSubGroups": g.minimum,
-                    "matchLabelKeys": [g.name],
+                    "matchLabelKeys": [g.name] if g.keyed else [],
                     "networkTopology": _topology(g.within, g.soft),
                 }
                 for g in self.groups

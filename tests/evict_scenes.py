@@ -105,7 +105,7 @@ def _queues(pick: Random, dials: Dials, nodes: Mapping[str, str]) -> tuple[Queue
                 guarantee=_text(guarantee),
                 capability=_text(capability),
                 reclaimable=pick.random() < 0.85,
-                open=pick.random() < 0.95,
+                open=not dials.marks or pick.random() < 0.95,
                 priority=pick.choice((0, 0, 0, 1)),
                 weight=pick.choice((1, 1, 2)),
             )
@@ -177,7 +177,7 @@ def _shaped(pick: Random, gang: Gang, kind: str) -> Gang:
     if kind in ("surplus", "loose"):
         return replace(gang, minimum=pick.randint(1, count if kind == "surplus" else min(2, count)))
     if kind == "broken":
-        return replace(gang, minimum=count + pick.randint(1, 2))
+        return replace(gang, minimum=count + pick.randint(1, 2)) if any(pod.on for pod in gang.pods) else gang
     if kind == "parts":
         parts = len({pod.part for pod in gang.pods})
         inner = pick.choice((None, None, 1, 2)) if not any(pod.on for pod in gang.pods) else None

@@ -182,12 +182,11 @@ def objects(scene: Scene, order: Random | None = None) -> Objects:
 
 def manifests(scene: Scene) -> list[Raw]:
     """Every object of a scene."""
-    priorities = sorted({gang.priority for gang in scene.gangs})
     return [
         *(node_manifest(scene, name) for name in scene.nodes),
         *(_hypernode(name, 1, "Node", members) for name, members in scene.racks.items()),
         *(_hypernode(name, 2, "HyperNode", members) for name, members in scene.spines.items()),
-        *({**_object("scheduling.k8s.io/v1", "PriorityClass", name=f"p{p}"), "value": p} for p in priorities),
+        *({**_object("scheduling.k8s.io/v1", "PriorityClass", name=f"p{p}"), "value": p} for p in range(10)),
         *map(_queue, scene.queues),
         *map(pod_group_manifest, scene.gangs),
         *(pod_manifest(gang, pod) for gang in scene.gangs for pod in gang.pods),

@@ -17,7 +17,7 @@ __all__ = ["audit"]
 
 def audit(act: Act, quota: str) -> list[str]:
     """Everything that is wrong with a cycle, each as "rule: what"."""
-    checks = (_room, _evictions, _minimums, _topology, _reasons)
+    checks = (_room, _evictions, _topology, _reasons)
     found = [fault for check in checks for fault in check(act)]
     found += _nominations(act, quota)
     for moment in moments(act.before, act.steps):
@@ -62,6 +62,8 @@ def _decision(act: Act, moment: Moment, quota: str) -> Iterator[str]:
     """Whom a gang may take from, and what their queues keep."""
     step, pods = moment.step, act.before.pods()
     by = act.before.gang(step.gang)
+    if step.bound and not healthy(by, moment.after.keys() - moment.waits):
+        yield f"not whole: {step}"
     if step.evicted and any(pods[path][1].never for path in step.placed):
         yield f"never preempts: {step}"
     for path in step.evicted:
@@ -83,14 +85,6 @@ def _decision(act: Act, moment: Moment, quota: str) -> Iterator[str]:
     need = sum((pods[path][1].need for path in step.placed), Counter[str]())
     if not due[by.queue].may_reclaim(used(act.before, moment.cleared, by.queue), need, quota):
         yield f"more than deserved: {by.queue} by {step}"
-
-
-def _minimums(act: Act) -> Iterator[str]:
-    """A gang that starts pods has all its minimums then."""
-    there = _places(act.after, nominated=False)
-    for key in sorted({step.gang for step in act.steps if step.bound}):
-        if not healthy(act.after.gang(key), there):
-            yield f"not whole: {key}"
 
 
 def _topology(act: Act) -> Iterator[str]:

@@ -21,7 +21,8 @@ from tierwise.explain.wire import pending_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Delete, Effect, Evict, Key, Update
-from tierwise.scheduler import cycle, effects
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 
 __all__ = ["Act", "Stage"]
@@ -139,8 +140,10 @@ class Stage:
 
     def _happenings(self) -> list[Callable[[], None]]:
         crowd = len(self.scene.gangs)
-        arrivals = [self._arrive] * (4 if crowd < 5 else 2 if crowd < 9 else 0)
-        return [*arrivals, self._end, self._end, self._crash, self._cordon, self._away]
+        arrivals = [self._arrive] * (6 if crowd < 6 else 3 if crowd < 9 else 0)
+        ends = [self._end] * (1 if crowd < 6 else 4)
+        rare = [self._crash, self._away if self.pick.random() < 0.5 or self._absent else self._cordon]
+        return [*arrivals, *ends, *(rare if self.pick.random() < 0.5 else [])]
 
     def _arrive(self) -> None:
         name = f"late{self._arrivals}"
@@ -171,8 +174,8 @@ class Stage:
 
     def _cordon(self) -> None:
         """A node is closed, or opened again."""
-        node = self.pick.choice(list(self.scene.nodes))
         known = self.scene.cordoned
+        node = known[0] if known else self.pick.choice(list(self.scene.nodes))
         cordoned = tuple(n for n in known if n != node) if node in known else (*known, node)
         self.scene = replace(self.scene, cordoned=cordoned)
         self.cluster.apply([Update(Key("", "Node", "", node), node_manifest(self.scene, node))])

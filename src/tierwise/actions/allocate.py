@@ -107,7 +107,7 @@ class _Allocation:
         return self._place_minimum(job, asked, nominated=nominated)
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
-        over = self._cycle.pipeline.over(job, needs(asked, len(self._cycle.view.axis)))
+        over = self._over(job, asked)
         known = self._refusals.known(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             self._cycle.report.reject(job, known)
@@ -122,10 +122,16 @@ class _Allocation:
                 if more and not bound:
                     self._cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
                 return bound and more
-        rejection = diagnose(self._cycle, job, asked, bounded=found is True)
+        like = self._refusals.like(job, asked)
+        rejection = diagnose(self._cycle, job, asked, bounded=found is True, like=like)
         self._refusals.learn(job, asked, rejection)
         self._cycle.report.reject(job, rejection)
         return False
+
+    def _over(self, job: Job, asked: Demand) -> Reason | None:
+        if not self._cycle.pipeline.has_quotas:
+            return None
+        return self._cycle.pipeline.over(job, needs(asked, len(self._cycle.view.axis)))
 
     def _find(self, job: Job, asked: Demand, *, nominated: bool) -> Found | bool:
         if nominated:

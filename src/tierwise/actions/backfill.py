@@ -5,13 +5,12 @@ from __future__ import annotations
 from tierwise.actions.demand import Backlog, Demand, Lot, Portion
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import objection
+from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.report import Decision, Placed
 from tierwise.framework.standing import job_ready
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason, Rejection
-from tierwise.model.topology import ROOT
 
 __all__ = ["backfill"]
 
@@ -44,9 +43,8 @@ def _place(cycle: Cycle, backlog: Backlog, job: Job, sub: SubJob, part: Part) ->
     """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
     known = cycle.report.rejections.get(job.key)
     takes = place_surplus(cycle, job, _lot(sub, part, len(part.tasks)))
-    placed = tuple(Placed(sub, backlog.deal(part, len(t.rows)), t.rows, t.pool) for t in takes)
-    if placed:
-        cycle.report.decide(Decision(job, "backfill", ROOT, placed, bound=True))
+    if takes:
+        decide(cycle, backlog, job, takes, action="backfill", score=0.0, bound=True)
     left = backlog.left(part)
     if known is not None:
         cycle.report.reject(job, known)

@@ -21,8 +21,8 @@ from tierwise.model.job import Job
 
 __all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
 
-_ALIKE = 0.05
-"""Differences in efficiency below this count as none."""
+_ALIKE = 0.05 - 1e-9
+"""Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
 def bundle_up(cycle: Cycle, cause: Cause, local: Ints) -> Bundles:

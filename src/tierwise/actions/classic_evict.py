@@ -23,10 +23,9 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
+from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
-
-_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def classic_evict(cycle: Cycle, purpose: Purpose, action: str) -> None:
@@ -49,8 +48,9 @@ class _Maker:
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
-        limit = cycle.pipeline.limit(job)
-        if limit is not None and limit < int(cycle.topology.tier[0]):
+        gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
+        limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
+        if limits and min(limits) < int(cycle.topology.tier[ROOT]):
             text = f"its topology is hard, and {self._action} knows no domains: gang{self._action} does"
             cycle.report.tell(job, Story(self._action, Reason("HardTopology", self._action, text)))
             return
@@ -180,9 +180,18 @@ class _Maker:
         enough[1:] = ((free[:, None] + freed) >= shape.request[shape.asked, None]).all(axis=0)
         for count in np.flatnonzero(enough).tolist():
             first: Ints = here[:count]
-            if quota_allows(self._cycle, cause, first):
+            if quota_allows(self._cycle, cause, first) and self._cured(ask, row, first):
                 return first
         return None
+
+    def _cured(self, ask: Ask, row: int, victims: Ints) -> bool:
+        """Whether rules between pods let the task in once the victims are gone."""
+        if not self._cycle.pipeline.moving(ask.shape):
+            return True
+        with self._cycle.ledger.statement():
+            if len(victims):
+                self._cycle.ledger.evict(self._running, victims, self._cycle.snapshot.jobs)
+            return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.LATER)[0])
 
     def _eviction(self, job: Job, victim: int) -> Eviction:
         owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]

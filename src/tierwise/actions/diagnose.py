@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
-from tierwise.actions.demand import Demand
+from tierwise.actions.demand import Demand, needs
 from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
@@ -19,27 +20,38 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["causes", "diagnose", "too_wide"]
 
+_SHOWN = 3
+"""How many sub-jobs, or broken hyperNodes, a rejection names."""
 
-def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
-    """Why nothing of the demand was placed."""
+
+def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
+    """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
     limit = cycle.pipeline.limit(job)
-    tried = _tried(cycle, job, demand, _by_tier(cycle, limit))
-    children = []
-    for lot in demand.lots if job.policies else ():
+    tried = _tried(cycle, job, demand, _by_tier(cycle, limit), like)
+    children = tuple(islice(_sub_jobs(cycle, job, demand, limit), _SHOWN)) if job.policies else ()
+    return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
+
+
+def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, limit: int | None) -> Iterator[Rejection]:
+    """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
+    seen: set[tuple[int | None, int, tuple[int, ...]]] = set()
+    for lot in demand.lots:
         reason = too_wide(cycle, lot.sub)
+        if reason is not None:
+            yield Rejection("space", lot.sub.key, reason)
+            continue
         inner = cycle.pipeline.limit(lot.sub)
-        if reason is None and inner is not None and (limit is None or inner < limit):
-            short = _tried(cycle, job, Demand((lot,)), _by_tier(cycle, inner))
-            if short and short[-1].fits < lot.need:
-                reason = Reason("SubGroupDoesNotFit", "allocate", "no domain within its tier holds the sub-group")
-            if reason is not None:
-                children.append(Rejection("space", lot.sub.key, reason, short))
-        elif reason is not None:
-            children.append(Rejection("space", lot.sub.key, reason))
-    return Rejection("fit", job.key, _reason(cycle, limit, tried), tried, tuple(children[:3]), bounded)
+        kind = (inner, lot.need, tuple(portion.part.shape.number for portion in lot.portions))
+        if inner is None or (limit is not None and inner >= limit) or kind in seen:
+            continue
+        seen.add(kind)
+        short = _tried(cycle, job, Demand((lot,)), _by_tier(cycle, inner))
+        if short and short[-1].fits < lot.need:
+            text = "no hyperNode within its tier holds the sub-group"
+            yield Rejection("space", lot.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
 
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
@@ -52,12 +64,15 @@ def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
     return Reason("AlreadyTooWide", "network-topology-aware", text)
 
 
-def _reason(cycle: Cycle, limit: int | None, tried: tuple[Tried, ...]) -> Reason:
+def _reason(cycle: Cycle, job: Job, demand: Demand, tried: tuple[Tried, ...]) -> Reason:
+    limit = cycle.pipeline.limit(job)
     errors = [f"{p.domain} ({p.text})" for p in cycle.topology.problems if p.error]
     if limit is not None and errors:
-        names = ", ".join(errors[:3]) + (" and others" if len(errors) > 3 else "")
-        text = f"no sound hyperNode within tier {limit} holds the gang; set aside for errors: {names}"
-        return Reason("BrokenTopology", "network-topology-aware", text)
+        never = cycle.pipeline.never_fits(job, needs(demand, len(cycle.view.axis)))
+        if never is not None:  # what is sound could not hold it even empty: the broken part is what it lacks
+            names = ", ".join(errors[:_SHOWN]) + (" and others" if len(errors) > _SHOWN else "")
+            text = f"no sound hyperNode within tier {limit} holds the gang; set aside for errors: {names}"
+            return Reason("BrokenTopology", "network-topology-aware", text)
     if limit is not None and not tried:
         return Reason("NoDomainWithinTier", "network-topology-aware", f"there is no hyperNode of tier {limit} or below")
     return Reason("NotEnoughResources", "allocate", "the gang's minimum finds no place", curable=True)
@@ -67,25 +82,35 @@ def _by_tier(cycle: Cycle, limit: int | None) -> Iterable[Ints]:
     return (np.array([ROOT]),) if limit is None else cycle.topology.by_tier(ROOT, limit)
 
 
-def _tried(cycle: Cycle, job: Job, demand: Demand, groups: Iterable[Ints]) -> tuple[Tried, ...]:
-    return tuple(_look(cycle, job, demand, group) for group in groups)
+def _tried(
+    cycle: Cycle, job: Job, demand: Demand, groups: Iterable[Ints], like: Rejection | None = None
+) -> tuple[Tried, ...]:
+    known = {tried.tier: tried for tried in like.tried} if like is not None else {}
+    return tuple(_look(cycle, job, demand, group, known) for group in groups)
 
 
-def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Tried:
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[int, Tried]) -> Tried:
     """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
     fits = _fits(cycle, job, demand, group)
     best = int(group[np.lexsort((cycle.topology.rank[group], -fits))[0]])
     span = cycle.topology.span(best)
-    shape = max((p.part.shape for lot in demand.lots for p in lot.portions), key=lambda s: s.number, default=None)
+    tier = int(cycle.topology.tier[best])
+    earlier = known.get(tier)
     return Tried(
-        tier=int(cycle.topology.tier[best]),
+        tier=tier,
         domains=len(group),
         best=cycle.topology.name[best],
         fits=min(int(fits.max()), demand.tasks),
         asked=demand.tasks,
         nodes=span.stop - span.start,
-        causes=causes(cycle, shape, span) if shape is not None else (),
+        causes=_causes(cycle, demand, span) if earlier is None else earlier.causes,
     )
+
+
+def _causes(cycle: Cycle, demand: Demand, span: slice) -> tuple[tuple[Reason, int], ...]:
+    """What keeps the largest of the demanded shapes out of a span."""
+    shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
+    return causes(cycle, max(shapes, key=lambda s: s.number), span) if shapes else ()
 
 
 def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:

@@ -191,7 +191,7 @@ class _RoomMaker:
             if found is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
             statement.keep()
-        victims = self._with_remainder(plan)
+        victims = self._with_remainder(cause, plan)
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
@@ -213,13 +213,14 @@ class _RoomMaker:
         )
         return Story(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
 
-    def _with_remainder(self, plan: Plan) -> Ints:
+    def _with_remainder(self, cause: Cause, plan: Plan) -> Ints:
         """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
         broken = [int(plan.bundles.job[b]) for b in plan.taken if not plan.bundles.safe[b]]
         if not self._options.remainder or not broken:
             return plan.victims
         rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
         rest = np.setdiff1d(rest, plan.victims)
+        rest = rest[self._cycle.pipeline.may_go(cause, rest) & ~self._running.spared[rest]]
         if len(rest):
             self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
         return np.concatenate((plan.victims, rest))

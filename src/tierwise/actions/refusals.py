@@ -27,27 +27,34 @@ class Refusals:
         self._releases = cycle.ledger.releases
 
     def known(self, job: Job, asked: Demand) -> Rejection | None:
-        if self._releases != self._cycle.ledger.releases:
-            self._releases = self._cycle.ledger.releases
-            self._known.clear()
-        if not self._known:
-            return None
-        kind = self._kind(job, asked)
-        found = self._known.get(kind) if kind is not None else None
-        if found is None or len(asked.lots) * asked.lots[0].need < found[0]:
+        """The refusal of as much or less of the same kind, as it reads for this job."""
+        found = self._found(job, asked)
+        if found is None or asked.tasks < found[0]:
             return None
         rejection = found[1]
         tried = tuple(t if t.asked == asked.tasks else replace(t, asked=asked.tasks) for t in rejection.tried)
         return replace(rejection, subject=job.key, tried=tried)
 
+    def like(self, job: Job, asked: Demand) -> Rejection | None:
+        """A refusal of the same kind, however much was asked."""
+        found = self._found(job, asked)
+        return found[1] if found is not None else None
+
+    def _found(self, job: Job, asked: Demand) -> tuple[int, Rejection] | None:
+        if self._releases != self._cycle.ledger.releases:
+            self._releases = self._cycle.ledger.releases
+            self._known.clear()
+        kind = self._kind(job, asked) if self._known else None
+        return self._known.get(kind) if kind is not None else None
+
     def learn(self, job: Job, asked: Demand, rejection: Rejection) -> None:
+        """Remember a refusal, unless one of less is remembered already."""
         kind = self._kind(job, asked)
         if kind is None or rejection.bounded:
             return
-        size = asked.tasks
         known = self._known.get(kind)
-        if known is None or size < known[0]:
-            self._known[kind] = (size, rejection)
+        if known is None or asked.tasks < known[0]:
+            self._known[kind] = (asked.tasks, rejection)
 
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from how much is asked; None where it depends on more."""

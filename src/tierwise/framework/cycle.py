@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierwise.api.quantity import show
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.nominations import Nominations
@@ -48,4 +47,6 @@ class Cycle:
 
     def shortage(self, resource: str, asked: int, free: int) -> str:
         """What a node lacks, with numbers."""
+        from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles explain anything
+
         return f"short of {resource}: asks {show(resource, asked)}, {show(resource, max(free, 0))} free"

@@ -79,7 +79,8 @@ class Ledger:
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
         self._settle(snapshot)
         self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
-        self.domain_idle = np.stack([self._topology.totals(a) for a in self.idle])
+        owned = np.maximum(self.idle, 0)  # what an oversubscribed node owes is not taken from its neighbours
+        self.domain_idle = np.stack([self._topology.totals(a) for a in owned])
         self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
 
     def _settle(self, snapshot: Snapshot) -> None:

@@ -205,6 +205,10 @@ class Pipeline:
 
     # -- quotas
 
+    @property
+    def has_quotas(self) -> bool:
+        return bool(self._quotas)
+
     def over(self, job: Job, amounts: Ints) -> Reason | None:
         """Why a job's queue must not be given these amounts."""
         return next((r for _, quota in self._quotas if (r := quota.over(job, amounts)) is not None), None)

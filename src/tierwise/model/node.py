@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tierwise.api.core import Taint
 from tierwise.model.arrays import Bools, Ints
+
+if TYPE_CHECKING:
+    from tierwise.api.core import Taint
 
 __all__ = ["Column", "LabelTable", "NodeTable"]
 

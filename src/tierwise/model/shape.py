@@ -7,11 +7,14 @@ shape cannot be told apart. A field joins `Shape` when a plugin first needs it; 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
 from tierwise.model.arrays import Ints
+
+if TYPE_CHECKING:
+    from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
 
 __all__ = ["Shape"]
 

@@ -1,40 +1,36 @@
-"""The table of plugins by the name that a configuration gives them."""
+"""The table of plugins by the name that a configuration gives them. A plugin is loaded when a profile first uses it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
-from tierwise.framework.extension import Factory
-from tierwise.plugins.binpack import Binpack
-from tierwise.plugins.capacity import Capacity
-from tierwise.plugins.conformance import Conformance
-from tierwise.plugins.drf import drf
-from tierwise.plugins.gang import Gang
-from tierwise.plugins.network_topology_aware import NetworkTopologyAware
-from tierwise.plugins.nodeorder import NodeOrder
-from tierwise.plugins.overcommit import Overcommit
-from tierwise.plugins.pdb import DisruptionBudgets
-from tierwise.plugins.predicates import Predicates
-from tierwise.plugins.priority import Priority
-from tierwise.plugins.proportion import Proportion
-from tierwise.plugins.resourcequota import ResourceQuotas
-from tierwise.plugins.sla import Sla
+from tierwise.framework.extension import Arguments, CycleView, Factory
 
 __all__ = ["PLUGINS"]
 
+
+def _plugin(module: str, name: str) -> Factory:
+    def make(arguments: Arguments, view: CycleView) -> object:
+        factory: Factory = getattr(import_module(f"tierwise.plugins.{module}"), name)
+        return factory(arguments, view)
+
+    return make
+
+
 PLUGINS: Mapping[str, Factory] = {
-    "binpack": Binpack,
-    "capacity": Capacity,
-    "conformance": Conformance,
-    "drf": drf,
-    "gang": Gang,
-    "network-topology-aware": NetworkTopologyAware,
-    "nodeorder": NodeOrder,
-    "overcommit": Overcommit,
-    "pdb": DisruptionBudgets,
-    "predicates": Predicates,
-    "priority": Priority,
-    "proportion": Proportion,
-    "resourcequota": ResourceQuotas,
-    "sla": Sla,
+    "binpack": _plugin("binpack", "Binpack"),
+    "capacity": _plugin("capacity", "Capacity"),
+    "conformance": _plugin("conformance", "Conformance"),
+    "drf": _plugin("drf", "drf"),
+    "gang": _plugin("gang", "Gang"),
+    "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
+    "nodeorder": _plugin("nodeorder", "NodeOrder"),
+    "overcommit": _plugin("overcommit", "Overcommit"),
+    "pdb": _plugin("pdb", "DisruptionBudgets"),
+    "predicates": _plugin("predicates", "Predicates"),
+    "priority": _plugin("priority", "Priority"),
+    "proportion": _plugin("proportion", "Proportion"),
+    "resourcequota": _plugin("resourcequota", "ResourceQuotas"),
+    "sla": _plugin("sla", "Sla"),
 }

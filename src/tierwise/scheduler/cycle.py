@@ -11,9 +11,7 @@ from dataclasses import replace
 
 from tierwise.actions.allocate import allocate
 from tierwise.actions.backfill import backfill
-from tierwise.actions.classic_evict import classic_evict
 from tierwise.actions.enqueue import enqueue
-from tierwise.actions.gang_evict import Options, gang_evict
 from tierwise.actions.rate import rate
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
@@ -39,8 +37,19 @@ def _allocate(current: Cycle, profile: Profile) -> None:
     allocate(current, enqueues="enqueue" in profile.actions)
 
 
+def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
+    def run(current: Cycle, profile: Profile) -> None:
+        from tierwise.actions.classic_evict import classic_evict  # most profiles never evict
+
+        classic_evict(current, purpose, name)
+
+    return run
+
+
 def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
+        from tierwise.actions.gang_evict import Options, gang_evict
+
         gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
 
     return run
@@ -50,8 +59,8 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "enqueue": lambda current, _: enqueue(current),
     "allocate": _allocate,
     "backfill": lambda current, profile: backfill(current, enqueues="enqueue" in profile.actions),
-    "preempt": lambda current, _: classic_evict(current, Purpose.PREEMPT, "preempt"),
-    "reclaim": lambda current, _: classic_evict(current, Purpose.RECLAIM, "reclaim"),
+    "preempt": _classic_evict(Purpose.PREEMPT, "preempt"),
+    "reclaim": _classic_evict(Purpose.RECLAIM, "reclaim"),
     "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
     "gangreclaim": _gang_evict(Purpose.RECLAIM, "gangreclaim"),
 }

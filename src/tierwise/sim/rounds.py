@@ -13,7 +13,8 @@ from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Objects
-from tierwise.scheduler import cycle, effects, probe_for
+from tierwise.scheduler import cycle, probe_for
+from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 
 __all__ = ["History", "look", "reconcile", "schedule"]
