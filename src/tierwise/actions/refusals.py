@@ -11,53 +11,77 @@ from dataclasses import replace
 from tierwise.actions.demand import Demand
 from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, Tried
 
 __all__ = ["Refusals"]
 
-Kind = tuple[object, ...]
+Kind = tuple[int, tuple[object, ...]]
+"""Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job."""
 
 
 class Refusals:
-    """The smallest demand of each kind that found no place."""
+    """The smallest demand of each kind, and tier limit, that found no place."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._known: dict[Kind, tuple[int, Rejection]] = {}
+        self._known: dict[Kind, dict[float, tuple[int, Rejection]]] = {}
+        self._told: dict[tuple[int, int, float], tuple[Tried, ...]] = {}
         self._releases = cycle.ledger.releases
 
     def known(self, job: Job, asked: Demand) -> Rejection | None:
-        """The refusal of as much or less of the same kind, as it reads for this job."""
-        found = self._found(job, asked)
-        if found is None or asked.tasks < found[0]:
+        """A refusal that holds for this job too: of as much or less, with no more room to search.
+
+        A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
+        """
+        self._forget_after_releases()
+        kind = self._kind(job, asked) if self._known else None
+        if kind is None:
             return None
-        rejection = found[1]
-        tried = tuple(t if t.asked == asked.tasks else replace(t, asked=asked.tasks) for t in rejection.tried)
-        return replace(rejection, subject=job.key, tried=tried)
+        limit, tasks = self._limit(job), asked.tasks
+        for easier in dict.fromkeys((kind, (kind[0], ()))):
+            for known_limit, (size, rejection) in self._known.get(easier, {}).items():
+                if known_limit >= limit and tasks >= size:
+                    tried = self._retold(rejection, tasks, limit)
+                    return Rejection(rejection.stage, job.key, rejection.reason, tried, rejection.children)
+        return None
+
+    def _retold(self, rejection: Rejection, tasks: int, limit: float) -> tuple[Tried, ...]:
+        """What was tried, as it reads for so many tasks within a limit; many jobs ask for the same."""
+        key = (id(rejection), tasks, limit)
+        found = self._told.get(key)
+        if found is None:
+            found = tuple(replace(t, asked=tasks) for t in rejection.tried if t.tier <= limit)
+            self._told[key] = found
+        return found
 
     def like(self, job: Job, asked: Demand) -> Rejection | None:
-        """A refusal of the same kind, however much was asked."""
-        found = self._found(job, asked)
-        return found[1] if found is not None else None
-
-    def _found(self, job: Job, asked: Demand) -> tuple[int, Rejection] | None:
-        if self._releases != self._cycle.ledger.releases:
-            self._releases = self._cycle.ledger.releases
-            self._known.clear()
+        """A refusal of the same kind and limit, however much was asked."""
         kind = self._kind(job, asked) if self._known else None
-        return self._known.get(kind) if kind is not None else None
+        found = self._known.get(kind, {}).get(self._limit(job)) if kind is not None else None
+        return found[1] if found is not None else None
 
     def learn(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
         kind = self._kind(job, asked)
         if kind is None or rejection.bounded:
             return
-        known = self._known.get(kind)
+        by_limit = self._known.setdefault(kind, {})
+        known = by_limit.get(self._limit(job))
         if known is None or asked.tasks < known[0]:
-            self._known[kind] = (asked.tasks, rejection)
+            by_limit[self._limit(job)] = (asked.tasks, rejection)
+
+    def _forget_after_releases(self) -> None:
+        if self._releases != self._cycle.ledger.releases:
+            self._releases = self._cycle.ledger.releases
+            self._known.clear()
+            self._told.clear()
+
+    def _limit(self, job: Job) -> float:
+        limit = self._cycle.pipeline.limit(job)
+        return float("inf") if limit is None else limit
 
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
-        """What the answer depends on, apart from how much is asked; None where it depends on more."""
+        """What the answer depends on, apart from limit and number; None where it depends on more."""
         first = asked.lots[0]
         if len(first.portions) != 1 or first.roles or job.min_resources is not None:
             return None
@@ -66,14 +90,9 @@ class Refusals:
             return None
         if any(self._cycle.ledger.stands(sub) is not None for sub in job.subs):
             return None
-        inner: Kind = ()
-        if job.policies:
-            if len(job.policies) > 1 or asked.spares:
-                return None
-            sizes = {(lot.need, lot.portions[0].part.shape.number, len(lot.portions)) for lot in asked.lots}
-            if len(sizes) > 1:
-                return None
-            inner = (first.need, self._cycle.pipeline.limit(first.sub))
-        elif first.portions[0].left < first.need:
+        if not job.policies:
+            return (shape.number, ()) if first.portions[0].left >= first.need else None
+        if len(job.policies) > 1 or asked.spares or asked.otherwise is not None:
             return None
-        return (shape.number, self._cycle.pipeline.limit(job), inner)
+        sizes = {(lot.need, lot.portions[0].part.shape.number, len(lot.portions)) for lot in asked.lots}
+        return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None

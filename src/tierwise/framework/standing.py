@@ -34,6 +34,8 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     """Whether every minimum of the job is met."""
     if not job.subs:  # its pods are not made yet
         return False
+    if len(job.subs) == 1 and not job.roles and not job.policies:
+        return standing_of(ledger, job.subs[0], waiting=waiting) >= job.minimum
     first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job are numbered in one stretch
     standing = ledger.ready[first : first + count]
     if waiting:
