@@ -122,7 +122,7 @@ def random_gang(pick: Random, scene: Scene, name: str, dials: Dials, floor: Floo
     kind = pick.choice(_SHAPES) if floor is not None or not dials.plain else pick.choice(("tight", "surplus"))
     kind = "loose" if dials.loose and pick.random() < 0.6 else kind
     priority = pick.choice((0, 0, 0, 1, 2)) if floor is not None else pick.choice((0, 1, 5, 5))
-    pods = _pods(pick, name, kind, dials, priority)
+    pods = _pods(pick, name, kind, dials, priority, _fitting(scene))
     if floor is not None:
         pods = [put for pod in pods if (put := floor.put(pick, pod, list(scene.nodes))) is not None]
         if dials.leaving:
@@ -147,8 +147,13 @@ def _queue_of(pick: Random, scene: Scene, *, waits: bool) -> str:
     return pick.choice((*names, *names[-1:] * 3) if waits else (*names, *names[:1] * 3))
 
 
-def _pods(pick: Random, name: str, kind: str, dials: Dials, priority: int) -> list[Pod]:
-    asks, others = pick.choice(_ASKS), pick.choice(_ASKS)
+def _fitting(scene: Scene) -> list[str]:
+    """What some node could hold."""
+    return [asks for asks in _ASKS if any(read(asks) <= scene.has(node) for node in scene.nodes)]
+
+
+def _pods(pick: Random, name: str, kind: str, dials: Dials, priority: int, among: Sequence[str]) -> list[Pod]:
+    asks, others = pick.choice(among), pick.choice(among)
     count = pick.randint(1, 5)
     never = dials.marks and pick.random() < 0.1
     pods = []

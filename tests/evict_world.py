@@ -152,7 +152,7 @@ class Scene:
         return {gang.path(pod): (gang, pod) for gang in self.gangs for pod in gang.pods}
 
     def has(self, node: str) -> Counter[str]:
-        return Counter(pods=110) | read(self.nodes[node])
+        return Counter({"pods": 110, **read(self.nodes[node])})
 
     def queue(self, name: str) -> Queue:
         return next((queue for queue in self.queues if queue.name == name), Queue(name))
@@ -328,7 +328,6 @@ def _told(history: rounds.History) -> Told:
         bindings=history.bindings,
         nominations=history.nominations,
         evictions=history.evictions,
-        before=before,
         report=report,
         after=history.after(0.0),
     )

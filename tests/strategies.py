@@ -13,7 +13,7 @@ from tests.draw import Gang, Groups, Printer, Role, World, draw
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
-__all__ = ["PROFILES", "Scene", "node_names", "profile", "scenes", "trees"]
+__all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "scenes", "trees"]
 
 MOST_NODES = 12
 NODE_KINDS = ("cpu=8 mem=8 gpu=4", "cpu=4 mem=8 gpu=2", "cpu=2 mem=1", "cpu=6 mem=4 gpu=1 pods=3")
@@ -223,3 +223,25 @@ def _standing(draw_: DrawFn, room: _Room, names: list[str], asks: list[str]) -> 
         fits = not node or room.take(node, asked)
         spots.append((node + mark[1:] if node else mark) if fits else "-")
     return " ".join(spots)
+
+
+@st.composite
+def crowds(draw_: DrawFn) -> Scene:
+    """Many gangs of one pod class on few nodes: what one is refused tells something about the next."""
+    tree = draw_(trees(deepest=3))
+    nodes = {name: f"cpu={draw_(st.integers(0, 4))}" for name in node_names(tree)}
+    gangs = [draw_(_one_of_many(f"g{i}")) for i in range(draw_(st.integers(2, 6)))]
+    return Scene(draw(tree, nodes=nodes), tuple(gangs))
+
+
+@st.composite
+def _one_of_many(draw_: DrawFn, name: str) -> Gang:
+    limits = st.sampled_from((None, 1, 1, 2, 2, 3))
+    within, soft, created = draw_(limits), draw_(st.sampled_from((False, False, True))), draw_(st.integers(0, 5))
+    if draw_(st.booleans()):
+        return Gang(name, tasks=draw_(st.integers(1, 6)), within=within, soft=soft, created=created)
+    count, size = draw_(st.integers(1, 3)), draw_(st.integers(1, 3))
+    groups = Groups(count, size, within=draw_(limits), minimum=draw_(st.integers(0, count)))
+    minimum = draw_(st.one_of(st.none(), st.integers(1, count * size)))
+    gated = draw_(st.sampled_from(("", "", "~")))
+    return Gang(name, within=within, soft=soft, minimum=minimum, groups=(groups,), created=created, on=gated)

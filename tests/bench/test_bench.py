@@ -21,10 +21,10 @@ from tierwise.config.profile import DEFAULT
 from tierwise.scheduler import cycle, open_cycle
 
 SMALL = Size(
-    small=300,
-    large=600,
+    small=600,
+    large=900,
     gangs=40,
-    backlog=300,
+    backlog=600,
     sample=8,
     gang=24,
     giant=150,
@@ -33,6 +33,8 @@ SMALL = Size(
     crowds=3,
     crowd=20,
     handfuls=12,
+    residents=60,
+    contests=4,
     repeats=2,
     imports=1,
 )

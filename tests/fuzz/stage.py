@@ -148,9 +148,9 @@ class Stage:
     def _arrive(self) -> None:
         name = f"late{self._arrivals}"
         self._arrivals += 1
-        gang = replace(random_gang(self.pick, self.scene, name, self.dials, None), created=self.number)
-        if not gang.pods:
-            return
+        gang, priority = random_gang(self.pick, self.scene, name, self.dials, None), self.pick.randint(0, 9)
+        pods = tuple(replace(pod, priority=priority, created=self.number) for pod in gang.pods)
+        gang = replace(gang, pods=pods, priority=priority, created=self.number)
         if self.pick.random() < 0.7:
             self._restarting.add(gang.key)
         self.scene = self.scene.with_gang(gang)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.draw import Gang, World, allocate, draw, objects_of
 from tests.reference import Judge
-from tests.strategies import NODE_KINDS, PROFILES, Scene, scenes
+from tests.strategies import NODE_KINDS, PROFILES, Scene, crowds, scenes
 
 from tierwise.api import codec
+from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.wire import schedule_wire
@@ -27,13 +28,11 @@ def _judge(scene: Scene, name: str) -> Judge:
 
 
 def _wire(history: History) -> str:
-    assert history.snapshot is not None
     assert history.report is not None
     wire = schedule_wire(
         bindings=history.bindings,
         nominations=history.nominations,
         evictions=history.evictions,
-        before=history.snapshot,
         report=history.report,
         after=history.after(0.0),
     )
@@ -98,6 +97,23 @@ def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
     first, second = (schedule(objects_of(scene.world, *scene.gangs), DEFAULT, now=0.0) for _ in range(2))
 
     assert _wire(first) == _wire(second)
+
+
+@given(crowds())
+def test_a_refusal_holds_for_the_gang_alone(scene: Scene) -> None:
+    """A gang that got nothing would get nothing as the only one that waits in the cluster as it is then."""
+    bindings = allocate(scene.world, *scene.gangs).bindings
+    for refused in scene.gangs:
+        if not _started(bindings, refused):
+            others = [_bound(m, bindings) for g in scene.gangs if g is not refused for m in g.manifests()]
+            standing = [m for m in others if m["kind"] == "PodGroup" or "nodeName" in m["spec"]]  # type: ignore[operator]
+            alone = World((*scene.world.manifests, *standing), "the same without others that wait")
+            assert not _started(allocate(alone, refused).bindings, refused), refused
+
+
+def _bound(manifest: Raw, bindings: dict[str, str]) -> Raw:
+    node = bindings.get(manifest["metadata"]["name"])  # type: ignore[index]
+    return {**manifest, "spec": {**manifest["spec"], "nodeName": node}} if node else manifest  # type: ignore[dict-item]
 
 
 @given(scenes(gangs=1, busy=False), st.sampled_from(NODE_KINDS), st.integers(0, 99))

@@ -1,18 +1,19 @@
 """allocate: give jobs their room, queue by queue and job by job, the gang's minimum first and the surplus after it.
 
-A job whose minimum finds a place is bound; one that fits only on resources still being released holds that room
-for the rest of the cycle; one that does not fit is refused with a reason, and what it tried leaves no trace.
+A job whose minimum finds a place is bound; one that fits only on resources still being released is nominated there
+and keeps that room until it can be bound; one that does not fit is refused with a reason, and leaves no trace.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
 from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
-from tierwise.actions.entry import objection
+from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
@@ -31,7 +32,6 @@ __all__ = ["allocate"]
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
-_INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group exist to make it whole")
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
@@ -63,7 +63,7 @@ class _Allocation:
                 self._turn_away(waiting, overused)
                 continue
             _, _, job = heapq.heappop(waiting)
-            if self._serve(job):
+            if self._serve_safely(job):
                 self._push(job)
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
@@ -90,6 +90,16 @@ class _Allocation:
             self._cycle.report.phases[job.key] = Phase.INQUEUE
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
         heapq.heappush(self._waiting.setdefault(job.queue, []), entry)
+
+    def _serve_safely(self, job: Job) -> bool:
+        """A plugin that fails costs its job the turn, not the others theirs."""
+        try:
+            return self._serve(job)
+        except Exception as error:  # the plugin boundary: whatever it is, the cycle goes on
+            logging.getLogger("tierwise").exception("a plugin failed on %s", job.key)
+            text = f"a plugin failed: {type(error).__name__}: {error}"
+            self._cycle.report.reject(job, Rejection("gate", job.key, Reason("PluginFailed", "allocate", text)))
+            return False
 
     def _serve(self, job: Job) -> bool:
         """One turn of a job; whether it wants another."""
@@ -164,7 +174,7 @@ class _Allocation:
         if left:
             self._cycle.report.reject(job, self._why_left(job, left))
         elif any(self._backlog.left(part) for part in job.parts()):
-            self._cycle.report.reject(job, Rejection("gate", job.key, _INCOMPLETE))
+            self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
 
     def _allowed(self, job: Job, lot: Lot) -> int:

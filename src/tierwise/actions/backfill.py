@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tierwise.actions.demand import Backlog, Demand, Lot, Portion
 from tierwise.actions.diagnose import diagnose
-from tierwise.actions.entry import objection
+from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.standing import job_ready
+from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason, Rejection
 
@@ -36,7 +36,11 @@ def _serve(cycle: Cycle, backlog: Backlog, job: Job, *, enqueues: bool) -> None:
             cycle.report.reject(job, Rejection("gate", job.key, reason))
         return
     for number, part in job.effortless:
-        _place(cycle, backlog, job, job.subs[number], part)
+        sub = job.subs[number]
+        if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, sub):
+            cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
+        else:
+            _place(cycle, backlog, job, sub, part)
 
 
 def _place(cycle: Cycle, backlog: Backlog, job: Job, sub: SubJob, part: Part) -> None:

@@ -6,7 +6,7 @@ The gang's minimum comes first (`demand`); what is beyond it is surplus, asked f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tierwise.framework.standing import job_ready, roles_count, standing_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Part, SubJob, Task
 
-__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "needs", "preempting_first", "surplus"]
+__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "needs", "surplus"]
 
 
 _SINGLES = 32
@@ -117,15 +117,6 @@ def needs(asked: Demand, resources: int) -> Ints:
     return total
 
 
-def preempting_first(asked: Demand) -> Demand:
-    """The same demand with pods that may cause evictions before those that may not."""
-    lots = tuple(
-        replace(lot, portions=tuple(sorted(lot.portions, key=lambda p: p.part.shape.never_preempts)))
-        for lot in asked.lots
-    )
-    return replace(asked, lots=lots)
-
-
 def _whole(cycle: Cycle, backlog: Backlog, job: Job) -> Lot:
     """A job without policies is one lot, with a minimum for each role."""
     sub = job.subs[0]
@@ -190,6 +181,8 @@ class _Choice:
             else:
                 lots[sub.number] = lot
                 self._add(lot)
+        if self._ready():
+            spares += self._redundant(lots)
         first = Demand(tuple(lots.values()), tuple(spares))
         otherwise = self._by_single_tasks(ordered, first) if not self._ready() else None
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
@@ -199,6 +192,17 @@ class _Choice:
                 self._add(Lot(sub, self._portions[sub.number], more))
                 lots[sub.number] = Lot(sub, self._portions[sub.number], before + more)
         return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise)
+
+    def _redundant(self, lots: dict[int, Lot]) -> list[Lot]:
+        """Take out lots that the others cover for; they come again as surplus, where there is room for it."""
+        spared = []
+        for number, lot in list(lots.items()):
+            self._add(lot, sign=-1)
+            if self._ready():
+                spared.append(lots.pop(number))
+            else:
+                self._add(lot)
+        return spared
 
     def _by_single_tasks(self, ordered: list[SubJob], first: Demand) -> Demand | None:
         """The surplus that is still needed, task by task from whichever sub-job: more choices for few tasks."""
@@ -247,16 +251,18 @@ class _Choice:
             and all(have >= self._job.roles[n] for n, have in self._roles.items())
         )
 
-    def _add(self, lot: Lot) -> None:
+    def _add(self, lot: Lot, *, sign: int = 1) -> None:
+        """Count a lot as placed, or, with sign -1, no longer."""
         sub = lot.sub
         before = self._standing[sub.number]
-        self._standing[sub.number] = before + lot.need
-        self._total += lot.need
-        if sub.policy >= 0 and before < sub.minimum <= before + lot.need:
-            self._whole[sub.policy] += 1
+        after = before + sign * lot.need
+        self._standing[sub.number] = after
+        self._total += sign * lot.need
+        if sub.policy >= 0:
+            self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
         left = lot.need
         for portion in lot.portions:
             number = min(left, portion.left)
             if portion.part.role_number in self._roles:
-                self._roles[portion.part.role_number] += number
+                self._roles[portion.part.role_number] += sign * number
             left -= number

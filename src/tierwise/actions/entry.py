@@ -6,7 +6,9 @@ from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason
 
-__all__ = ["objection", "queue_objection"]
+__all__ = ["INCOMPLETE", "objection", "queue_objection"]
+
+INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group exist to make it whole")
 
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
 

@@ -1,9 +1,9 @@
 """Unlike sub-jobs in one domain: a search with backtracking.
 
-`assign` deals with one plain shape by counting alone. Tasks may be split freely inside a domain, so an assignment
+Lots of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an assignment
 of lots to domains works exactly when no domain gets more than its room, at any height: the search over assignments
-is exact, and small because it moves whole numbers. `pack` tries lots of several shapes on the ledger itself.
-Both stop at a bound and say so.
+is exact, and small because it moves whole numbers. Lots of several shapes are tried on the ledger itself.
+Both searches stop at a bound and say so.
 """
 
 from __future__ import annotations

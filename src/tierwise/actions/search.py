@@ -1,8 +1,7 @@
 """Find a place for what a job asks for: gradient by gradient, every domain of a gradient weighed, the best taken.
 
-`search_lot` serves one sub-job (or a job without policies); `search_job` serves a job of several sub-jobs and
-leaves the hard part to `groups` (alike sub-jobs, in closed form) or `packing` (unlike ones, with backtracking).
-What is found stands on the ledger when these return; what is not found leaves no trace.
+`search_lot` serves one sub-job, or a job without policies; jobs of several sub-jobs are `two_level`'s.
+What is found stands on the ledger on return; what is not found leaves no trace.
 """
 
 from __future__ import annotations

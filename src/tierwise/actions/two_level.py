@@ -1,7 +1,8 @@
 """A job of several sub-jobs: one domain for the job, and inside it one for each sub-job, found together.
 
-Gradients of the job from the tightest tier outwards; in a gradient every domain that may hold the job is weighed,
-and the one whose sub-jobs score best in sum is taken. Alike sub-jobs go to `groups`, all others to `packing`.
+Gradients of the job from the tightest tier outwards; in a gradient every domain is held against what the job needs,
+and the one whose sub-jobs score best in sum is taken. Alike sub-jobs go to `groups`, which sums for all domains at
+once; all others go to `packing`, which does so for the most promising few.
 """
 
 from __future__ import annotations

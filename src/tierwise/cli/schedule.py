@@ -63,13 +63,12 @@ def _json(history: History, after: Snapshot) -> None:
     from tierwise.cli.screen import print_json
     from tierwise.explain.wire import schedule_wire
 
-    before, report = history.reports[-1]
+    _, report = history.reports[-1]
     print_json(
         schedule_wire(
             bindings=history.bindings,
             nominations=history.nominations,
             evictions=history.evictions,
-            before=before,
             report=report,
             after=after,
         )

@@ -24,11 +24,10 @@ def schedule_wire(
     bindings: Mapping[str, str],
     nominations: Mapping[str, str],
     evictions: Iterable[Eviction],
-    before: Snapshot,
     report: CycleReport,
     after: Snapshot,
 ) -> Raw:
-    """What `schedule` did. `before` and `report` are the last cycle's, `after` is the cluster once it was over."""
+    """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over."""
     return {
         "bindings": dict(bindings),
         "nominations": dict(nominations),

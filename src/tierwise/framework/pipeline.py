@@ -1,7 +1,8 @@
 """Plugins of one cycle, sorted once into typed tuples, one per extension point.
 
 The only place that loops over plugins. Combination rules: sort keys are concatenated in the profile's order, the
-first objection wins, scores add up, and the first search space with an opinion decides.
+first objection wins, scores add up, the first search space or victim selector with an opinion decides, and every
+victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of later ones.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Tests and alerts match on `code`; `text` is for people; rendering lives in `tier
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 __all__ = ["Reason", "ReasonBook", "Rejection", "Tried"]
 
@@ -57,17 +57,15 @@ class Tried:
 class Rejection:
     """Why one subject is not placed now; children say the same of its parts."""
 
-    stage: str  # "gate", "enqueue", "space", "fit", "quota", "bind"
+    stage: str  # "enqueue", "gate", "quota", "space", "fit", "evict"
     subject: str
     reason: Reason
     tried: tuple[Tried, ...] = ()
     children: tuple[Rejection, ...] = field(default=())
     bounded: bool = False  # the search stopped at its bound: the no is not a proof
 
-    def of(self, subject: str) -> Rejection:
-        return self if subject == self.subject else replace(self, subject=subject)
-
-    def codes(self) -> Iterable[str]:
+    def codes(self) -> Iterator[str]:
+        """The code of every cause in the tree, outermost first: what tests and alerts match on."""
         yield self.reason.code
         for child in self.children:
             yield from child.codes()

@@ -40,12 +40,6 @@ class Shape:
     def __hash__(self) -> int:
         return self.number
 
-    @property
-    def plain(self) -> bool:
-        """No rule ties it to other pods: how many fit is a matter of counting."""
-        pods = self.affinity is not None and (self.affinity.pod_affinity or self.affinity.pod_anti_affinity)
-        return not pods and not self.spread
-
     def room(self, free: Ints) -> Ints:
         """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""
         free //= self.request[self.asked, None]

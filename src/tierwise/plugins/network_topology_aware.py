@@ -1,6 +1,7 @@
 """network-topology-aware: where a gang may be searched for, and which domains and nodes suit it best.
 
-Arguments, formulas and defaults are Volcano's; docs/plugins/network-topology-aware.md states them.
+Arguments, formulas and defaults are Volcano's, with `unknownTierName: reject` added; how many domains an eviction may
+weigh is an argument of the evicting actions here. docs/plugins/network-topology-aware.md states them all.
 A soft constraint is a hard one whose limit is the virtual root (or, for a sub-job, its job's own limit).
 """
 

@@ -1,1 +1,1 @@
-"""The embedded cluster and what feeds it: manifests, clock, kubelet, workload traces."""
+"""The embedded cluster and what feeds it: manifests in, an object store with kubelets, and rounds of the loop."""

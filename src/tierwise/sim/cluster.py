@@ -1,6 +1,7 @@
 """The embedded cluster: an object store that carries out effects, with kubelets that take a moment.
 
-`apply` changes objects; `settle` lets one moment pass: bound pods run, evicted and terminating ones are gone.
+`apply` changes objects, and an evicted pod is gone with it; `settle` lets one moment pass: bound pods run, and
+terminating ones are gone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tierwise.port import (
     PatchStatus,
     RecordEvent,
     Update,
+    Version,
     key_of_raw,
 )
 
@@ -39,6 +41,10 @@ class EmbeddedCluster:
 
     def read(self) -> Objects:
         return self._objects
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        """Nothing happens here but by `apply` and `settle`, so there is nothing to wait for."""
+        return self._objects.version
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects in order; one outcome each."""
@@ -62,8 +68,7 @@ class EmbeddedCluster:
             case Create(raw):
                 return batch.create(effect, raw)
             case Update(key, raw):
-                batch.put(key, raw)
-                return Outcome(effect, ok=True)
+                return batch.update(effect, key, raw)
             case Delete(key):
                 return batch.delete(effect, key)
             case PatchStatus(key, status):
@@ -112,6 +117,12 @@ class _Batch:
         key = key_of_raw(raw)
         if self.raw(key) is not None:
             return Outcome(effect, ok=False, error=f"{key} already exists")
+        self.put(key, raw)
+        return Outcome(effect, ok=True)
+
+    def update(self, effect: Effect, key: Key, raw: Raw) -> Outcome:
+        if self.raw(key) is None:
+            return Outcome(effect, ok=False, error=f"{key} does not exist")
         self.put(key, raw)
         return Outcome(effect, ok=True)
 

@@ -28,7 +28,6 @@ class History:
     """What happened: every binding and eviction, and the last cycle in full."""
 
     cluster: EmbeddedCluster
-    first: Snapshot | None = None
     snapshot: Snapshot | None = None
     report: CycleReport | None = None
     cycles: int = 0
@@ -97,7 +96,6 @@ def _round(history: History, profile: Profile, now: float) -> bool:
 
 
 def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None:
-    history.first = history.first or snapshot
     history.snapshot, history.report = snapshot, report
     history.cycles += 1
     history.reports.append((snapshot, report))

@@ -72,6 +72,15 @@ def test_a_sub_group_is_completed_in_its_rack() -> None:
     assert {"part-0": "n3", "part-1": "n1"} == by_group(allocate(world, two), "train")
 
 
+def test_room_is_left_for_a_sub_group_that_can_go_nowhere_else() -> None:
+    """Racks with equal room are not the same where a running sub-group is pinned to one of them."""
+    world = draw("s0: r0[n0] r1[n1]", nodes={"n0": "cpu=2", "n1": "cpu=3"})
+    pinned, free = groups(1, size=2, within=1, name="a"), groups(1, size=2, within=1, name="b")
+    outcome = allocate(world, gang("train", within=2, groups=(pinned, free), on="n1"))
+
+    assert {"a-0": "n1", "b-0": "n0 n0"} == by_group(outcome, "train")
+
+
 def test_partition_restart_returns_to_the_free_rack() -> None:
     """A sub-group that restarts as a whole takes a rack near the job's others, whatever is fuller elsewhere."""
     world = draw("z0: (s0: r0[n0 n1] r1[n2 n3]) (s1: r2[n4 n5 n6])", running="n6:cpu=8")

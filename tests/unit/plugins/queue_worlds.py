@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tests.draw import Gang, World, amounts, draw, objects_of
+from tests.draw import Gang, World, draw, objects_of
+from tests.drawn_gang import amounts
 from tests.strategies import profile
 
 from tierwise.api.codec import Raw
