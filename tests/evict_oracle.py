@@ -19,7 +19,7 @@ from tests.evict_world import Gang, Pod, Scene
 
 from tierwise.api.natural import natural
 
-__all__ = ["Bundle", "Cost", "Plea", "allowed_bundles", "cheapest", "cost_of", "room_for", "split"]
+__all__ = ["Bundle", "Cost", "Plea", "allowed_bundles", "cheapest", "cost_of", "queue_key", "room_for", "split", "survivors"]
 
 _ALIKE = Fraction(5, 100)
 Item = TypeVar("Item")
@@ -154,7 +154,7 @@ def _sorted(plea: Plea, found: list[Bundle]) -> list[Bundle]:
     """Safe first; then priority (preempt) or queue (reclaim), efficiency in steps, priority, youngest, name."""
 
     def group(bundle: Bundle) -> tuple[object, ...]:
-        first = (bundle.gang.priority,) if plea.preempts else _queue_key(plea, bundle.gang.queue)
+        first = (bundle.gang.priority,) if plea.preempts else queue_key(plea, bundle.gang.queue)
         return (not bundle.safe, *first)
 
     steps: dict[int, int] = {}
@@ -168,7 +168,7 @@ def _sorted(plea: Plea, found: list[Bundle]) -> list[Bundle]:
     )
 
 
-def _queue_key(plea: Plea, name: str) -> tuple[object, ...]:
+def queue_key(plea: Plea, name: str) -> tuple[object, ...]:
     """The least important queue loses first, then the one furthest above what it deserves."""
     held, due = used(plea.scene, plea.places, name), plea.dues[name]
     shares = [Fraction(held[r]) / n for r, n in due.deserved.items() if n]
@@ -184,7 +184,7 @@ def _queue_key(plea: Plea, name: str) -> tuple[object, ...]:
 def allowed_bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
     """The bundles that the filters leave: safe ones shrink to what may go, a core goes whole or not at all."""
     found = _bundles(plea, nodes)
-    go = _may_go(plea, [path for bundle in found for path in bundle.pods])
+    go = survivors(plea, [path for bundle in found for path in bundle.pods])
     kept = []
     for bundle in found:
         going = tuple(path for path in bundle.pods if path in go)
@@ -193,7 +193,7 @@ def allowed_bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
     return _sorted(plea, kept)
 
 
-def _may_go(plea: Plea, ordered: list[str]) -> set[str]:
+def survivors(plea: Plea, ordered: list[str]) -> set[str]:
     """Marks and system pods are out; budgets and quotas count over the rest, in order, each on its own."""
     pods = plea.scene.pods()
     rest = [path for path in ordered if not _protected(*pods[path])]

@@ -97,7 +97,7 @@ def _queues(pick: Random, dials: Dials, nodes: Mapping[str, str]) -> tuple[Queue
         most = {r: total[r] // 3 if poor else total[r] * 2 // 3 for r in named}
         deserved = {r: pick.randint(most[r] // 2 + 1 if rich else 1, max(1, most[r])) for r in named}
         guarantee = {r: pick.randint(1, n) for r, n in deserved.items() if pick.random() < 0.25 and n * 3 <= total[r]}
-        capability = {r: pick.randint(n, total[r]) for r, n in deserved.items() if pick.random() < 0.2}
+        capability = {r: pick.randint(n, total[r]) for r, n in deserved.items() if pick.random() < 0.1}
         made.append(
             Queue(
                 f"q{i}",

@@ -38,6 +38,7 @@ __all__ = [
     "node_manifest",
     "objects",
     "once",
+    "onward",
     "pod_group_manifest",
     "pod_manifest",
     "profile_of",
@@ -315,6 +316,23 @@ class Told:
 def once(scene: Scene, chosen: Profile, order: Random | None = None) -> Told:
     """One cycle."""
     return _told(rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1))
+
+
+def onward(scene: Scene, told: Told, *, linger: bool) -> Scene:
+    """The scene after a cycle; the evicted are on their way out where they `linger`, else gone."""
+
+    def now(gang: Gang, pod: Pod) -> Pod:
+        path = gang.path(pod)
+        if path in told.victims or pod.leaving:
+            return replace(pod, leaving=True)
+        on, nominated = told.wire["bindings"].get(path, pod.on), told.wire["nominations"].get(path, "")
+        return replace(pod, on=on, nominated=nominated)
+
+    gangs = []
+    for gang in scene.gangs:
+        pods = (now(gang, pod) for pod in gang.pods)
+        gangs.append(replace(gang, pods=tuple(pod for pod in pods if linger or not pod.leaving)))
+    return replace(scene, gangs=tuple(gangs))
 
 
 def many(scene: Scene, chosen: Profile) -> rounds.History:

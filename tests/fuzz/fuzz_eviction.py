@@ -59,7 +59,8 @@ def history(seed: int) -> Verdict:
     pick = Random(seed)
     actions = pick.choice((*GANGS, *CLASSICS))
     quota = pick.choice(("capacity", "proportion") if "reclaim" in actions else ("capacity", "proportion", ""))
-    dials = Dials(reclaims="reclaim" in actions, loose=actions in CLASSICS, running=6, pending=2)
+    reclaims, marks = "reclaim" in actions, pick.random() < 0.4
+    dials = Dials(reclaims=reclaims, loose=actions in CLASSICS, marks=marks, running=6, pending=2)
     stage = Stage(pick, profile_of(actions, quota=quota, budgets=True), dials)
     verdict = Verdict(histories=1)
 

@@ -140,8 +140,8 @@ class Stage:
 
     def _happenings(self) -> list[Callable[[], None]]:
         crowd = len(self.scene.gangs)
-        arrivals = [self._arrive] * (6 if crowd < 6 else 3 if crowd < 9 else 0)
-        ends = [self._end] * (1 if crowd < 6 else 4)
+        arrivals = [self._arrive] * (6 if crowd < 7 else 3 if crowd < 10 else 0)
+        ends = [self._end] * (1 if crowd < 7 else 4)
         rare = [self._crash, self._away if self.pick.random() < 0.5 or self._absent else self._cordon]
         return [*arrivals, *ends, *(rare if self.pick.random() < 0.5 else [])]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
@@ -76,7 +77,8 @@ def _exact(cycle: Cycle, ask: Ask) -> list[Kernel]:
     """The kernels that promise the answer of `reference` here."""
     reach = cycle.pipeline.reach(ask)
     kernels: list[Kernel] = [step]
-    if not cycle.pipeline.moving(ask.shape) and reach <= Reach.SPAN:
+    sticky = reach <= (Reach.ROW if cycle.ledger.any_releasing else Reach.SPAN)
+    if not cycle.pipeline.moving(ask.shape) and sticky:
         kernels.append(runs)
         if reach <= Reach.ROW:
             kernels.append(fill)
@@ -96,16 +98,25 @@ def test_kernels_equal_reference(scene: Scene, scorers: str, count: int, data: D
     assert dict.fromkeys(found, expected) == found
 
 
-def test_pods_without_topology_on_room_that_is_being_released() -> None:
-    """Pipelined pods count as used in their domains, which can lower the score of the node that took one."""
-    world = draw("r0[n0] r1[n1]", running="n0!:cpu=4 n1!:cpu=4")
+@pytest.mark.parametrize(
+    ("running", "kept", "pool"),
+    [
+        ("n0!:cpu=4 n2!:cpu=4", 0, Pool.LATER),  # what waits is charged to its domain as if the room were there
+        ("n0!:cpu=8", 1, Pool.NOW),  # the same for what waited before
+    ],
+)
+def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, pool: Pool) -> None:
+    """Pipelined pods count as used in their domains, which can lower the score of the very node that took one."""
+    world = draw("r0[n0 n1] r1[n2]", running=running, cordoned="n1" if pool is Pool.LATER else "")
     cycle = _open(Scene(world, (Gang("g", tasks=2, each="cpu=4"),)), "domains")
     (job,) = cycle.snapshot.jobs
     ask = Ask(job.subs[0].parts[0].shape, job.subs[0], job)
-    everywhere = slice(0, 2)
+    if kept:
+        cycle.ledger.take(ask.shape, np.array([0]), np.array([kept]), pool=Pool.LATER)
+    everywhere = slice(0, len(cycle.nodes))
 
-    expected = _plain(reference(cycle, ask, 2, everywhere, Pool.LATER))
-    assert expected == _plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, Pool.LATER))
+    expected = _plain(reference(cycle, ask, 2, everywhere, pool))
+    assert expected == _plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, pool))
 
 
 def _apart(key: str, most: int) -> Raw:

@@ -133,7 +133,7 @@ class _Allocation:
                     self._cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
                 return bound and more
         like = self._refusals.like(job, asked)
-        rejection = diagnose(self._cycle, job, asked, bounded=found is True, like=like)
+        rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
         self._refusals.learn(job, asked, rejection)
         self._cycle.report.reject(job, rejection)
         return False

@@ -18,7 +18,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Eviction, Story
-from tierwise.framework.standing import job_ready
+from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason
@@ -58,7 +58,8 @@ class _Maker:
         before = self._gone.copy()
         with cycle.ledger.statement() as statement:
             takes, victims = self._place_all(job)
-            if takes and job_ready(cycle.ledger, job, waiting=True):
+            whole = all(sub_ready(cycle.ledger, take.sub, waiting=True) for take in takes)
+            if takes and whole and job_ready(cycle.ledger, job, waiting=True):
                 statement.keep()
         if not statement.kept:
             self._gone = before

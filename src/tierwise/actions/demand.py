@@ -58,6 +58,7 @@ class Lot:
     portions: tuple[Portion, ...]
     need: int
     roles: dict[int, int] = field(default_factory=dict)
+    extra: bool = False  # beyond the sub-job's size: counts only once the sub-job is whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Demand:
     lots: tuple[Lot, ...]
     spares: tuple[Lot, ...] = ()
     enough: bool = True  # False: even with all of these placed the job would lack something
-    otherwise: Demand | None = None  # the same with other sub-jobs' surplus, where the first choice finds no place
+    otherwise: Demand | None = None  # every other choice of sub-jobs and surplus, where the first finds no place
+    cut: bool = False  # there are more choices than are tried
+    open: bool = False  # the lots alone are not enough: some of the spares must join them
 
     @property
     def tasks(self) -> int:
@@ -183,15 +186,14 @@ class _Choice:
                 self._add(lot)
         if self._ready():
             spares += self._redundant(lots)
-        first = Demand(tuple(lots.values()), tuple(spares))
-        otherwise = self._by_single_tasks(ordered, first) if not self._ready() else None
+        otherwise, cut = self._otherwise(ordered, [*lots.values(), *spares])
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, lots.get(sub.number))
             if more:
                 before = lots[sub.number].need if sub.number in lots else 0
                 self._add(Lot(sub, self._portions[sub.number], more))
                 lots[sub.number] = Lot(sub, self._portions[sub.number], before + more)
-        return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise)
+        return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise, cut)
 
     def _redundant(self, lots: dict[int, Lot]) -> list[Lot]:
         """Take out lots that the others cover for; they come again as surplus, where there is room for it."""
@@ -204,19 +206,27 @@ class _Choice:
                 self._add(lot)
         return spared
 
-    def _by_single_tasks(self, ordered: list[SubJob], first: Demand) -> Demand | None:
-        """The surplus that is still needed, task by task from whichever sub-job: more choices for few tasks."""
-        taken = {lot.sub.number: lot.need for lot in first.lots}
-        singles = [
-            Lot(sub, _after(self._portions[sub.number], used), 1)
-            for sub in ordered
-            if self._standing[sub.number] >= sub.minimum
-            for used in range(taken.get(sub.number, 0), sum(p.left for p in self._portions[sub.number]))
-        ]
-        wanted = self._job.minimum - self._total
-        if len(ordered) < 2 or not 0 < wanted <= len(singles) <= _SINGLES:
-            return None
-        return Demand((*first.lots, *singles[:wanted]), (*first.spares, *singles[wanted:]))
+    def _otherwise(self, ordered: list[SubJob], whole: list[Lot]) -> tuple[Demand | None, bool]:
+        """Sub-jobs whole and their surplus task by task, any of which may be left out: few enough to try them all."""
+        taken = {lot.sub.number: lot.need for lot in whole}
+        singles = []
+        for sub in ordered:
+            tasks = sum(p.left for p in self._portions[sub.number])
+            if sub.number in taken or self._standing[sub.number] >= sub.minimum:
+                portions = self._portions[sub.number]
+                for used in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
+                    singles.append(Lot(sub, _after(portions, used), 1, extra=True))
+        if not singles or len(ordered) < 2:
+            return None, False
+        if len(singles) > _SINGLES:
+            return None, True
+        first, *rest = sorted((*whole, *singles), key=self._freedom)
+        return Demand((first,), tuple(rest), open=True), False
+
+    def _freedom(self, lot: Lot) -> float:
+        """Lots that may go anywhere come last: they would take places that others depend on."""
+        limit = self._cycle.pipeline.limit(lot.sub)
+        return float("inf") if limit is None else limit
 
     def _missing(self, sub: SubJob) -> int:
         """What the sub-job lacks; 0 where it has too few tasks to ever be whole."""

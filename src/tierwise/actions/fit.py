@@ -6,7 +6,7 @@ allows, on room that is still being released.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
 
-__all__ = ["Take", "bound", "bound_with", "fit", "put", "take"]
+__all__ = ["Take", "bound", "bound_with", "fit", "largest_first", "put", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +96,26 @@ def fit(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) 
         takes.extend(found)
         return placed
 
-    for role, least in lot.roles.items():
-        for portion in lot.portions:
-            if least and portion.part.role_number == role:
-                placed = place_some(portion, least)
-                least -= placed
-                missing -= placed
+    roles = dict(lot.roles)
+    for portion in lot.portions:
+        least = roles.get(portion.part.role_number, 0)
         if least:
-            return None
+            placed = place_some(portion, least)
+            roles[portion.part.role_number] = least - placed
+            missing -= placed
+    if any(roles.values()):
+        return None
     for portion in lot.portions:
         if missing > 0:
             missing -= place_some(portion, missing)
     return None if missing > 0 else takes
+
+
+def largest_first(cycle: Cycle, lot: Lot) -> Lot:
+    """The same lot with its largest tasks before the smaller ones, which find a place more easily."""
+    scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
+    order = sorted(lot.portions, key=lambda p: -float((p.part.shape.request / scale).max()))
+    return replace(lot, portions=tuple(order))
 
 
 def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Take]:

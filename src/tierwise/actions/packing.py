@@ -18,7 +18,7 @@ from tierwise.actions.fit import Take, fit
 from tierwise.actions.search import BOTH, candidates, home, ordered
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.framework.standing import job_ready, roles_count, standing_of
+from tierwise.framework.standing import job_ready, roles_count, standing_of, sub_ready
 from tierwise.model.job import Job
 
 __all__ = ["Packing", "pack"]
@@ -97,7 +97,8 @@ class _Trying(_Search):
         if i == len(self._lots):
             return False
         lot = self._lots[i]
-        for domain, worth in self._ranked(lot, self._domain):
+        extra_too_early = lot.extra and not sub_ready(self._cycle.ledger, lot.sub, waiting=True)
+        for domain, worth in () if extra_too_early else self._ranked(lot, self._domain):
             if self._steps >= _TRIALS:
                 self._bounded = True
                 return False
@@ -127,6 +128,7 @@ class _Counting(_Search):
         self._options = [self._outermost(lot) for lot in self._lots]
         self._state = sorted({d for options in self._options for place, _ in options for d in self._above(place)})
         self._dead: set[tuple[int, ...]] = set()
+        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
         self._short = _Short(self._cycle, self._job)
         chosen = self._assign(0, [])
         if chosen is None:
@@ -176,11 +178,18 @@ class _Counting(_Search):
         """The places with enough room, one of each kind: alike siblings are the same choice for later lots."""
         tried: set[tuple[int, ...]] = set()
         for place, worth in options:
-            inner = self._cycle.topology.below(place)
-            kind = (int(self._cycle.topology.parent[place]), *self._room[inner])
+            kind = self._kind(place)
             if kind not in tried and all(self._room[d] >= need for d in self._above(place)):
                 tried.add(kind)
                 yield place, worth
+
+    def _kind(self, place: int) -> tuple[int, ...]:
+        """What tells a place from its siblings: the rooms and tiers in it, and itself where a lot is tied to it."""
+        topology = self._cycle.topology
+        inner = topology.below(place)
+        tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
+        own = (place,) if tied else ()
+        return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
 
     def _charge(self, place: int, need: int) -> None:
         for d in self._above(place):

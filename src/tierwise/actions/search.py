@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierwise.actions.demand import Lot
-from tierwise.actions.fit import Take, bound, fit
+from tierwise.actions.fit import Take, bound, fit, largest_first
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -63,13 +63,19 @@ def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: t
     near = home(cycle, job) if job.policies else None
     for group in candidates(cycle, gang, within):
         for domain, score in ordered(cycle, lot, group, near, pools):
-            cycle.report.work.trials += 1
-            with cycle.ledger.statement() as statement:
-                takes = fit(cycle, job, lot, domain, pools)
-                if takes is not None:
-                    statement.keep()
-                    return Found(domain, tuple(takes), score)
+            for tried in _ways(cycle, lot):
+                cycle.report.work.trials += 1
+                with cycle.ledger.statement() as statement:
+                    takes = fit(cycle, job, tried, domain, pools)
+                    if takes is not None:
+                        statement.keep()
+                        return Found(domain, tuple(takes), score)
     return None
+
+
+def _ways(cycle: Cycle, lot: Lot) -> tuple[Lot, ...]:
+    """A lot of several shapes is tried in its own order, and with its largest tasks first."""
+    return (lot, largest_first(cycle, lot)) if len(lot.portions) > 1 else (lot,)
 
 
 def ordered(

@@ -30,7 +30,7 @@ _SHORTLIST = 8
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> Found | bool:
     """A place for everything the job needs; otherwise whether the search stopped at its bound."""
     groups = tuple(candidates(cycle, job, within))
-    uniform = alike(cycle, job, demand)
+    uniform = alike(cycle, job, demand) if not demand.open else None
     if uniform is not None:
         found = place_alike(cycle, uniform, groups)
         if found is not None:

@@ -45,6 +45,8 @@ def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
     if cycle.pipeline.moving(ask.shape):
         return step
     reach = cycle.pipeline.reach(ask)
+    if reach is Reach.SPAN and cycle.ledger.any_releasing:
+        return step  # pipelined tasks can make a domain overfull, which lowers the score of the node that took one
     return fill if reach <= Reach.ROW else runs if reach is Reach.SPAN else step
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.draw import allocate, draw, gang, groups, placed, role, spots, why
 
 
@@ -35,6 +36,15 @@ def test_role_minimums_above_the_jobs_are_skipped() -> None:
     outcome = allocate(draw("r0[n0]", node="cpu=8"), gang("train", minimum=2, roles=(chief, worker)))
 
     assert {"n0": 3} == placed(outcome, "train")
+
+
+@pytest.mark.parametrize("large", ["a", "z"])
+def test_the_names_of_roles_do_not_decide_whether_a_gang_fits(large: str) -> None:
+    """A pod that fits only one way is not locked out by smaller ones whose role is named before its own."""
+    roles = (role("m", 2, each="cpu=2"), role(large, 1, each="cpu=3"))
+    world = draw("r0[n0 n1]", nodes={"n0": "cpu=3", "n1": "cpu=4"})
+
+    assert {"n0": 1, "n1": 2} == placed(allocate(world, gang("train", within=1, roles=roles)), "train")
 
 
 def test_too_few_pods_of_a_role() -> None:

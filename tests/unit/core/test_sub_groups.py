@@ -175,6 +175,14 @@ def test_surplus_of_any_sub_group_counts_towards_the_job() -> None:
     assert {"a-0": "n1", "b-0": "n2 n3 n4"} == by_group(outcome, "train")
 
 
+def test_surplus_makes_up_for_a_sub_group_that_is_left_out() -> None:
+    """Where two sub-groups together are too many, one of them and its surplus will do."""
+    small, large = groups(1, size=2, name="a"), groups(1, size=4, tasks=5, name="b")
+    outcome = allocate(draw("r0[n0]", node="cpu=5"), gang("train", minimum=5, groups=(small, large)))
+
+    assert {"b-0": "n0 n0 n0 n0 n0"} == by_group(outcome, "train")
+
+
 def test_a_pod_group_with_policies_and_no_pods_yet() -> None:
     """A pod group may exist before its pods: it waits, and others go on."""
     empty = gang("early", minimum=2, groups=(groups(0, size=2, minimum=1),))

@@ -1,0 +1,91 @@
+"""Who is evicted: by whom, for whom, and who never. Naively, from random worlds and the JSON of `schedule`."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from tests.evict_facts import moments
+from tests.evict_scenes import Case, cases
+from tests.evict_world import once, profile_of
+
+
+@given(cases("gangpreempt", "preempt", "gangpreempt reclaim"))
+def test_preemption_takes_from_less_important_jobs_of_its_queue(case: Case) -> None:
+    """P3: a victim of preemption is in the same queue and less important; of the own job only single tasks may go."""
+    scene, profile = case
+    for entry in once(scene, profile).evictions:
+        (gang, pod), by = scene.pods()[entry["pod"]], scene.gang(entry["by"])
+        if entry["action"] == "preempt" and gang.key == by.key:
+            assert pod.priority < max(other.priority for other in by.pods if not other.on)
+        elif "preempt" in entry["action"]:
+            assert (gang.queue, True) == (by.queue, gang.priority < by.priority)
+
+
+@given(cases("gangreclaim", "reclaim", "preempt reclaim"))
+def test_reclaim_takes_from_other_reclaimable_queues(case: Case) -> None:
+    """P4: a victim of reclaim is in another queue that is reclaimable; the reclaimer's own is open."""
+    scene, profile = case
+    for entry in once(scene, profile).evictions:
+        gang, by = scene.pods()[entry["pod"]][0], scene.gang(entry["by"])
+        if "reclaim" in entry["action"]:
+            assert gang.queue != by.queue
+            assert scene.queue(gang.queue).reclaimable
+            assert scene.queue(by.queue).open
+
+
+@given(cases())
+def test_protected_pods_are_no_victims(case: Case) -> None:
+    """P11: no pod of the system, none that is marked itself or by its gang."""
+    scene, profile = case
+    for victim in once(scene, profile).victims:
+        gang, pod = scene.pods()[victim]
+        assert ("", False, "default") == (pod.mark, gang.kept, gang.namespace)
+
+
+@given(cases())
+def test_budgets_hold(case: Case) -> None:
+    """P11: no more pods of a gang go in a cycle than its disruption budget allows, for however many beneficiaries."""
+    scene, profile = case
+    if "pdb" not in {plugin.name for plugin in profile.plugins()}:
+        return
+    victims = [scene.pods()[victim][0].key for victim in once(scene, profile).victims]
+    for budget in scene.budgets:
+        assert victims.count(f"default/{budget.gang}") <= budget.allowed
+
+
+@given(cases())
+def test_pods_that_never_preempt_cause_no_eviction(case: Case) -> None:
+    """P12: whoever finds a place by an eviction may preempt."""
+    scene, profile = case
+    for step in once(scene, profile).steps:
+        if step.evicted:
+            assert [] == [path for path in step.placed if scene.pods()[path][1].never]
+
+
+@given(cases())
+def test_nobody_is_evicted_twice(case: Case) -> None:
+    """P11: a victim runs, and goes once."""
+    scene, profile = case
+    victims = [entry["pod"] for entry in once(scene, profile).evictions]
+
+    assert sorted(set(victims)) == sorted(victims)
+    assert all(scene.pods()[victim][1].stands for victim in victims)
+
+
+@given(cases())
+def test_nobody_goes_where_everything_fits(case: Case) -> None:
+    """P13: where allocate alone leaves nobody waiting, nobody is evicted."""
+    scene, profile = case
+    names = {plugin.name for plugin in profile.plugins()}
+    quota = next((name for name in ("capacity", "proportion") if name in names), "")
+    if not once(scene, profile_of("", quota=quota)).wire["pending"]:
+        assert [] == once(scene, profile).evictions
+
+
+@given(cases())
+def test_every_decision_that_evicts_is_of_an_evicting_action(case: Case) -> None:
+    """P1: each eviction belongs to a decision of the action that it names, for the gang that it names."""
+    scene, profile = case
+    told = once(scene, profile)
+    owned = [(path, m.step.gang, m.step.action) for m in moments(scene, told.steps) for path in m.step.evicted]
+
+    assert sorted(owned) == sorted((e["pod"], e["by"], e["action"]) for e in told.evictions)
