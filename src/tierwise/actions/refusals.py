@@ -42,7 +42,7 @@ class Refusals:
             for known_limit, (size, rejection) in self._known.get(easier, {}).items():
                 if known_limit >= limit and tasks >= size:
                     tried = self._retold(rejection, tasks, limit)
-                    return Rejection(rejection.stage, job.key, rejection.reason, tried, rejection.children)
+                    return Rejection(rejection.stage, job.key, rejection.reason, tried)  # its sub-jobs are another's
         return None
 
     def _retold(self, rejection: Rejection, tasks: int, limit: float) -> tuple[Tried, ...]:
