@@ -206,13 +206,14 @@ class Moment:
     cleared: Places
     after: Places
     waits: frozenset[str]  # those of `before` that are only expected
+    gone: frozenset[str]  # who was evicted earlier in the cycle
 
 
 def moments(scene: Scene, steps: Iterable[Step]) -> Iterator[Moment]:
     """The decisions of a cycle in their order."""
-    now, waits = standing(scene), frozenset[str]()
+    now, waits, gone = standing(scene), frozenset[str](), frozenset[str]()
     for step in steps:
         cleared = {path: node for path, node in now.items() if path not in step.evicted}
         after = {**cleared, **step.placed}
-        yield Moment(step, now, cleared, after, waits)
-        now, waits = after, waits if step.bound else waits | step.placed.keys()
+        yield Moment(step, now, cleared, after, waits, gone)
+        now, waits, gone = after, waits if step.bound else waits | step.placed.keys(), gone | set(step.evicted)

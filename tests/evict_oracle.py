@@ -36,6 +36,7 @@ class Plea:
     preempts: bool  # else it reclaims
     quota: str = ""
     budgets: bool = False
+    gone: frozenset[str] = frozenset()  # who was evicted in this cycle before
 
     @cached_property
     def missing(self) -> int:
@@ -206,6 +207,10 @@ def _protected(gang: Gang, pod: Pod) -> bool:
 
 def _within_budgets(plea: Plea, ordered: list[str]) -> Iterator[str]:
     left = {budget.gang: budget.allowed for budget in plea.scene.budgets} if plea.budgets else {}
+    for path in plea.gone:
+        gang = plea.scene.pods()[path][0]
+        if gang.namespace == "default" and gang.name in left:
+            left[gang.name] -= 1
     for path in ordered:
         gang = plea.scene.pods()[path][0]
         if gang.namespace != "default" or gang.name not in left:

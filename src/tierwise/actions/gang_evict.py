@@ -151,6 +151,7 @@ class _RoomMaker:
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
         per_job[job.number] = False
+        per_job[[e.by.number for e in self._cycle.report.evictions]] = False  # or others would have gone in vain
         result: Bools = per_job[self._running.job] & ~self._gone
         return result
 
