@@ -128,7 +128,9 @@ def dues(scene: Scene, quota: str) -> dict[str, Due]:
         guarantee, capability = read(queue.guarantee), read(queue.capability)
         real = {r: total[r] - guarantees[r] + guarantee[r] for r in RESOURCES}
         real = {r: min(n, capability.get(r, n)) for r, n in real.items()}
-        declared = {r: max(min(read(queue.deserved)[r], real[r]), guarantee[r]) for r in {**read(queue.deserved), **guarantee}}
+        declared = {
+            r: max(min(read(queue.deserved)[r], real[r]), guarantee[r]) for r in {**read(queue.deserved), **guarantee}
+        }
         result[queue.name] = Due({r: Fraction(n) for r, n in declared.items()}, guarantee, real)
     return _by_weight(scene, total, result) if quota == "proportion" else result
 
@@ -136,14 +138,20 @@ def dues(scene: Scene, quota: str) -> dict[str, Due]:
 def _by_weight(scene: Scene, total: Counter[str], declared: Mapping[str, Due]) -> dict[str, Due]:
     """The same where the cluster is shared out by weight, as much as each asks for."""
     asked = {
-        queue.name: sum((p.need for g, p in scene.pods().values() if g.queue == queue.name and not p.leaving), Counter())
+        queue.name: sum(
+            (p.need for g, p in scene.pods().values() if g.queue == queue.name and not p.leaving), Counter()
+        )
         for queue in scene.queues
     }
     shares: dict[str, dict[str, Fraction]] = {queue.name: {} for queue in scene.queues}
     for r in RESOURCES:
         unit = 1000 if r == "cpu" else 1  # shares are whole numbers of the units that resources are counted in
         claims = [
-            (q.weight, declared[q.name].guarantee.get(r, 0) * unit, min(declared[q.name].real[r], asked[q.name][r]) * unit)
+            (
+                q.weight,
+                declared[q.name].guarantee.get(r, 0) * unit,
+                min(declared[q.name].real[r], asked[q.name][r]) * unit,
+            )
             for q in scene.queues
         ]
         for queue, share in zip(scene.queues, _shares(total[r] * unit, claims), strict=True):

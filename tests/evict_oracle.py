@@ -19,7 +19,18 @@ from tests.evict_world import Gang, Pod, Scene
 
 from tierwise.api.natural import natural
 
-__all__ = ["Bundle", "Cost", "Plea", "allowed_bundles", "cheapest", "cost_of", "queue_key", "room_for", "split", "survivors"]
+__all__ = [
+    "Bundle",
+    "Cost",
+    "Plea",
+    "allowed_bundles",
+    "cheapest",
+    "cost_of",
+    "queue_key",
+    "room_for",
+    "split",
+    "survivors",
+]
 
 _ALIKE = Fraction(5, 100)
 Item = TypeVar("Item")
@@ -164,9 +175,7 @@ def _sorted(plea: Plea, found: list[Bundle]) -> list[Bundle]:
         if group(bundle) != last or top - bundle.worth >= _ALIKE:
             step, top, last = step + 1, bundle.worth, group(bundle)
         steps[id(bundle)] = step
-    return sorted(
-        found, key=lambda b: (group(b), steps[id(b)], b.gang.priority, -b.gang.created, natural(b.gang.key))
-    )
+    return sorted(found, key=lambda b: (group(b), steps[id(b)], b.gang.priority, -b.gang.created, natural(b.gang.key)))
 
 
 def queue_key(plea: Plea, name: str) -> tuple[object, ...]:

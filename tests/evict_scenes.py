@@ -191,7 +191,9 @@ def _shaped(pick: Random, gang: Gang, kind: str) -> Gang:
     have = Counter(pod.role for pod in gang.pods)
     roles = {role: pick.randint(0, number) for role, number in sorted(have.items())}
     least = sum(roles.values())
-    minimum = pick.randint(min(1, least), max(1, least - 1)) if kind == "elastic" else pick.randint(max(1, least), count)
+    minimum = (
+        pick.randint(min(1, least), max(1, least - 1)) if kind == "elastic" else pick.randint(max(1, least), count)
+    )
     return replace(gang, minimum=minimum, roles=roles)
 
 

@@ -376,4 +376,3 @@ def profile_of(
     actions = ("enqueue", "allocate", *evicting.split(), "backfill")
     given = {name: arguments or {} for name in evicting.split()}
     return Profile(actions, (tuple(map(PluginChoice, plugins)),), given)
-

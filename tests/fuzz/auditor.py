@@ -28,7 +28,9 @@ def audit(act: Act, quota: str) -> list[str]:
 def _places(scene: Scene, *, nominated: bool) -> dict[str, str]:
     pods = scene.pods().items()
     found = {path: pod.on for path, (_, pod) in pods if pod.stands}
-    return found | ({path: pod.nominated for path, (_, pod) in pods if pod.nominated and not pod.on} if nominated else {})
+    return found | (
+        {path: pod.nominated for path, (_, pod) in pods if pod.nominated and not pod.on} if nominated else {}
+    )
 
 
 def _room(act: Act) -> Iterator[str]:

@@ -62,6 +62,7 @@ class Stage:
         self.scene = random_scene(self.pick, self.dials)
         self.cluster = EmbeddedCluster(objects(self.scene))
         self._restarting = {gang.key for gang in self.scene.gangs if self.pick.random() < 0.7}
+        self._lingering = {path: 1 for path, (_, pod) in self.scene.pods().items() if pod.leaving}
 
     # -- one cycle
 

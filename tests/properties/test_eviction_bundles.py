@@ -83,7 +83,9 @@ def test_no_core_is_half_taken(case: Case) -> None:
         for key in {pods[path][0].key for path in clearing.victims}:
             gang = scene.gang(key)
             if healthy(gang, there) and not healthy(gang, there - clearing.victims):
-                local = [path for path in there if pods[path][0].key == key and pods[path][1].on in clearing.domain.nodes]
+                local = [
+                    path for path in there if pods[path][0].key == key and pods[path][1].on in clearing.domain.nodes
+                ]
                 assert set(split(plea, gang, local)[1]) <= clearing.victims
 
 

@@ -49,11 +49,11 @@ def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> 
     profile = Profile(("allocate",), (tuple(PluginChoice(name) for name in ("gang", *plugins)),))
     snapshot = build(objects(scene), 0.0)
     cycle, running = open_cycle(snapshot, profile), running_table(snapshot)
-    job = next(job for job in snapshot.jobs if job.key == scene.gangs[-1].key)
+    job = next(job for job in snapshot.jobs if any(job.parts()))
     positions = [i for i, task in enumerate(running.tasks) if running.job[i] != job.number]
     order.shuffle(positions)
     victims = np.array(positions, dtype=np.int64)
-    cause = Cause(purpose, job, job.subs[0].parts[0].shape.request, gang=True, running=running)
+    cause = Cause(purpose, job, next(job.parts()).shape.request, gang=True, running=running)
     allowed = cycle.pipeline.may_go(cause, victims)
     paths = [running.tasks[i].key for i in positions]
     return {path for path, goes in zip(paths, allowed.tolist(), strict=True) if goes}, paths
@@ -85,8 +85,7 @@ def test_filters_count_as_one_by_one(scene: Scene, seed: int, quota: str) -> Non
     """P15: one call over the whole list lets go whom asking one after the other, with accounts, would."""
     scene = replace(scene, gangs=tuple(map(_unmarked, scene.gangs)))  # marks are no business of plugins
     told, order = who_may_go(scene, "conformance", "pdb", quota, purpose=Purpose.RECLAIM, order=Random(seed))
-    gang = scene.gangs[-1]
-    plea = Plea(scene, gang, standing(scene), frozenset(), preempts=False, quota=quota, budgets=True)
+    plea = Plea(scene, scene.gangs[-1], standing(scene), frozenset(), preempts=False, quota=quota, budgets=True)
     reclaimable = [path for path in order if scene.queue(scene.pods()[path][0].queue).reclaimable]
 
     assert survivors(plea, reclaimable) == told

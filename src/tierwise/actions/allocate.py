@@ -106,8 +106,13 @@ class _Allocation:
         probe = self._cycle.report.probe
         if probe is not None:
             probe.look(self._cycle, job)
-        asked = demand(self._cycle, self._backlog, job)
         nominated = self._cycle.nominations.holds(job)
+        if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
+            foretold = self._refusals.foretold(job)
+            if foretold is not None:
+                self._cycle.report.reject(job, foretold)
+                return False
+        asked = demand(self._cycle, self._backlog, job)
         self._cycle.nominations.release(job)
         if not asked.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))

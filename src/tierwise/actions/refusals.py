@@ -35,10 +35,23 @@ class Refusals:
         """
         self._forget_after_releases()
         kind = self._kind(job, asked) if self._known else None
-        if kind is None:
+        return self._speaks_for(job, kind, asked.tasks) if kind is not None else None
+
+    def foretold(self, job: Job) -> Rejection | None:
+        """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
+        self._forget_after_releases()
+        if not self._known or job.policies or job.roles or job.min_resources is not None or len(job.subs[0].parts) != 1:
             return None
-        limit, tasks = self._limit(job), asked.tasks
-        for easier in dict.fromkeys((kind, (kind[0], ()))):
+        sub, part = job.subs[0], job.subs[0].parts[0]
+        need = job.minimum - int(self._cycle.ledger.ready[sub.number])
+        plain = self._cycle.ledger.stands(sub) is None and not self._cycle.pipeline.moving(part.shape)
+        if not plain or not 0 < need <= len(part.tasks):
+            return None
+        return self._speaks_for(job, (part.shape.number, ()), need)
+
+    def _speaks_for(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
+        limit = self._limit(job)
+        for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
             for known_limit, (size, rejection) in self._known.get(easier, {}).items():
                 if known_limit >= limit and tasks >= size:
                     tried = self._retold(rejection, tasks, limit)
