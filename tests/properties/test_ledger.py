@@ -24,7 +24,6 @@ _ARRAYS = (
     *("idle", "releasing", "pipelined", "domain_allocatable", "domain_idle", "domain_releasing"),
     *("ready", "waiting", "role_ready", "role_waiting", "queue_used", "job_used"),
 )
-POOLS = st.sampled_from(Pool)
 
 
 def _open(scene: Scene) -> Cycle:
@@ -68,15 +67,20 @@ class Hands:
         counts = [self._data.draw(st.integers(1, 3)) for _ in rows]
         return np.array(rows, dtype=np.int64), np.array(counts, dtype=np.int64)
 
+    def _pool(self) -> Pool:
+        """Nothing is pipelined before something is being released."""
+        return self._data.draw(st.sampled_from(tuple(Pool) if self.cycle.ledger.any_releasing else (Pool.NOW,)))
+
     def _take(self) -> None:
-        shape = self._data.draw(st.sampled_from(self.cycle.snapshot.shapes))
-        self.cycle.ledger.take(shape, *self._rows(), pool=self._data.draw(POOLS))
+        if self.cycle.snapshot.shapes:
+            shape = self._data.draw(st.sampled_from(self.cycle.snapshot.shapes))
+            self.cycle.ledger.take(shape, *self._rows(), pool=self._pool())
 
     def _stand(self) -> None:
         parts = [(sub, part) for job in self.cycle.snapshot.jobs for sub in job.subs for part in sub.parts]
         if parts:
             sub, part = self._data.draw(st.sampled_from(parts))
-            self.cycle.ledger.stand(sub, part, *self._rows(), pool=self._data.draw(POOLS))
+            self.cycle.ledger.stand(sub, part, *self._rows(), pool=self._pool())
 
     def _charge(self) -> None:
         job = self._data.draw(st.sampled_from(self.cycle.snapshot.jobs))
@@ -178,7 +182,7 @@ def test_rooms_keep_up_with_the_ledger(scene: Scene, data: DataObject) -> None:
             marks.append(cycle.ledger.mark())
         elif step == "rewind":
             cycle.ledger.rewind(marks.pop() if len(marks) > 1 else marks[0])
-        else:
+        elif cycle.snapshot.shapes:
             cycle.rooms.of(data.draw(st.sampled_from(cycle.snapshot.shapes)))
     for shape in cycle.snapshot.shapes:
         kept = cycle.rooms.of(shape)
