@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import floor
 
 from tests.evict_world import Gang, Pod, Scene, Step, read
@@ -178,7 +179,7 @@ def _level(total: int, claims: list[tuple[int, int, int]]) -> Fraction:
 
     edges = sorted({Fraction(n, w) for w, f, c in claims for n in (f, c)} | {Fraction(0)})
     best = Fraction(0)
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         if filled(high) <= total:
             best = high
         elif filled(low) <= total:

@@ -202,7 +202,7 @@ def _object(api_version: str, kind: str, spec: Raw | None = None, status: Raw | 
 
 def node_manifest(scene: Scene, name: str) -> Raw:
     """One node."""
-    status = {"allocatable": {"pods": "110"} | amounts(scene.nodes[name])}
+    status: Raw = {"allocatable": {"pods": "110"} | amounts(scene.nodes[name])}
     return _object("v1", "Node", {"unschedulable": name in scene.cordoned}, status, name=name)
 
 
@@ -220,7 +220,7 @@ def _queue(queue: Queue) -> Raw:
         "priority": queue.priority,
         "weight": queue.weight,
     }
-    status = {"state": "Open" if queue.open else "Closed"}
+    status: Raw = {"state": "Open" if queue.open else "Closed"}
     return _object("scheduling.volcano.sh/v1beta1", "Queue", spec, status, name=queue.name)
 
 
