@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain, combinations, groupby
 from typing import TypeVar
 
 from tests.evict_facts import Domain, Due, domains, dues, used
@@ -164,18 +164,21 @@ def _ready(plea: Plea, path: str) -> bool:
 
 def _sorted(plea: Plea, found: list[Bundle]) -> list[Bundle]:
     """Safe first; then priority (preempt) or queue (reclaim), efficiency in steps, priority, youngest, name."""
-
-    def group(bundle: Bundle) -> tuple[object, ...]:
-        first = (bundle.gang.priority,) if plea.preempts else queue_key(plea, bundle.gang.queue)
-        return (not bundle.safe, *first)
-
     steps: dict[int, int] = {}
     step, top, last = 0, Fraction(0), None
-    for bundle in sorted(found, key=lambda b: (group(b), -b.worth)):
-        if group(bundle) != last or top - bundle.worth >= _ALIKE:
-            step, top, last = step + 1, bundle.worth, group(bundle)
+    for bundle in sorted(found, key=lambda b: (_group(plea, b), -b.worth)):
+        if _group(plea, bundle) != last or top - bundle.worth >= _ALIKE:
+            step, top, last = step + 1, bundle.worth, _group(plea, bundle)
         steps[id(bundle)] = step
-    return sorted(found, key=lambda b: (group(b), steps[id(b)], b.gang.priority, -b.gang.created, natural(b.gang.key)))
+    return sorted(
+        found, key=lambda b: (_group(plea, b), steps[id(b)], b.gang.priority, -b.gang.created, natural(b.gang.key))
+    )
+
+
+def _group(plea: Plea, bundle: Bundle) -> tuple[object, ...]:
+    """Bundles of an earlier group go before any of a later one."""
+    rank = (bundle.gang.priority,) if plea.preempts else queue_key(plea, bundle.gang.queue)
+    return (not bundle.safe, *rank)
 
 
 def queue_key(plea: Plea, name: str) -> tuple[object, ...]:
@@ -280,31 +283,40 @@ def cost_of(plea: Plea, broken: Collection[Bundle], victims: Collection[str]) ->
 
 
 def cheapest(plea: Plea) -> Cost | None:
-    """The least cost of all choices of cores and spare pods in all domains; None where no choice makes room."""
+    """The least cost of all choices of cores and spare pods in all domains; None where no choice makes room.
+
+    In a domain the order of groups is a rule, not a cost: nobody of a later priority (preempt) or queue (reclaim)
+    goes where the earlier ones are enough.
+    """
     return min((cost for domain in plea.searched() for cost in _choices(plea, domain)), default=None)
 
 
 def _choices(plea: Plea, domain: Domain) -> Iterator[Cost]:
-    bundles = allowed_bundles(plea, domain.nodes)
-    cores = [b for b in bundles if not b.safe]
-    spare = [path for b in bundles if b.safe for path in b.pods]
+    drawn = _drawn(plea, domain)
+    cores = [b for b in drawn if not b.safe]
+    spare = [path for b in drawn if b.safe for path in b.pods]
     fitting = [
         chosen
         for chosen in _subsets(cores)
         if room_for(plea, domain, {*spare, *(path for b in chosen for path in b.pods)})
     ]
-    if not fitting:
-        return
-    least = min((cost_of(plea, chosen, ()).highest, cost_of(plea, chosen, ()).broken) for chosen in fitting)
+    least = min((cost_of(plea, chosen, ()) for chosen in fitting), default=None)
     for chosen in fitting:
-        cost = cost_of(plea, chosen, ())
-        if (cost.highest, cost.broken) == least:
+        if cost_of(plea, chosen, ()) == least:
             core = {path for b in chosen for path in b.pods}
-            yield from (
-                cost_of(plea, chosen, core | set(more))
-                for more in _subsets(spare)
-                if room_for(plea, domain, core | set(more))
-            )
+            for more in _subsets(spare):
+                if room_for(plea, domain, core | set(more)):
+                    yield cost_of(plea, chosen, core | set(more))
+
+
+def _drawn(plea: Plea, domain: Domain) -> list[Bundle]:
+    """The bundles of as many groups, in their order, as it takes; nobody where all of them are not enough."""
+    taken: list[Bundle] = []
+    for _, group in groupby(allowed_bundles(plea, domain.nodes), key=lambda bundle: _group(plea, bundle)):
+        if room_for(plea, domain, {path for b in taken for path in b.pods}):
+            return taken
+        taken += group
+    return taken
 
 
 def _subsets(items: list[Item]) -> Iterator[tuple[Item, ...]]:

@@ -124,7 +124,10 @@ def _reasons(act: Act) -> Iterator[str]:
 
 
 def _nominations(act: Act, quota: str) -> Iterator[str]:
-    """Room that was kept is used or kept on, where nothing has happened since and no quota stands against it."""
+    """Room that was kept is used or kept on, where nothing has happened since and no quota stands against it.
+
+    Other pods of the gang may have come back and take the room.
+    """
     if not act.quiet:
         return
     there = _places(act.before, nominated=True)
@@ -136,7 +139,7 @@ def _nominations(act: Act, quota: str) -> Iterator[str]:
         if not kept or not usable or not healthy(gang, there) or own & victims:
             continue
         after = _places(act.after, nominated=True)
-        if any(after.get(path) != node for path, node in kept.items()):
+        if any(after.get(path) != node for path, node in kept.items()) and not healthy(act.after.gang(gang.key), after):
             codes = {entry["reason"] for entry in act.pending if entry["pod"] in kept}
             if not (quota and any(code.startswith("Queue") for code in codes)):
                 yield f"nomination lost: {gang.key} {kept} {sorted(codes)}"
