@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evict_facts import crowded, standing
@@ -110,7 +109,6 @@ def back_again(scene: Scene, told: Told) -> Scene:
     return replace(after, gangs=tuple(gangs))
 
 
-@pytest.mark.xfail(reason="capacity: to be within deserved in one resource is enough to reclaim", strict=True)
 def test_two_queues_do_not_take_turns() -> None:
     """P19: queues that are each below their due in one resource, and above it in the other, do not take for ever."""
     kept = tuple(Pod(f"kept-{i}", "cpu=1", on="n0") for i in range(6))

@@ -11,7 +11,8 @@ inwards, so relatives are compared where their chains part; queues that deserve 
 A job may reclaim where all that it needs keeps within the real capabilities and, in at least one resource that it
 needs and its queue names in deserved, within deserved. A victim goes where its queue keeps the guarantee and holds
 more than it deserves of at least one resource that both the queue's deserved and the victim name, counted before the
-victim is taken off; a victim that has no resource in common with what its queue deserves goes as it is.
+victim is taken off; a victim that has no resource in common with what its queue deserves goes as it is. Where either
+queue could take from the other, the one with the smaller share does (`turnabout`).
 
 Chains (`hierarchy`): a parent holds the sum of what its queues hold. Guarantees are kept along the victim's chain up
 to the queue that it shares with the reclaimer; with the argument `ancestorReclaimLevel: n` so many ancestors must
@@ -33,6 +34,7 @@ from tierwise.model.reason import Reason
 from tierwise.plugins.countdown import who_goes
 from tierwise.plugins.hierarchy import Hierarchy
 from tierwise.plugins.queue_table import Promises, QueueTable, ratio
+from tierwise.plugins.turnabout import Turnabout
 
 __all__ = ["Capacity"]
 
@@ -156,8 +158,9 @@ class Capacity:
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
         requests = cause.running.request[:, victims]
         asked = (requests > 0) & table.counted[:, None]
-        accounts = self._accounts(columns, table.index.get(cause.job.queue, -1))
-        signal = self._signals(cause)
+        taker = table.index.get(cause.job.queue, -1)
+        accounts = self._accounts(columns, taker)
+        signal, turnabout = self._signals(cause), self._turnabout(taker, cause.need)
 
         def may_lose(level: int, held: Ints, queues: Ints, which: Ints) -> Bools:
             kept = (held - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(axis=0)
@@ -167,11 +170,20 @@ class Capacity:
             strange = ~(asked[:, which] & (deserved > 0)).any(axis=0)
             if not level:
                 strange &= signal[queues]
-            exceeds = (asked[:, which] & table.named[:, queues] & (held > deserved)).any(axis=0)
+            disputed = asked[:, which] & table.named[:, queues]
+            exceeds = (disputed & (held > deserved)).any(axis=0)
+            if not level:
+                exceeds &= ~turnabout.refuses(held, deserved, disputed)
             return np.asarray(kept & (strange | exceeds))
 
         goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose) & (columns >= 0)
         return ~goes
+
+    def _turnabout(self, taker: int, need: Ints) -> Turnabout:
+        if taker < 0:
+            return Turnabout(liable=False, share=0.0)
+        disputed = self._table.named[:, taker] & self._table.counted & (need > 0)
+        return Turnabout.of(self._held(taker) + need, self.deserved[:, taker], disputed)
 
     def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
         """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""
