@@ -33,7 +33,6 @@ Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
-_WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
 def allocate(cycle: Cycle, *, enqueues: bool) -> None:
@@ -133,10 +132,7 @@ class _Allocation:
                 statement.keep()
                 bound = all(take.pool is Pool.NOW for take in found.takes)
                 self._decide(job, found.takes, score=found.score, bound=bound)
-                more = any(self._backlog.left(part) for part in job.parts())
-                if more and not bound:
-                    self._cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
-                return bound and more
+                return bound and any(self._backlog.left(part) for part in job.parts())
         like = self._refusals.like(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
         self._refusals.learn(job, asked, rejection)

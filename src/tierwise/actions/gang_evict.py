@@ -251,8 +251,11 @@ class _RoomMaker:
         if not len(candidates_here):
             whose = "less important" if self._purpose is Purpose.PREEMPT else "of another reclaimable queue"
             return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
-        vetoes = self._cycle.pipeline.who_spares(cause, candidates_here)
-        spared = "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
+        marked = self._running.spared[candidates_here]
+        vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
+        spared = f", {marked.sum()} are not preemptable" if marked.any() else ""
+        spared += "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
+        spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
 
 

@@ -10,15 +10,20 @@ from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Decision, Placed
 from tierwise.model.job import Job
+from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
 __all__ = ["decide"]
+
+_WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
 def decide(
     cycle: Cycle, backlog: Backlog, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool
 ) -> None:
-    """Put the decision on the report."""
+    """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(Placed(take.sub, backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes)
     domain = home(cycle, job)
     cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score))
+    if not bound and any(backlog.left(part) for part in job.parts()):
+        cycle.report.reject(job, Rejection("fit", job.key, _WAITS))

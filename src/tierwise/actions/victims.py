@@ -14,6 +14,8 @@ from tierwise.model.arrays import Ints
 
 __all__ = ["Plan", "make_plan"]
 
+_NOBODY = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -30,7 +32,8 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
-    cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared.
+    cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared. Where no
+    gang need be broken, the smallest tasks that are enough are weighed against the first in order.
     """
     in_order = list(range(len(bundles)))
     needed = _shortest(bundles, in_order, fits)
@@ -38,10 +41,13 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
         return None
     first = _spared(bundles, in_order[:needed], fits)
     best = _plan(cycle, cause, domain, bundles, first)
-    if all(bundles.safe[b] for b in best.taken):
+    if not needed:
         return best
     drawn = [b for b in in_order if bundles.group[b] <= bundles.group[needed - 1]]
     safe, whole = [b for b in drawn if bundles.safe[b]], [b for b in drawn if not bundles.safe[b]]
+    if all(bundles.safe[b] for b in best.taken):
+        small = _plan(cycle, cause, domain, bundles, _smallest(cause, bundles, safe, fits))
+        return min(best, small, key=lambda plan: plan.price)
     whole.sort(key=lambda b: bundles.cost[b])  # stable: equal costs stay in order
     plans = [best]
     rising = [*safe, *whole]
@@ -64,21 +70,56 @@ def _plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: dict
 
 def _spared(bundles: Bundles, chosen: list[int], fits: Fits) -> dict[int, Ints]:
     """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
-    taken = {b: bundles.of(b) for b in chosen}
-    for b in sorted(chosen, key=lambda b: (-bundles.cost[b], -chosen.index(b))):
-        if fits.without(_flat([victims for other, victims in taken.items() if other != b])):
-            del taken[b]
-    for b in [b for b in reversed(list(taken)) if bundles.safe[b]]:
-        for victim in taken[b][::-1].tolist():
-            kept = taken[b][taken[b] != victim]
-            if fits.without(_flat([v if other != b else kept for other, v in taken.items()])):
-                taken[b] = kept
-    return {b: victims for b, victims in taken.items() if len(victims)}
+    dearest = sorted(chosen, key=lambda b: (-bundles.cost[b], -chosen.index(b)))
+    going = {dearest[i] for i in _needed([bundles.of(b) for b in dearest], _NOBODY, fits)}
+    whole = [b for b in chosen if b in going and not bundles.safe[b]]
+    safe = [b for b in chosen if b in going and bundles.safe[b]]
+    fixed = _flat([bundles.of(b) for b in whole])
+    taken = {b: bundles.of(b) for b in whole} | _tasks(bundles, safe, np.flip(_all(bundles, safe)), fixed, fits)
+    return {b: taken[b] for b in chosen if b in taken}
+
+
+def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Fits) -> dict[int, Ints]:
+    """The tasks of safe bundles without those that are not needed, later groups and larger ones spared first."""
+    tasks, asked = _all(bundles, safe), np.flatnonzero(cause.need)
+    groups = np.repeat(bundles.group[safe], [len(bundles.of(b)) for b in safe])
+    shares = (cause.running.request[np.ix_(asked, tasks)] / cause.need[asked, None]).sum(axis=0)
+    order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -groups))
+    return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
+
+
+def _tasks(bundles: Bundles, safe: list[int], tasks: Ints, fixed: Ints, fits: Fits) -> dict[int, Ints]:
+    """What of these safe bundles must go beside the `fixed` victims; the first of their `tasks` are spared first."""
+    going = tasks[_needed([tasks[i : i + 1] for i in range(len(tasks))], fixed, fits)]
+    left = {b: bundles.of(b)[np.isin(bundles.of(b), going)] for b in safe}
+    return {b: victims for b, victims in left.items() if len(victims)}
+
+
+def _needed(parts: list[Ints], fixed: Ints, fits: Fits) -> list[int]:
+    """Which parts must go beside the `fixed` victims, when the first that can be spared are spared first.
+
+    Ever longer stretches are spared at once: whoever could be spared together could be spared one by one.
+    """
+    going: list[int] = []
+    at, step = 0, 1
+    while at < len(parts):
+        if fits.without(_flat([fixed, *(parts[i] for i in going), *parts[at + step :]])):
+            at, step = at + step, step * 2
+        elif step > 1:
+            step = 1
+        else:
+            going.append(at)
+            at += 1
+    return going
+
+
+def _all(bundles: Bundles, chosen: list[int]) -> Ints:
+    return _flat([bundles.of(b) for b in chosen])
 
 
 def _shortest(bundles: Bundles, order: list[int], fits: Fits) -> int | None:
     """How many bundles from the front make room: more victims never make less room, so bisection finds it."""
-    if fits.without(np.zeros(0, dtype=np.int64)):
+    if fits.without(_NOBODY):
         return 0
     if not fits.without(_flat([bundles.of(b) for b in order])):
         return None
@@ -93,7 +134,7 @@ def _shortest(bundles: Bundles, order: list[int], fits: Fits) -> int | None:
 
 
 def _flat(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    return np.concatenate(parts) if parts else _NOBODY
 
 
 def _price(
