@@ -252,8 +252,8 @@ class _RoomMaker:
             return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
         marked = self._running.spared[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
-        spared = f", {marked.sum()} are not preemptable" if marked.any() else ""
-        spared += "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
+        spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
+        spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
 
