@@ -83,6 +83,8 @@ class _Reader:
         assert form is not None  # the character is none of those that end a literal
         self._at = form.end()
         word = form[0]
+        if inside and not self.rest:
+            raise HostlistError(f'"{self._text}": "[" without "]"')
         if inside and not (word.isascii() and word.isdigit()):
             raise HostlistError(f'"{self._text}": "{word}" in brackets is no number and no range')
         return word

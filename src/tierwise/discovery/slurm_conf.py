@@ -19,7 +19,7 @@ from tierwise.discovery.tree import Discovered, Path, Remark, Tree
 
 __all__ = ["parse", "slurm_names", "write"]
 
-_PAIR: Final = re.compile(r'\s*([^\s="]+)\s*=\s*(?:"([^"]*)"|([^\s"]*))(?=\s|$)')
+_PAIR: Final = re.compile(r'\s*([^\s="]+)\s*=\s*(?:"([^"]*)"|([^\s"=]*))(?=\s|$)')
 _COMMENT: Final = re.compile(r"(?<!\\)((?:\\\\)*)#.*")
 _KEYS: Final = {
     "switchname": frozenset({"switchname", "switches", "nodes", "linkspeed"}),
