@@ -85,7 +85,9 @@ _OPTIONS: Final = (
     ),
     click.option("--topology", default="", metavar="NAME", help="slurm: which topology of a topology.yaml."),
     click.option("--insecure-skip-verify", "insecure", is_flag=True, help="ufm: do not check the certificate."),
-    click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="ufm: patience."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="ufm: how long to wait."
+    ),
 )
 
 
@@ -180,5 +182,6 @@ def _from_labels(objects: Objects, origin: Origin, wish: Wish) -> Found:
         raise InputError(faults[0] if faults else "no configuration enables label discovery", file=str(origin))
     records = [codec.decode(raw) for raw in manifests]
     found = [record for record in records if isinstance(record, HyperNode)]
-    tree = from_hypernodes.read(found, objects.every(Node).values()).tree
-    return Found(origin.kind, str(origin), tree, manifests)
+    discovered = from_hypernodes.read(found, objects.every(Node).values())
+    _refuse(discovered.errors)  # such as a node that two networks claim
+    return Found(origin.kind, str(origin), discovered.tree, manifests)

@@ -80,7 +80,8 @@ def _astray(tree: Tree) -> Iterator[Remark]:
             twice.setdefault(step.tier, []).append(step.name)
     for tier, astray in sorted(twice.items()):
         shown = ", ".join(astray[:3]) + (f" and {len(astray) - 3} more" if len(astray) > 3 else "")
-        text = f"{tree.tier_names[tier]} {shown} is found in several places: each is a domain of its own"
+        found = "is found" if len(astray) == 1 else "are each found"
+        text = f"{tree.tier_names[tier]} {shown} {found} in several places: every place is a domain of its own"
         yield Remark("", text, error=False)
 
 

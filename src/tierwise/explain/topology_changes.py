@@ -8,13 +8,15 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.discovery.changes import Change, Changes, Move
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.discovery.hostlist import compress
+from tierwise.explain.page import Page, count, heading, shortened, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, Column, table
 
 __all__ = ["changes_lines", "changes_wire"]
 
 _MOST = 12
+_LONGEST = 24
 _STYLES = {"create": "green", "change": "yellow", "delete": "red"}
 
 
@@ -40,7 +42,7 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
     )
     for nodes, one, many in notes:
         if nodes:
-            text = f"{count(len(nodes), 'node')} {one if len(nodes) == 1 else many}: {compact(nodes)}"
+            text = f"{count(len(nodes), 'node')} {one if len(nodes) == 1 else many}: {_named(page, nodes)}"
             lines += [Text(""), *wrapped(Text(text, style="yellow"), page.width)]
     return lines
 
@@ -59,9 +61,17 @@ def _row(page: Page, what: str, change: Change) -> list[Cell]:
     tier = f"{change.tier} {change.tier_name}".rstrip()
     if change.was is not None:
         tier = f"{change.was[0]} {change.was[1]}".rstrip() + f" {page.glyphs.arrow} {tier}"
-    members = [f"+ {compact(change.added)}"] if change.added and what != "delete" else []
-    members += [f"- {compact(change.removed)}"] if change.removed else []
+    members = [f"+ {_named(page, change.added)}"] if change.added else []
+    members += [f"- {_named(page, change.removed)}"] if change.removed else []
     return [Text(what, style=_STYLES[what]), change.name, tier, "  ".join(members)]
+
+
+def _named(page: Page, names: Sequence[str]) -> str:
+    """One expression where that is short; else the first names, long ones cut so that each stays in one piece."""
+    folded = compress(names)
+    if len(folded) <= 2 * _LONGEST:
+        return folded.replace(",", ", ") if "[" not in folded else folded
+    return compact(shortened(name, _LONGEST, page.glyphs.dots) for name in names)
 
 
 def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
@@ -72,7 +82,7 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
     ways: dict[tuple[str, str], list[str]] = {}
     for move in real:
         ways.setdefault((move.before, move.after), []).append(move.node)
-    rows = [(compact(nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
+    rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
     columns = (Column("", least=16, wraps=True), Column("", least=12), Column(""), Column("", least=12))
     return [*heading("Nodes that move"), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
 

@@ -1,5 +1,7 @@
 """Sources other than labels: what was fetched becomes hyperNodes, and what failed keeps the old ones."""
 
+import json
+
 import pytest
 from tests.drawn_fabric import fabric
 from tests.manifests import (
@@ -129,6 +131,23 @@ def test_a_name_that_is_taken_is_left_to_its_owner() -> None:
 
     assert 9 == spec(world, "HyperNode", "r0")["tier"]
     assert 4 == len(names(world, "HyperNode"))
+
+
+def test_two_sources_with_one_name_do_not_meet() -> None:
+    """Each keeps hyperNodes of its own, made in one go."""
+    sources = [json.loads(_conf(discovery_source(kind)))["networkTopologyDiscovery"][0] for kind in ("slurm", "ufm")]
+    config = CONFIG | {"data": {"volcano-controller.conf": json.dumps({"networkTopologyDiscovery": sources})}}
+    records = [_fetched(fabric("s: r0[n0 n1]")), _fetched(fabric("t: r0[n2]"), "ufm")]
+    world = settled(objects(config, *CLUSTER, *records))
+
+    assert ["r0", "s", "t"] == [name for name in names(world, "HyperNode") if not name.startswith("r0-")]
+    assert 4 == len(names(world, "HyperNode"))
+
+
+def _conf(config: Raw) -> str:
+    data = config["data"]
+    assert isinstance(data, dict)
+    return str(data["volcano-controller.conf"])
 
 
 def test_a_prefix_stands_before_every_name() -> None:

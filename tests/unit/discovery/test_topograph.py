@@ -78,7 +78,7 @@ def test_a_switch_in_two_places_is_two_domains_and_a_warning() -> None:
     )
 
     assert 4 == len(found.tree)
-    assert ["leaf s1 is found in several places: each is a domain of its own"] == list(map(str, found.warnings))
+    assert ["leaf s1 is found in several places: every place is a domain of its own"] == list(map(str, found.warnings))
 
 
 def test_without_labels_there_is_nothing_to_read() -> None:
