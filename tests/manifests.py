@@ -7,6 +7,7 @@ assert 1 == status(world, "HyperNode", "r0")["nodeCount"]
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from tierwise.api import codec
@@ -126,6 +127,13 @@ def discovery(types: str, *, enabled: bool = True) -> Raw:
     metadata = {"name": "volcano-controller-configmap", "namespace": "volcano-system"}
     data = {"volcano-controller.conf": "\n".join(lines)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def discovery_source(kind: str, interval: str = "1h", **config: object) -> Raw:
+    """A controller configuration with one source of another kind than label."""
+    source = {"source": kind, "enabled": True, "interval": interval, "config": config}
+    data = {"volcano-controller.conf": json.dumps({"networkTopologyDiscovery": [source]})}
+    return discovery("a: b") | {"data": data}
 
 
 def applied(world: Objects, effects: Iterable[Effect]) -> Objects:

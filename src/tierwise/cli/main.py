@@ -23,7 +23,7 @@ _VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
     "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
-    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes."),
+    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),

@@ -9,7 +9,7 @@ import click
 
 from tierwise.api.meta import parse_time
 
-__all__ = ["config", "cycles", "everything", "filenames", "now", "output"]
+__all__ = ["config", "cycles", "everything", "filenames", "now", "optional_filenames", "output"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -26,16 +26,25 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 
 def filenames(command: F) -> F:
     """-f: where the manifests are."""
+    return _filenames(required=True)(command)
+
+
+def optional_filenames(command: F) -> F:
+    """-f, where manifests are not all that a command can work on."""
+    return _filenames(required=False)(command)
+
+
+def _filenames(*, required: bool) -> Callable[[F], F]:
     return click.option(
         "-f",
         "--filename",
         "filenames",
         multiple=True,
-        required=True,
+        required=required,
         type=click.Path(allow_dash=True),
         metavar="FILE",
         help="Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated.",
-    )(command)
+    )
 
 
 def config(command: F) -> F:
