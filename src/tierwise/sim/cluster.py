@@ -141,7 +141,7 @@ class _Batch:
         if raw is None:
             return Outcome(effect, ok=False, error=f"{key} does not exist")
         current = raw.get("status")
-        merged = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}}
+        merged = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}} if status else raw
         if annotations:
             merged = _merged(merged, {"metadata": {"annotations": dict(annotations)}})
         if merged != raw:
