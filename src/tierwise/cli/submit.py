@@ -21,6 +21,8 @@ __all__ = ["submit"]
 
 _DAY: Final = 86_400
 _SPEED: Final = 30.0
+_RECENT: Final = 200
+"""Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -152,8 +154,8 @@ def _view(life: Life, last: Moment) -> View:
     from tierwise.explain.life_page import View
 
     after = build(last.objects, life.start + last.at)
-    happenings = life.chronicle.happenings
-    return View(last.at, last.objects, after, last.report, happenings, life.cycles, life.unfinished)
+    recent, places = tuple(life.chronicle.happenings[-_RECENT:]), dict(life.chronicle.places)
+    return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished)
 
 
 def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:

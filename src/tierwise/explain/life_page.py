@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,26 +28,27 @@ _DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A cluster at one moment, and what has happened up to then."""
+    """A cluster at one moment, and what has happened shortly before."""
 
     at: float
     objects: Objects
     snapshot: Snapshot
     report: CycleReport
-    happenings: Sequence[Happening]
+    recent: Sequence[Happening]
+    places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
     cycles: int = 0
     unfinished: bool = False
 
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
     """One picture of the live view: clock, jobs, partitions, the tree with its use, and the latest news."""
-    found = fortunes(view.objects, view.snapshot)
+    found = fortunes(view.objects, view.snapshot, view.places)
     head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
     if note:
         head.append(f"  {note}", style="bright_black")
     top = wrapped(head, page.width) + _section("Jobs", job_lines(page, view.snapshot.topology, found[:_JOBS]))
-    top += _section("Partitions", partition_lines(page, view.snapshot, found)[: 1 + _JOBS])
-    news = timeline_lines(page, view.happenings[-60:])[-_RECENT:]
+    top += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found)[: 1 + _JOBS])
+    news = timeline_lines(page, view.recent, brief=True)[-_RECENT:]
     tree = _section("Topology", topology_tree(page, view.snapshot))
     bottom = _section("Recent", news)
     room = max(0, height - len(top) - len(bottom))
@@ -58,7 +59,7 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
 
 def outcome_lines(page: Page, view: View) -> list[Text]:
     """What became of everything."""
-    found = fortunes(view.objects, view.snapshot)
+    found = fortunes(view.objects, view.snapshot, view.places)
     title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
     if view.unfinished:
         title.append("; more would happen after that", style="yellow")
@@ -66,7 +67,7 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     names = Names(view.snapshot.jobs)
     lines = [Text(""), *wrapped(title, page.width)]
     lines += [Text(""), *job_lines(page, view.snapshot.topology, found)] if found else []
-    lines += _section("Partitions", partition_lines(page, view.snapshot, found))
+    lines += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
     return lines + _section("Waiting", waiting_lines(page, names, view.snapshot, idle))
 
 

@@ -20,7 +20,7 @@ def life_wire(view: View, start: float) -> Raw:
         "elapsed": int(view.at),
         "cycles": view.cycles,
         "unfinished": view.unfinished,
-        "jobs": jobs_wire(fortunes(view.objects, view.snapshot)),
+        "jobs": jobs_wire(fortunes(view.objects, view.snapshot, view.places)),
         "podGroups": pod_groups_wire(view.snapshot),
         "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
         "pending": pending_wire(view.snapshot, view.report, {}),

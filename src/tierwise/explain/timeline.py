@@ -68,12 +68,16 @@ def lasted(time: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def timeline_lines(page: Page, happenings: Sequence[Happening]) -> list[Text]:
-    """Lines for happenings in the order in which they happened."""
+def timeline_lines(page: Page, happenings: Sequence[Happening], *, brief: bool = False) -> list[Text]:
+    """Lines for happenings in the order in which they happened; `brief` cuts each to one line."""
     shown = [h for h in happenings if page.everything or not h.detail]
     lines: list[Text] = []
     for _, alike in groupby(shown, key=lambda h: _likeness(page, h)):
-        lines += _line(page, list(alike))
+        lead, what = _line(page, list(alike))
+        if brief and lead.cell_len + what.cell_len > page.width:
+            room = max(0, page.width - lead.cell_len - len(page.glyphs.dots))
+            what = Text(what.plain[:room].rstrip() + page.glyphs.dots, style=what.style)
+        lines += wrapped(what, page.width, first=lead)
     return lines
 
 
@@ -85,7 +89,8 @@ def _likeness(page: Page, happening: Happening) -> tuple[object, ...]:
     return happening.at, happening.job, happening.role, happening.reason, text
 
 
-def _line(page: Page, alike: Sequence[Happening]) -> list[Text]:
+def _line(page: Page, alike: Sequence[Happening]) -> tuple[Text, Text]:
+    """When it was and to whom it happened; and what."""
     first = alike[0]
     kind = _PLURAL.get(first.about.kind, "pods" if len(alike) > 1 else "pod")
     room = _WHO[page.width >= _WIDE]
@@ -97,8 +102,7 @@ def _line(page: Page, alike: Sequence[Happening]) -> list[Text]:
         "  ",
     )
     text = _PLAIN.get(first.reason, "") if first.about.kind == "Pod" and not page.everything else ""
-    what = Text((text or _spoken(first)).replace("→", page.glyphs.arrow), style=_style(first))
-    return wrapped(what, page.width, first=lead)
+    return lead, Text((text or _spoken(first)).replace("→", page.glyphs.arrow), style=_style(first))
 
 
 def _who(alike: Sequence[Happening]) -> str:

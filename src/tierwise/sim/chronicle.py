@@ -18,12 +18,13 @@ from tierwise.explain.timeline import Happening
 from tierwise.explain.whereabouts import whereabouts
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Objects, RecordEvent, key_of, key_of_raw
 
 __all__ = ["Chronicle"]
 
 _GROUP = "scheduling.volcano.sh"
-_QUIET = ("Scheduled", "Gone")
+_QUIET = ("Scheduled", "Gone", "PodGroupPending")
 _SHOWN = ("Pod", "Job")
 
 
@@ -33,6 +34,7 @@ class Chronicle:
     def __init__(self, start: float) -> None:
         self.start = start
         self.happenings: list[Happening] = []
+        self.places: dict[str, str] = {}  # the hyperNode where each pod group was last placed
         self._names = Names(())
         self._said: dict[tuple[Key, str], str] = {}
         self._waiting: set[Key] = set()
@@ -60,6 +62,8 @@ class Chronicle:
         namespace, _, name = job.key.removeprefix("pod ").partition("/")
         about = Key(_GROUP, "PodGroup", namespace, name) if job.declared else Key("", "Pod", namespace, name)
         self._waiting.discard(about)
+        if decision.bound and decision.domain != ROOT:
+            self.places[job.key] = snapshot.topology.name[decision.domain]
         word = "bound" if decision.bound else "nominated: room is kept"
         text = f"{count(decision.count(), 'pod')} {word} in {domain_title(snapshot.topology, decision.domain)}"
         if job.lone:

@@ -71,7 +71,7 @@ class Life:
         self._last: tuple[Snapshot, CycleReport] | None = None
 
     def run(self, until: float) -> Iterator[Moment]:
-        """Moment after moment, at most to so many seconds after the start; the last one is where nothing is left."""
+        """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
         now = self.start
         while True:
             told = len(self.chronicle.happenings)
@@ -80,7 +80,11 @@ class Life:
             yield Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
             following = self._following(now, wake)
             self.unfinished = following is not None
-            if following is None or following > self.start + until:
+            if following is None:
+                return
+            if following > self.start + until:
+                if now < self.start + until:
+                    yield Moment(until, (), self.cluster.read(), snapshot, report)
                 return
             now = self.cluster.clock = following
 
