@@ -117,13 +117,15 @@ def job_lines(page: Page, topology: Topology, found: Sequence[Fortune]) -> list[
         ]
         for fortune in found
     ]
-    columns = (
+    columns = [
         Column("job", least=12),
         Column("phase"),
         Column("retries"),
         Column("pods", least=16, wraps=True),
         Column("where", least=14),
-    )
+    ]
+    if all(fortune.most is None for fortune in found):
+        columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
 
 

@@ -22,6 +22,8 @@ from tierwise.port import Objects
 __all__ = ["View", "frame", "outcome_lines"]
 
 _RECENT: Final = 8
+_TREE: Final = 7
+_HEADING: Final = 2
 _JOBS: Final = 12
 _DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
 
@@ -48,11 +50,12 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
         head.append(f"  {note}", style="bright_black")
     top = wrapped(head, page.width) + _section("Jobs", job_lines(page, view.snapshot.topology, found[:_JOBS]))
     top += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found)[: 1 + _JOBS])
-    news = timeline_lines(page, view.recent, brief=True)[-_RECENT:]
     tree = _section("Topology", topology_tree(page, view.snapshot))
-    bottom = _section("Recent", news)
+    # On a low terminal the latest three things and the top of the tree stay.
+    latest = min(max(height - len(top) - _HEADING - _TREE, 3), _RECENT)
+    bottom = _section("Recent", timeline_lines(page, view.recent, brief=True)[-latest:])
     room = max(0, height - len(top) - len(bottom))
-    if len(tree) > room:  # what happens matters more than where there is room
+    if len(tree) > room:
         tree = [*tree[: max(0, room - 1)], Text("  ...", style="bright_black")][:room]
     return [*top, *tree, *bottom][:height]
 

@@ -20,6 +20,7 @@ from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Objects, RecordEvent, key_of, key_of_raw
+from tierwise.scheduler.effects import pod_key
 
 __all__ = ["Chronicle"]
 
@@ -59,8 +60,10 @@ class Chronicle:
 
     def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> Happening:
         job = decision.job
-        namespace, _, name = job.key.removeprefix("pod ").partition("/")
-        about = Key(_GROUP, "PodGroup", namespace, name) if job.declared else Key("", "Pod", namespace, name)
+        namespace, _, name = job.key.partition("/")
+        about = Key(_GROUP, "PodGroup", namespace, name)
+        if job.lone:
+            about = pod_key(decision.placed[0].tasks[0].key)
         self._waiting.discard(about)
         if decision.bound and decision.domain != ROOT:
             self.places[job.key] = snapshot.topology.name[decision.domain]

@@ -75,7 +75,8 @@ def test_owners_of_any_kind_are_read(kind: str, version: str) -> None:
 
     found = manifest(world, "PodGroup", "default/podgroup-b1")
     assert ("research", {"mode": "soft"}) == (part(found, "spec")["queue"], part(found, "spec")["networkTopology"])
-    assert {"volcano.sh/network-topology-mode": "soft"} == part(part(found, "metadata"), "annotations")
+    marks = {"volcano.sh/network-topology-mode": "soft", "tierwise.io/made-for": f"{kind} big"}
+    assert marks == part(part(found, "metadata"), "annotations")
 
 
 def test_an_owner_may_name_the_group() -> None:
@@ -120,7 +121,7 @@ def test_the_newest_pod_speaks_for_the_group() -> None:
 
     assert "high" == spec(world, "PodGroup", "default/podgroup-s1")["priorityClassName"]
     made = part(manifest(world, "PodGroup", "default/podgroup-s1"), "metadata")
-    assert {"example.com/mark": "kept"} == made["annotations"]
+    assert {"example.com/mark": "kept", "tierwise.io/made-for": "StatefulSet db"} == made["annotations"]
     assert "2026-01-01T00:00:00Z" == made["creationTimestamp"]
 
 

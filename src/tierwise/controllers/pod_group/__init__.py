@@ -13,7 +13,7 @@ from tierwise.api.codec import Unknown
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.controllers.pod_group.manifest import followed, manifest
-from tierwise.controllers.pod_group.owners import Lineage, lineage, stands_for
+from tierwise.controllers.pod_group.owners import Lineage, is_made, lineage
 from tierwise.dialects.volcano import GROUP_ANNOTATION, group_of
 from tierwise.port import Create, Delete, Effect, Objects, PatchStatus, Update, key_of
 
@@ -42,7 +42,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     for path, found in members.items():
         effects += _bring(objects, groups.get(path), found)
     named = {*members, *(group_of(pod) for pod in pods.values())}
-    deserted = (group for path, group in groups.items() if path not in named and stands_for(objects, group))
+    deserted = (group for path, group in groups.items() if path not in named and is_made(group))
     return effects + [Delete(key_of(group)) for group in deserted]
 
 
@@ -50,7 +50,7 @@ def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, Li
     wanted = manifest(members)
     if group is None:
         return [Create(wanted)]
-    if not stands_for(objects, group):
+    if not is_made(group):
         return []
     raw = objects.raw(key_of(group)) or {}
     changed = followed(raw, wanted)

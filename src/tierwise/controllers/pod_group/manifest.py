@@ -14,7 +14,7 @@ from tierwise.api.core import Pod
 from tierwise.api.meta import OwnerReference, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
-from tierwise.controllers.pod_group.owners import Lineage
+from tierwise.controllers.pod_group.owners import MADE_FOR, Lineage
 from tierwise.dialects.requests import effective_request
 
 __all__ = ["followed", "manifest"]
@@ -35,7 +35,7 @@ def manifest(members: Sequence[tuple[Pod, Lineage]]) -> Raw:
         "name": above.group,
         "namespace": pod.metadata.namespace or "default",
         "labels": _inherited(pod.metadata.labels.items()),
-        "annotations": _inherited(said.items()),
+        "annotations": {**_inherited(said.items()), MADE_FOR: f"{above.owner.kind} {above.owner.name}"},
         "ownerReferences": [_reference(above.owner)],
     }
     born = min((p.metadata.creation_timestamp for p, _ in members if p.metadata.creation_timestamp), default="")

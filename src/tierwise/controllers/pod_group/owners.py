@@ -20,7 +20,10 @@ from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.volcano import GROUP_ANNOTATION
 from tierwise.port import Key, Objects
 
-__all__ = ["Lineage", "lineage", "stands_for"]
+__all__ = ["MADE_FOR", "Lineage", "is_made", "lineage"]
+
+MADE_FOR: Final = "tierwise.io/made-for"
+"""The mark of a group of this controller: the object that it was made for. Owners come and go, and may name groups."""
 
 _PREFIX: Final = "podgroup-"
 _DEEPEST: Final = 8
@@ -58,15 +61,11 @@ def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
     return replace(reference, uid=uid, controller=True, block_owner_deletion=True)
 
 
-def stands_for(objects: Objects, group: PodGroup) -> bool:
-    """Whether a group is one of this controller: named after the object that owns it, or by that object."""
+def is_made(group: PodGroup) -> bool:
+    """Whether a group is one of this controller: it bears the mark, or is named as Volcano names such groups."""
     owner = _controller(group.metadata)
-    if owner is None:
-        return False
-    if group.metadata.name == f"{_PREFIX}{owner.uid}":
-        return True
-    found = _find(objects, owner, group.metadata.namespace or "default")
-    return found is not None and found.metadata.annotations.get(GROUP_ANNOTATION) == group.metadata.name
+    named = owner is not None and group.metadata.name == f"{_PREFIX}{owner.uid}"
+    return named or MADE_FOR in group.metadata.annotations
 
 
 def _chain(objects: Objects, meta: ObjectMeta, namespace: str) -> Iterator[tuple[OwnerReference, ObjectMeta]]:
