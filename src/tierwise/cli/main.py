@@ -35,7 +35,7 @@ _EPILOG = """\b
 Examples:
   tierwise schedule -f examples/01-llm-training
   tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
-  tierwise submit -f examples/04-life-of-a-job --watch
+  tierwise submit -f examples/05-a-jobs-life --watch
   kubectl get nodes,hypernodes -o yaml | tierwise topology show -f -
 """
 

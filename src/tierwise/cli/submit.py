@@ -54,7 +54,7 @@ def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 @click.command(
     epilog="""\b
 Examples:
-  tierwise submit -f examples/04-life-of-a-job --watch
+  tierwise submit -f examples/05-a-jobs-life --watch
   tierwise submit -f cluster.yaml -f job.yaml --fail train-worker-5=137@60s
   tierwise submit -f cluster.yaml -f job.yaml --lose-node node-7@2m --return-node node-7@20m -o jsonl
 """
