@@ -8,7 +8,7 @@ assert 1 == status(world, "HyperNode", "r0")["nodeCount"]
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -154,14 +154,21 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
             case Delete(key):
                 assert present(key) is not None, "deleted what is not there"
                 pending[key] = None
-            case PatchStatus(key, patch):
+            case PatchStatus(key, patch, marks):
                 found = present(key)
                 assert found is not None, "described what is not there"
-                pending[key] = {**found, "status": {**(part(found, "status") if "status" in found else {}), **patch}}
+                status = {**(part(found, "status") if "status" in found else {}), **patch}
+                pending[key] = _marked({**found, "status": status} if patch else found, marks)
             case _:
                 raise AssertionError(f"no controller asks for {effect}")
     gone = [key for key, raw in pending.items() if raw is None]
     return world.changed({key: raw for key, raw in pending.items() if raw is not None}, gone)
+
+
+def _marked(raw: Raw, marks: Mapping[str, str]) -> Raw:
+    metadata = part(raw, "metadata")
+    annotations = part(metadata, "annotations") if "annotations" in metadata else {}
+    return {**raw, "metadata": {**metadata, "annotations": {**annotations, **marks}}} if marks else dict(raw)
 
 
 def settled(world: Objects, now: float = NOW) -> Objects:

@@ -24,6 +24,7 @@ _VERBS = {
     "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
+    "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
@@ -34,6 +35,7 @@ _EPILOG = """\b
 Examples:
   tierwise schedule -f examples/01-llm-training
   tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
+  tierwise submit -f examples/05-a-jobs-life --watch
   kubectl get nodes,hypernodes -o yaml | tierwise topology show -f -
 """
 

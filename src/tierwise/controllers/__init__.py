@@ -4,12 +4,12 @@
 whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
 """
 
-from tierwise.controllers import discovery_label, discovery_other, hypernode, job
+from tierwise.controllers import discovery_label, discovery_other, hypernode, job, pod_group
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["run"]
 
-_ALL = (discovery_label, discovery_other, hypernode, job)
+_ALL = (discovery_label, discovery_other, hypernode, job, pod_group)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:

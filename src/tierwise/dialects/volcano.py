@@ -119,6 +119,7 @@ class JobBuilder:
             Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
             for p in spec.sub_group_policy
         )
+        owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
         ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
         for member in members:
             if member.task.role in roles and _counts_ready(member.task):
@@ -138,6 +139,8 @@ class JobBuilder:
             min_resources=self._least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
+            owner=owner.name if owner is not None else "",
+            lone=owner is not None and owner.kind == "Pod",
             split=_split(key, spec.sub_group_policy, members),
             numbers=roles,
         )
@@ -171,6 +174,7 @@ class JobBuilder:
             min_resources=None,
             split={key: (-1, 0, [member])},
             numbers={},
+            lone=True,
         )
 
     def _job(

@@ -6,12 +6,12 @@ Answers questions about one job; looks at no other object.
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
 from msgspec.structs import replace
 
 from tierwise.api.volcano import Job, TaskSpec
+from tierwise.dialects.identity import made_up_uid
 
 __all__ = [
     "DEFAULT_MAX_RETRY",
@@ -33,7 +33,6 @@ DEFAULT_MAX_RETRY: Final = 3
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 PARTITION_ID: Final = "volcano.sh/partition-id"
-_UIDS: Final = uuid.UUID("6b0f3a54-4c1c-5d0e-9a53-0c1f6f1c7a11")
 
 
 def defaulted(job: Job) -> Job:
@@ -69,8 +68,7 @@ def task_minimum(task: TaskSpec) -> int:
 
 def uid_of(job: Job) -> str:
     """The job's uid; for a manifest without one, a stable one that follows from its name."""
-    name = f"{job.metadata.namespace or 'default'}/{job.metadata.name}"
-    return job.metadata.uid or str(uuid.uuid5(_UIDS, name))
+    return job.metadata.uid or made_up_uid("Job", job.metadata.namespace or "default", job.metadata.name)
 
 
 def pod_group_name(job: Job) -> str:
