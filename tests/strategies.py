@@ -5,7 +5,7 @@ A failing scene is printed as the calls of `tests.draw` that make it, ready to b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -13,7 +13,7 @@ from tests.draw import Gang, Groups, Printer, Role, World, draw
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
-__all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "scenes", "trees"]
+__all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "proposing", "scenes", "trees"]
 
 MOST_NODES = 12
 NODE_KINDS = ("cpu=8 mem=8 gpu=4", "cpu=4 mem=8 gpu=2", "cpu=2 mem=1", "cpu=6 mem=4 gpu=1 pods=3")
@@ -37,8 +37,18 @@ def profile(*plugins: str | PluginChoice, actions: str = "enqueue allocate backf
     return Profile(tuple(actions.split()), (tuple(chosen),))
 
 
+def proposing(**arguments: object) -> Profile:
+    """The default profile with `propose`."""
+    first, second = DEFAULT.tiers
+    return replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose", arguments))))
+
+
 PROFILES = {
     "default": DEFAULT,
+    "proposing": proposing(),
+    "proposing-packed": proposing(objective="pack", sortBySize="true"),
+    "proposing-kindly": proposing(objective="least-damage"),
+    "proposing-greedily": proposing(cells=0),
     "spreading": profile("priority", "gang", "predicates", "nodeorder", "network-topology-aware"),
     "packing": profile("gang", "priority", "predicates", "binpack", "network-topology-aware"),
 }

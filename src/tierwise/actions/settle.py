@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tierwise.actions.fit import Take
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision, Placed
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
@@ -17,13 +18,22 @@ __all__ = ["decide"]
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
-def decide(cycle: Cycle, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool) -> None:
+def decide(
+    cycle: Cycle,
+    job: Job,
+    takes: Iterable[Take],
+    *,
+    action: str,
+    score: float,
+    bound: bool,
+    proposed: Proposal | Abstained | None = None,
+) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(
         Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes
     )
     domain = home(cycle, job)
-    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score))
+    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score, proposed))
     if bound:
         return
     cycle.backlog.hold(job)

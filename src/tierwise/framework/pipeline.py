@@ -1,8 +1,8 @@
 """Plugins of one cycle, sorted once into typed tuples, one per extension point.
 
 The only place that loops over plugins. Combination rules: sort keys are concatenated in the profile's order, the
-first objection wins, scores add up, the first search space or victim selector with an opinion decides, and every
-victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of later ones.
+first objection wins, scores add up, the first search space, proposer or victim selector with an opinion decides, and
+every victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of later ones.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from tierwise.config.profile import Profile
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import (
+    Abstained,
     Ask,
     Cause,
     CycleView,
@@ -31,6 +32,8 @@ from tierwise.framework.extension import (
     NodeScorer,
     Overuse,
     PartOrder,
+    Proposal,
+    Proposer,
     Purpose,
     QueueOrder,
     Quota,
@@ -41,6 +44,7 @@ from tierwise.framework.extension import (
     Starving,
     StaticFilter,
     SubJobOrder,
+    Units,
     VictimFilter,
     VictimQueueOrder,
     VictimSelector,
@@ -62,6 +66,7 @@ _FLAGS: Mapping[type, str] = {
     NodeScorer: "NodeOrder",
     DomainScorer: "HyperNodeOrder",
     SearchSpace: "HyperNodeGradient",
+    Proposer: "HyperNodeProposal",
     QueueOrder: "QueueOrder",
     JobOrder: "JobOrder",
     SubJobOrder: "SubJobOrder",
@@ -92,6 +97,7 @@ class Pipeline:
         self._scorers = self._at(NodeScorer)
         self._domain_scorers = self._at(DomainScorer)
         self._spaces = self._at(SearchSpace)
+        self._proposers = self._at(Proposer)
         self._queue_orders = self._at(QueueOrder)
         self._job_orders = self._at(JobOrder)
         self._sub_orders = self._at(SubJobOrder)
@@ -182,6 +188,16 @@ class Pipeline:
         if self._spaces:
             return self._spaces[0][1].gradients(gang, within, evicting=evicting)
         return (np.array([within]),)
+
+    @property
+    def proposes(self) -> bool:
+        """Whether anything recommends domains."""
+        return bool(self._proposers)
+
+    def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None:
+        """The first recommendation, or else the first that could have made one and says why it did not."""
+        said = [p for _, plugin in self._proposers if (p := plugin.propose(units, candidates)) is not None]
+        return next((s for s in said if isinstance(s, Proposal)), said[0] if said else None)
 
     # -- gates
 
