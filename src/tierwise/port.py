@@ -183,10 +183,11 @@ def _type(kind: tuple[str, str]) -> type[object]:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Let a pod run on a node."""
+    """Let a pod run on a node; the annotations are written on the pod in the same breath."""
 
     pod: Key
     node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision, Placed
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
+from tierwise.model.ranks import laid_out
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
@@ -30,7 +32,8 @@ def decide(
 ) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(
-        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes
+        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), _by_rank(cycle, job, take), take.pool)
+        for take in takes
     )
     domain = home(cycle, job)
     cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score, proposed))
@@ -39,3 +42,10 @@ def decide(
     cycle.backlog.hold(job)
     if cycle.backlog.some_left(job):
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
+
+
+def _by_rank(cycle: Cycle, job: Job, take: Take) -> Ints:
+    """The rows of a take in the order of its ranks; a part that is dealt in pieces keeps the order of the tree."""
+    if job.pattern is None or len(take.rows) < len(take.part.tasks):
+        return take.rows
+    return laid_out(cycle.topology, take.rows, job.pattern)

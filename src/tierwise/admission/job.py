@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.admission import network_topology, policy, task
+from tierwise.admission import network_topology, pattern, policy, task
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
@@ -37,6 +37,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
             yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
     for name in sorted(spec.plugins.keys() - _PLUGINS):
         yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is not known')
+    yield from pattern.check(written.metadata, total)
     yield from policy.check("spec.policies", spec.policies)
     yield from _check_queue(spec, around)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)

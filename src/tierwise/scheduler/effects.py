@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Nominate
 
@@ -35,10 +36,21 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     names = snapshot.nodes.names
     for decision in report.decisions:
-        make = Bind if decision.bound else Nominate
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                yield make(pod_key(task.key), names[row])
+                if decision.bound:
+                    yield Bind(pod_key(task.key), names[row], _rank(decision.job, task))
+                else:
+                    yield Nominate(pod_key(task.key), names[row])
+
+
+def _rank(job: Job, task: Task) -> dict[str, str]:
+    """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
+    if job.pattern is None:
+        return {}
+    rank, ranks = job.ranks[task.key], len(job.ranks)
+    place = job.pattern.coordinates(rank, ranks)
+    return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
 
 def pod_key(path: str) -> Key:

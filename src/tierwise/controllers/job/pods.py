@@ -12,6 +12,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
+from tierwise.controllers.job import rank
 from tierwise.controllers.job.owner import owner_reference
 from tierwise.dialects.volcano_job import GROUP_NAME, PARTITION_ID, TASK_SPEC, pod_group_name, pod_name, task_minimum
 from tierwise.port import Create, Delete, Effect, key_of
@@ -92,7 +93,7 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "annotations": template.metadata.annotations | _annotations(job, task, index),
         "ownerReferences": [owner_reference(job)],
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": rank.furnish(spec, job)}
 
 
 def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
