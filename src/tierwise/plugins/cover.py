@@ -48,7 +48,7 @@ def cells(topology: Topology, units: Units) -> Ints:
 def cover(topology: Topology, units: Units, prices: Prices, domain: int) -> Split:
     """The cheapest split of all units below a domain that holds them, the touch of the domain itself not counted.
 
-    Of equal ones it is the one whose pieces come first.
+    Of equal ones it is the one whose last piece comes first.
     """
     return _Cover(topology, units, prices).run(domain)
 
