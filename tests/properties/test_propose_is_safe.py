@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.draw import Gang, Outcome, allocate, draw
 from tests.split_optimum import touched
-from tests.strategies import PROFILES, Scene, proposing, scenes
+from tests.strategies import PROFILES, Scene, scenes
 
+from tierwise.bench.proposals import proposing
 from tierwise.framework.extension import Proposal
 from tierwise.framework.report import Decision
 

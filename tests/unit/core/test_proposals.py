@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.commands import answer, manifests, run
 from tests.draw import Outcome, World, allocate, draw, gang, groups, placed, role
-from tests.strategies import proposing
 
+from tierwise.bench.proposals import proposing
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.extension import Abstained, Proposal
 
