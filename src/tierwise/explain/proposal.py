@@ -65,10 +65,10 @@ def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
     cuts = [
         f"{crossing(topology, ordered, job.pattern, tier)} between {tier_title(topology, tier)} hyperNodes"
         for tier in topology.at_tier
-        if tier < topology.tier[ROOT]
+        if tier < topology.tier[decision.domain]
     ]
     name = job.pattern.name if not job.pattern.grid else ",".join(f"{n}={size}" for n, size in job.pattern.grid)
-    return [Text(f"pattern {name}: edges that cross: {', '.join(cuts)}")] if cuts else []
+    return [Text(f"pattern {name}: edges that cross: {', '.join(cuts) or 'none'}")]
 
 
 def proposal_wire(snapshot: Snapshot, decision: Decision) -> Raw | None:

@@ -25,6 +25,7 @@ from tierwise.plugins.waiting_sizes import WaitingSizes
 __all__ = ["Propose"]
 
 _NAME = "propose"
+_OBJECTIVES = ("fewest-domains", "pack", "least-damage")
 _CELLS = 2_000_000
 _GREEDY = 8
 """How many candidates are split greedily where the exact programme is too dear."""
@@ -36,7 +37,8 @@ class Propose:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._topology = view.topology
         self._ledger = view.ledger
-        self._objective = str(arguments.get("objective", "fewest-domains"))
+        asked = str(arguments.get("objective", ""))
+        self._objective = asked if asked in _OBJECTIVES else _OBJECTIVES[0]
         self._cells = int(number(arguments, "cells", _CELLS))
         self._by_size = flag(arguments, "sortBySize", default=False)
         self._sizes = WaitingSizes(view)
@@ -54,6 +56,7 @@ class Propose:
     # -- proposals
 
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None:
+        """The candidate and the split with the lowest price under the objective."""
         holding = np.sort(candidates[units.held[candidates] >= units.count])
         if not len(holding):
             return None
@@ -113,7 +116,7 @@ class Propose:
                 best = (int(holding[i]), offer)
         if best is None:
             return Abstained(_NAME, f"{self._objective} would take more than {self._cells:,} cells")
-        return self._proposal(*best, f"{how}, {len(holding)} of its tier hold it")
+        return self._proposal(*best, how, len(holding))
 
     def _greedy(self, units: Units, holding: Ints, table: Prices, bound: Ints) -> Proposal | Abstained:
         best: tuple[int, Split] | None = None
@@ -124,12 +127,13 @@ class Propose:
         if best is None:
             return Abstained(_NAME, "the rooms of its kinds of pods do not add up in any domain")
         kind = "an estimate over its kinds of pods" if units.shape is None else "greedy, too large to be exact"
-        return self._proposal(*best, f"{kind}, {len(holding)} of its tier hold it")
+        return self._proposal(*best, kind, len(holding))
 
     def _in_order(self, units: Units, holding: Ints, bound: Ints) -> list[int]:
         """Cheapest bound first, then the fullest, then by name."""
         order: list[int] = np.lexsort((self._topology.rank[holding], units.held[holding], bound)).tolist()
         return order
 
-    def _proposal(self, domain: int, split: Split, how: str) -> Proposal:
-        return Proposal(domain, split.pieces, split.counts, _NAME, f"{self._objective}, {how}")
+    def _proposal(self, domain: int, split: Split, how: str, holding: int) -> Proposal:
+        others = f"one of {holding} that hold it" if holding > 1 else "the only one that holds it"
+        return Proposal(domain, split.pieces, split.counts, _NAME, f"{self._objective}, {how}; {others}")

@@ -149,6 +149,6 @@ def test_explain_tells_what_was_recommended(tmp_path: Path) -> None:
     page = " ".join(run("explain", *files, "--job", "a").stdout.split())
     wire = answer("explain", *files, "--job", "a")["proposal"]
 
-    assert "propose recommends s0: 3 pods each in r[1-2] (fewest-domains, exact, 1 of its tier hold it)" in page
+    assert "propose recommends s0: 3 pods each in r[1-2] (fewest-domains, exact; the only one that holds it)" in page
     assert {"r1": 3, "r2": 3} == wire["split"]
     assert "propose recommends s0" in run("schedule", *files).stdout
