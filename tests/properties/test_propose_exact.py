@@ -44,6 +44,27 @@ def test_fewest_domains_equals_brute_force(scene: Asked) -> None:
     assert sorted(starts) == starts
 
 
+@pytest.mark.parametrize(
+    ("tree", "rooms", "count", "expected"),
+    [
+        ("s0[r0[n0] r1[n1] r2[n2] r3[n3]] s1[r4[n4]] s2[r5[n5]]", [1, 1, 1, 1, 2, 2], 4, [1, 4]),
+        ("s0[a[r0[n0] r1[n1] r2[n2] r3[n3]] b[r4[n4]] c[r5[n5]]]", [1, 1, 1, 1, 2, 2], 4, [1, 1, 4]),
+        ("s0[r0[n0] r1[n1] r2[n2]]", [4, 3, 2], 5, [1, 2]),
+    ],
+)
+def test_outer_tiers_count_before_inner_ones(tree: str, rooms: list[int], count: int, expected: list[int]) -> None:
+    """One spine with four racks is better than two spines with two, and one leaf with four better than two with two."""
+    topology = tree_of(tree)
+    held = topology.totals(np.array(rooms))
+    units = Units(None, count, 1, topology.own(held), held)
+    table = prices.fewest_domains(topology, units)
+    assert table is not None
+    split = cover(topology, units, table, 0)
+
+    assert expected == touched(topology, split.pieces, 0)
+    assert (expected, int(units.own[split.pieces].sum()) - count) == fewest(topology, units, 0)
+
+
 @given(asked())
 @settings(max_examples=100)
 def test_pack_equals_brute_force(scene: Asked) -> None:

@@ -64,6 +64,18 @@ def test_domains_hold_as_many_whole_blocks_as_they_can(stand: Stand) -> None:
         assert int((found == row).all(axis=1).sum()) == int((rows == row).sum()) // block
 
 
+@given(_stands(grid=True))
+def test_blocks_of_blocks_are_whole_too(stand: Stand) -> None:
+    """Of two inner dimensions together, domains hold as many whole blocks as they have whole ones of the innermost."""
+    topology, rows, pattern = stand
+    if len(pattern.factors) == 2:
+        inner, outer = pattern.factors
+        found = laid_out(topology, rows, pattern).reshape(-1, outer, inner)
+        for start, end in zip(topology.start.tolist(), topology.end.tolist(), strict=True):
+            inside = ((found >= start) & (found < end)).all(axis=2)
+            assert int(inside.all(axis=1).sum()) == int(inside.sum()) // outer
+
+
 def test_a_grid_beats_consecutive_ranks() -> None:
     """Racks with 6, 5 and 5 rows: consecutive blocks of four would be cut twice, and need be cut once."""
     topology = tree_of("s0[r0[n0..5] r1[n6..10] r2[n11..15]]")
