@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
-from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of_raw
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, RecordEvent, Update, key_of_raw
 
 NOW = 1_760_000_000.0
 STAMP = "2025-10-09T08:53:20Z"
@@ -150,6 +150,8 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
                 found = present(key)
                 assert found is not None, "described what is not there"
                 pending[key] = {**found, "status": {**(part(found, "status") if "status" in found else {}), **patch}}
+            case RecordEvent():
+                pass
             case _:
                 raise AssertionError(f"no controller asks for {effect}")
     gone = [key for key, raw in pending.items() if raw is None]

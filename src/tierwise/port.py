@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NewType, Protocol, TypeVar, cast
+from typing import Final, NewType, Protocol, TypeVar, cast
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
 from tierwise.api.natural import NaturalKey, natural
 
 __all__ = [
+    "HYPERNODE_ANNOTATION",
+    "PATH_ANNOTATION",
     "Bind",
     "Cluster",
     "Create",
@@ -36,6 +38,12 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=Object)
+
+HYPERNODE_ANNOTATION: Final = "tierwise.io/hypernode"
+"""On a pod the innermost hyperNode of its node, on a pod group the one that was chosen for it."""
+
+PATH_ANNOTATION: Final = "tierwise.io/topology"
+"""On a pod the hyperNodes around its node, outermost first, with "/" between them."""
 
 Version = NewType("Version", int)
 """Grows with every change of a cluster's objects."""

@@ -31,6 +31,7 @@ __all__ = [
     "ContainerStateTerminated",
     "ContainerStatus",
     "Namespace",
+    "NetworkPolicy",
     "Node",
     "NodeAffinity",
     "NodeSelector",
@@ -54,6 +55,7 @@ __all__ = [
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "Service",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
@@ -255,6 +257,18 @@ class ConfigMap(Record, frozen=True):
 
     metadata: ObjectMeta
     data: dict[str, str] = {}
+
+
+class Service(Record, frozen=True):
+    """A name under which pods are found; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
+
+
+class NetworkPolicy(Record, frozen=True):
+    """Who may talk to some pods; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
 
 
 class Namespace(Record, frozen=True):
