@@ -158,12 +158,14 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
     return world.changed({key: raw for key, raw in pending.items() if raw is not None}, gone)
 
 
-def settled(world: Objects, now: float = NOW) -> Objects:
-    """The objects once the controllers have nothing more to do."""
+def settled(world: Objects, now: float = NOW, told: list[RecordEvent] | None = None) -> Objects:
+    """The objects once the controllers have nothing more to do; `told` gathers the events on the way."""
     for _ in range(10):
         effects = run(world, now)
         if not effects:
             return world
+        if told is not None:
+            told += [effect for effect in effects if isinstance(effect, RecordEvent)]
         world = applied(world, effects)
     raise AssertionError("the controllers do not settle")
 

@@ -77,18 +77,19 @@ class _Case:
 
 def _turn(case: _Case, now: float) -> life.Step | None:
     """The turn that a job takes now: a command counts before a policy, and a policy before where the pods are."""
+    doomed = life.by_retries(case.job)
+    if doomed is not None:
+        return doomed
     for command in case.commands:
         if not commands.is_done(case.job, command):
-            step = life.by_command(case.job, command)
-            if step is not None:
-                return step
+            return life.by_command(case.job, command)
     return life.by_policy(case.job, case.answers(), now) or life.by_pods(case.job, case.group, case.roster)
 
 
 def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
     """No turn is due: every stage brings its objects to what the status asks for."""
     job, group, roster = case.job, case.group, case.roster
-    # Whatever command is left was carried out, or means nothing in this phase.
+    # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
     anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)

@@ -7,12 +7,14 @@ object deleted. The mark stays until the object is gone, so a deletion that is l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tierwise.api.natural import natural
 from tierwise.api.volcano import Command, Job
-from tierwise.controllers.job.memory import COMMAND
 
-__all__ = ["by_job", "is_done", "mark", "remembered"]
+__all__ = ["by_job", "done", "is_done", "remembered"]
+
+_PREFIX: Final = "command/"
 
 
 def by_job(commands: Mapping[str, Command]) -> dict[str, list[Command]]:
@@ -27,17 +29,21 @@ def by_job(commands: Mapping[str, Command]) -> dict[str, list[Command]]:
     return found
 
 
-def mark(command: Command) -> str:
-    """What tells a command from all others."""
-    return command.metadata.uid or command.metadata.name
-
-
 def is_done(job: Job, command: Command) -> bool:
     """Whether a job has already done what a command asks."""
-    return job.status.controlled_resources.get(COMMAND) == mark(command)
+    return _mark(command) in job.status.controlled_resources
+
+
+def done(command: Command) -> dict[str, str]:
+    """What is remembered of a command that was carried out."""
+    return {_mark(command): command.action}
 
 
 def remembered(memory: Mapping[str, str], present: Iterable[Command]) -> dict[str, str]:
-    """The memory, without the mark of a command that is gone."""
-    known = {mark(command) for command in present}
-    return {key: value for key, value in memory.items() if key != COMMAND or value in known}
+    """The memory, without the marks of commands that are gone."""
+    known = {_mark(command) for command in present}
+    return {key: value for key, value in memory.items() if not key.startswith(_PREFIX) or key in known}
+
+
+def _mark(command: Command) -> str:
+    return f"{_PREFIX}{command.metadata.uid or command.metadata.name}"

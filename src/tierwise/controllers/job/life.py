@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tierwise.api.volcano import Command, Job, PodGroup
-from tierwise.controllers.job.commands import mark
-from tierwise.controllers.job.memory import COMMAND, Target, forget, losses, pods_key, restarts_part, seen, seen_text
+from tierwise.controllers.job.commands import done
+from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
 from tierwise.controllers.job.phases import NARROW, Turn, stage
 from tierwise.controllers.job.policies import Answer, rank
 from tierwise.controllers.job.roster import Roster
 from tierwise.dialects.volcano_job import partition_of, task_minimum
 
-__all__ = ["Step", "by_command", "by_pods", "by_policy"]
+__all__ = ["Step", "by_command", "by_pods", "by_policy", "by_retries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,15 @@ class Step:
         return replace(self, memory=memory)
 
 
-def by_command(job: Job, command: Command) -> Step | None:
-    """The turn that a command asks for; None where it changes nothing in this phase."""
-    turn = stage(job.status.state.phase).turns.get(command.action)
-    if turn is None or command.action in NARROW:
-        return None  # a command names no part of the job
-    message = command.message or f"command {command.metadata.name}: {command.action}"
-    step = _whole(job, turn, command.action, command.reason or "CommandIssued", message)
-    return step.remembering({**step.memory, COMMAND: mark(command)})
+def by_command(job: Job, command: Command) -> Step:
+    """The turn that a command asks for; in a phase in which it means nothing, that it was looked at."""
+    turn, state = stage(job.status.state.phase).turns.get(command.action), job.status.state
+    if turn is None or command.action in NARROW:  # a command names no part of the job
+        step = _to(job, state.phase or "Pending", state.reason, state.message)
+    else:
+        message = command.message or f"command {command.metadata.name}: {command.action}"
+        step = _whole(job, turn, command.action, command.reason or "CommandIssued", message)
+    return step.remembering({**step.memory, **done(command)})
 
 
 def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
@@ -65,6 +66,14 @@ def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
             memory = _restarted(job, fresh, retries)
             return Step(turn.phase, why.event, message, retries, status.version, memory, answer.action)
     return None
+
+
+def by_retries(job: Job) -> Step | None:
+    """The turn of a job whose last restart used up its retries: nothing else counts then."""
+    status, limit = job.status, job.spec.max_retry or 0
+    if status.state.phase != "Restarting" or status.retry_count < limit:
+        return None
+    return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
 
 
 def by_pods(job: Job, group: PodGroup | None, roster: Roster) -> Step | None:
@@ -122,10 +131,7 @@ def _at_the_end(job: Job, roster: Roster, succeeded: int, total: int) -> Step:
 
 
 def _after_restart(job: Job, group: PodGroup | None, counts: Counter[str]) -> Step | None:
-    status, limit = job.status, job.spec.max_retry or 0
-    if status.retry_count >= limit:
-        return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
-    if group is not None and not restarts_part(status.controlled_resources, status.retry_count):
+    if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
         return None  # a gang that starts anew waits for its queue anew: the old pod group must be gone
     total = sum(task.replicas for task in job.spec.tasks)
     return _to(job, "Pending", "", "") if total - counts["Terminating"] >= (job.spec.min_available or 0) else None

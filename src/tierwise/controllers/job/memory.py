@@ -6,7 +6,7 @@ there, and it is written in one piece with phase and retry count. So a decision 
     pods/worker: 0-3 of 4          indexes of the task's pods that were seen, and its replicas then
     restart/worker/partition/1: 2  the partition was restarted; its pods of fewer than 2 retries belong to the past
     lost/worker/3: 2026-01-01T…    since when a pod is missing that a policy gives time to come back
-    command: abort-1               the command that was carried out and is to be deleted
+    command/stop: AbortJob         a command that was carried out and is to be deleted
 
 Keys of others, such as `plugin-svc` and `volume-pvc-…`, are left as they are.
 """
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 __all__ = [
-    "COMMAND",
     "Seen",
     "Target",
     "forget",
@@ -31,8 +30,9 @@ __all__ = [
     "seen_text",
 ]
 
-COMMAND: Final = "command"
-_PODS, _RESTART, _LOST = "pods/", "restart/", "lost/"
+_PODS: Final = "pods/"
+_RESTART: Final = "restart/"
+_LOST: Final = "lost/"
 
 
 @dataclass(frozen=True, slots=True, order=True)
