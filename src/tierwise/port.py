@@ -19,6 +19,7 @@ from tierwise.api.natural import NaturalKey, natural
 __all__ = [
     "HYPERNODE_ANNOTATION",
     "PATH_ANNOTATION",
+    "PLACES_ANNOTATION",
     "Bind",
     "Cluster",
     "Create",
@@ -41,6 +42,9 @@ R = TypeVar("R", bound=Object)
 
 HYPERNODE_ANNOTATION: Final = "tierwise.io/hypernode"
 """On a pod the innermost hyperNode of its node, on a pod group the one that was chosen for it."""
+
+PLACES_ANNOTATION: Final = "tierwise.io/places"
+"""On a pod group, as JSON, the hyperNode that each of its sub-groups was last placed in."""
 
 PATH_ANNOTATION: Final = "tierwise.io/topology"
 """On a pod the hyperNodes around its node, outermost first, with "/" between them."""
@@ -191,10 +195,11 @@ def _type(kind: tuple[str, str]) -> type[object]:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Let a pod run on a node."""
+    """Let a pod run on a node; the annotations are written on the pod in the same breath."""
 
     pod: Key
     node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

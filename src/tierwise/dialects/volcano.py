@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
@@ -23,8 +24,9 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
+from tierwise.port import PLACES_ANNOTATION
 
-__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of", "spared"]
+__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "formers", "group_of", "queue", "role_of", "spared"]
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
@@ -139,6 +141,7 @@ class JobBuilder:
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
             split=_split(key, spec.sub_group_policy, members),
+            formers=formers(record.metadata),
             numbers=roles,
         )
 
@@ -170,6 +173,7 @@ class JobBuilder:
             policies=(),
             min_resources=None,
             split={key: (-1, 0, [member])},
+            formers={},
             numbers={},
         )
 
@@ -181,6 +185,7 @@ class JobBuilder:
         policies: tuple[Policy, ...],
         minimum: int,
         split: dict[str, tuple[int, int, list[Member]]],
+        formers: dict[str, str],
         numbers: dict[str, int],
         **rest: object,
     ) -> Job:
@@ -213,6 +218,7 @@ class JobBuilder:
                     held=_held(members),
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
+                    former=formers.get(sub_key.removeprefix(f"{key}/"), ""),
                 )
             )
             self._subs += 1
@@ -229,6 +235,15 @@ class JobBuilder:
             effortless=tuple(effortless),
             **rest,  # type: ignore[arg-type]
         )
+
+
+def formers(meta: ObjectMeta) -> dict[str, str]:
+    """Where the sub-groups of a pod group were last placed; what cannot be read is forgotten."""
+    try:
+        found = msgspec.json.decode(meta.annotations.get(PLACES_ANNOTATION, "{}"), type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
+    return found
 
 
 def _counts_ready(task: Task) -> bool:

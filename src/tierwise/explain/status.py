@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+
+import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
+from tierwise.dialects.volcano import formers
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import HYPERNODE_ANNOTATION, PLACES_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
-__all__ = ["DOMAIN_ANNOTATION", "TIER_ANNOTATION", "statuses"]
+__all__ = ["TIER_ANNOTATION", "statuses"]
 
-DOMAIN_ANNOTATION = "tierwise.io/hypernode"
 TIER_ANNOTATION = "tierwise.io/tier"
 _GROUP = "scheduling.volcano.sh"
+_LONGEST = 100_000  # of an annotation: the API server takes no more than 256 KiB of them on an object
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
@@ -47,7 +51,7 @@ def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> 
         yield RecordEvent(key, kind, str(condition["type"]), str(condition["message"]))
     if bound or rejection is not None:
         yield from _unknown_tiers(snapshot, job, key)
-    annotations = _domain(snapshot, report, job) if bound else {}
+    annotations = _domain(snapshot, report, job) | _places(record, snapshot, report, job) if bound else {}
     if status or any(record.metadata.annotations.get(k) != v for k, v in annotations.items()):
         yield PatchStatus(key, status, annotations)
 
@@ -98,4 +102,21 @@ def _domain(snapshot: Snapshot, report: CycleReport, job: Job) -> dict[str, str]
     if last.domain == ROOT:
         return {}
     topology = snapshot.topology
-    return {DOMAIN_ANNOTATION: topology.name[last.domain], TIER_ANNOTATION: str(int(topology.tier[last.domain]))}
+    return {HYPERNODE_ANNOTATION: topology.name[last.domain], TIER_ANNOTATION: str(int(topology.tier[last.domain]))}
+
+
+def _places(record: PodGroup, snapshot: Snapshot, report: CycleReport, job: Job) -> dict[str, str]:
+    """Where each sub-group was last placed, so that one that loses its pods can return there."""
+    held = {sub.key: [sub.held] for sub in job.subs if sub.policy >= 0}
+    for decision in report.decisions:
+        for placed in decision.placed if decision.job is job and decision.bound else ():
+            if placed.sub.key in held:
+                held[placed.sub.key].append(placed.rows)
+    places = formers(record.metadata)  # those of sub-groups whose pods are not there at the moment stay
+    for key, rows in held.items():
+        every = np.concatenate(rows)
+        if len(every):
+            place = snapshot.topology.name[snapshot.topology.meet_rows(every)]
+            places[key.removeprefix(f"{job.key}/")] = place
+    text = json.dumps(places, separators=(",", ":"))
+    return {PLACES_ANNOTATION: text} if places and len(text) <= _LONGEST else {}
