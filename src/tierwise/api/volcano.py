@@ -228,6 +228,7 @@ class JobSpec(Record, frozen=True):
     max_retry: Int | None = None
     ttl_seconds_after_finished: Int | None = None
     plugins: dict[str, tuple[str, ...]] = {}
+    volumes: tuple[dict[str, object], ...] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     network_topology: NetworkTopologySpec | None = None
     tasks: tuple[TaskSpec, ...] = ()

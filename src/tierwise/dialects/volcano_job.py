@@ -19,6 +19,7 @@ __all__ = [
     "DEFAULT_SCHEDULER",
     "GROUP_NAME",
     "PARTITION_ID",
+    "PROVIDED_PLUGINS",
     "TASK_INDEX",
     "TASK_SPEC",
     "defaulted",
@@ -32,6 +33,9 @@ __all__ = [
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
+PROVIDED_PLUGINS: Final = frozenset({"env", "svc"})
+"""Job plugins that the job controller carries out."""
+
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"

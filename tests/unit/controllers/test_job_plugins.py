@@ -7,6 +7,8 @@ from tests.job_life import Life, command
 from tests.manifests import job, manifest, names, part, partitions, spec, task
 
 from tierwise.api.codec import Raw
+from tierwise.controllers.job.plugins import PLUGINS
+from tierwise.dialects.volcano_job import PROVIDED_PLUGINS
 
 
 def _environment(life: Life, pod: str, kind: str = "containers") -> dict[str, Any]:
@@ -123,3 +125,8 @@ def test_an_object_of_somebody_else_is_not_touched() -> None:
     life.send(command("stop", "TerminateJob"))
 
     assert {} == spec(life.world, "Service", "default/train")
+
+
+def test_admission_knows_the_plugins_that_are_there() -> None:
+    """It tells people of all others that they are ignored."""
+    assert set(PROVIDED_PLUGINS) == set(PLUGINS)

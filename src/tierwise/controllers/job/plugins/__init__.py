@@ -15,15 +15,14 @@ from tierwise.api.volcano import Job, TaskSpec
 from tierwise.controllers.job.plugins import env, svc
 from tierwise.controllers.job.plugins.prop import Prop
 
-__all__ = ["KNOWN", "Prop", "furnish", "props"]
+__all__ = ["PLUGINS", "Prop", "furnish", "props"]
 
-_ALL: Final = {"env": env, "svc": svc}
-KNOWN: Final = frozenset(_ALL)
+PLUGINS: Final = {"env": env, "svc": svc}
 
 
 def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     """A pod's spec with what the plugins of its job add to it."""
-    for name, plugin in _ALL.items():
+    for name, plugin in PLUGINS.items():
         if name in job.spec.plugins:
             spec = plugin.furnish(spec, job, task, index)
     return spec
@@ -31,6 +30,6 @@ def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
 
 def props(job: Job) -> Iterator[Prop]:
     """The objects that the plugins of a job want beside its pods."""
-    for name, plugin in _ALL.items():
+    for name, plugin in PLUGINS.items():
         if name in job.spec.plugins:
             yield from plugin.props(job, job.spec.plugins[name])
