@@ -114,6 +114,7 @@ def test_what_plugins_made_goes_with_the_pods_and_comes_back() -> None:
     life.send(command("go", "ResumeJob"))
 
     assert [[], [], []] == gone
+    assert {"plugin-svc": "svc", "pods/w": "0 of 1"} == life.status["controlledResources"]
     assert ["default/train"] == names(life.world, "Service")
 
 

@@ -47,7 +47,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
 def due(objects: Objects) -> float | None:
     """The next moment at which time alone gives this controller something to do; None where it has no timer running."""
     moments = []
-    for case in _cases(objects):
+    for case in _cases(objects, timed=True):
         expiry = ttl.expires(case.job)
         moments += [answer.due for answer in case.answers() if math.isfinite(answer.due)]
         moments += [expiry] if expiry is not None else []
@@ -101,9 +101,9 @@ def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: fl
     yield from status.write(job, case.raw, roster, step.remembering(memory), now)
 
 
-def _cases(objects: Objects) -> Iterator[_Case]:
-    """Every job that is not on its way out."""
-    jobs = objects.every(Job)
+def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
+    """Every job that is not on its way out; of those, perhaps only such as have something to do with time."""
+    jobs = {path: job for path, job in objects.every(Job).items() if not timed or _minds_time(job)}
     if not jobs:
         return
     groups, owned = objects.every(PodGroup), _pods_by_job(objects.every(Pod))
@@ -116,6 +116,11 @@ def _cases(objects: Objects) -> Iterator[_Case]:
         group = groups.get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
         raw = objects.raw(key_of(declared)) or {}
         yield _Case(job, raw, group, own, Roster.of(job, own), asked.get(path, ()))
+
+
+def _minds_time(job: Job) -> bool:
+    policies = (*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies))
+    return job.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
 
 
 def _has_policies(job: Job) -> bool:

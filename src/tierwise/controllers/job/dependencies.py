@@ -18,6 +18,8 @@ __all__ = ["held_back"]
 
 def held_back(job: Job, roster: Roster) -> frozenset[str]:
     """The tasks of a job with its defaults filled in that wait for others."""
+    if not any(task.depends_on is not None for task in job.spec.tasks):
+        return frozenset()
     up = Counter(m.task for m in roster.current() if not m.leaving and _is_up(m.pod))
     started = {task.name for task in job.spec.tasks if up[task.name] >= task_minimum(task)}
     waiting = set()

@@ -25,6 +25,7 @@ __all__ = [
     "lost_key",
     "pods_key",
     "restarted_at",
+    "restarts",
     "restarts_part",
     "seen",
     "seen_text",
@@ -107,16 +108,23 @@ def seen_text(indexes: Iterable[int], replicas: int) -> str:
     return f"{listed or 'none'} of {replicas}"
 
 
-def restarted_at(memory: Mapping[str, str], task: str, partition: str, index: int) -> int:
+def restarts(memory: Mapping[str, str]) -> dict[str, int]:
+    """The retry count at the last restart of every part that was restarted, by the part's key."""
+    found = {key: count for key, count in memory.items() if key.startswith(_RESTART)}
+    return {key: int(count) for key, count in found.items() if count.isdecimal()}
+
+
+def restarted_at(known: Mapping[str, int], task: str, partition: str, index: int) -> int:
     """The retry count at the last restart of a part that covers a pod; 0 where there was none."""
+    if not known:
+        return 0
     targets = [Target(task), Target(task, index=index)] + ([Target(task, partition)] if partition else [])
-    counts = (memory.get(target.key, "") for target in targets)
-    return max((int(count) for count in counts if count.isdecimal()), default=0)
+    return max(known.get(target.key, 0) for target in targets)
 
 
 def restarts_part(memory: Mapping[str, str], retry_count: int) -> bool:
     """Whether the restart of that number concerns a part of the job, not the whole."""
-    return any(key.startswith(_RESTART) and value == str(retry_count) for key, value in memory.items())
+    return retry_count in restarts(memory).values()
 
 
 def forget(memory: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job
-from tierwise.controllers.job.memory import restarted_at
+from tierwise.controllers.job.memory import restarted_at, restarts
 from tierwise.controllers.job.phases import stage
 from tierwise.dialects.volcano_job import PARTITION_ID, TASK_SPEC, pod_name
 
@@ -61,7 +61,9 @@ class Roster:
         asked = {
             pod_name(job, task, index): (task.name, index) for task in job.spec.tasks for index in range(task.replicas)
         }
-        return cls(tuple(_member(job, pod, asked) for pod in pods), stage(job.status.state.phase).wants_pods)
+        restarted = restarts(job.status.controlled_resources)
+        members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
+        return cls(members, stage(job.status.state.phase).wants_pods)
 
     def current(self) -> Iterator[Member]:
         """The pods that the job asks for now, those on their way out included."""
@@ -92,13 +94,12 @@ def has_ended(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _member(job: Job, pod: Pod, asked: Mapping[str, tuple[str, int]]) -> Member:
+def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int]]) -> Member:
     meta = pod.metadata
     task, index = asked.get(meta.name, (meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, ""), -1))
     partition = meta.labels.get(PARTITION_ID, "")
-    version, retries = _number(pod, JOB_VERSION), _number(pod, RETRY_COUNT)
-    memory = job.status.controlled_resources
-    past = version < job.status.version or retries < restarted_at(memory, task, partition, index)
+    last = restarted_at(restarted, task, partition, index)
+    past = _number(pod, JOB_VERSION) < version or _number(pod, RETRY_COUNT) < last
     return Member(pod, task, index, partition, past)
 
 

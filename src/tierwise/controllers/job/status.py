@@ -15,6 +15,7 @@ from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.life import Step
 from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.phases import stage
+from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.controllers.job.policies import Answer
 from tierwise.controllers.job.roster import Roster
 from tierwise.controllers.stamp import stamp
@@ -58,8 +59,10 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
     reason, message = status.state.reason, status.state.message
     if phase == "Pending":
         reason, message = _why_it_waits(group)
-    memory = dict(status.controlled_resources)
+    own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
+    memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
     if stage(phase).wants_pods:
+        memory |= own  # as Volcano lists them
         _look(job, roster, memory)
         for answer in answers:
             if answer.why.left and answer.waits:
