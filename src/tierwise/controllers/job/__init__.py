@@ -1,7 +1,7 @@
 """Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a life.
 
 Called by `controllers.run`, job after job, in two strides. First `life` decides whether the job takes a turn; a turn
-is only written down. Where there is none, every stage brings its objects to what the written status asks for.
+is only written down. Where there is none, every module brings its objects to what the written status asks for.
 docs/controllers/job.md tells the whole story.
 """
 
@@ -87,7 +87,7 @@ def _turn(case: _Case, now: float) -> life.Step | None:
 
 
 def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
-    """No turn is due: every stage brings its objects to what the status asks for."""
+    """No turn is due: every module brings its objects to what the status asks for."""
     job, group, roster = case.job, case.group, case.roster
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)

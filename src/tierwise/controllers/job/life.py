@@ -1,7 +1,7 @@
 """Whether a job takes a turn now, and which: by command, by policy, or because of where its pods have come to.
 
 Decides only. A turn is written into the status before anything is done about it, so that whoever looks next, at
-whatever state, goes on from there; the stages that make and delete things follow what is written.
+whatever state, goes on from there; the modules that make and delete things follow what is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
 from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
-from tierwise.controllers.job.phases import NARROW, Turn, stage
+from tierwise.controllers.job.phases import NARROW, Turn, rule
 from tierwise.controllers.job.policies import Answer, rank
 from tierwise.controllers.job.roster import Roster
 from tierwise.dialects.volcano_job import partition_of, task_minimum
@@ -40,7 +40,7 @@ class Step:
 
 def by_command(job: Job, command: Command) -> Step:
     """The turn that a command asks for; in a phase in which it means nothing, that it was looked at."""
-    turn, state = stage(job.status.state.phase).turns.get(command.action), job.status.state
+    turn, state = rule(job.status.state.phase).turns.get(command.action), job.status.state
     if turn is None or command.action in NARROW:  # a command names no part of the job
         step = _to(job, state.phase or "Pending", state.reason, state.message)
     else:
@@ -52,7 +52,7 @@ def by_command(job: Job, command: Command) -> Step:
 def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
     """The turn that the policies ask for at this moment; one turn restarts all parts that have to be."""
     status = job.status
-    turns = stage(status.state.phase).turns
+    turns = rule(status.state.phase).turns
     due = sorted((a for a in answers if a.due <= now and a.action in turns), key=rank)
     for answer in due:
         turn, why = turns[answer.action], answer.why
@@ -78,7 +78,7 @@ def by_retries(job: Job) -> Step | None:
 
 def by_pods(job: Job, group: PodGroup | None, roster: Roster) -> Step | None:
     """The turn that follows from where the pods have come to."""
-    phase, counts = stage(job.status.state.phase), roster.counts()
+    phase, counts = rule(job.status.state.phase), roster.counts()
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
         return None if alive else _to(job, phase.ends_in, "", "")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-__all__ = ["FINISHED", "NARROW", "Stage", "Turn", "stage"]
+__all__ = ["FINISHED", "NARROW", "Rule", "Turn", "rule"]
 
 
 class Turn(NamedTuple):
@@ -28,7 +28,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Rule:
     """What a phase means for a job."""
 
     phase: str
@@ -55,19 +55,19 @@ _ACTIVE: Final = {
 _RESTARTING: Final = {**_END, **dict.fromkeys(NARROW, Turn("Restarting", renews=False))}
 _RESUME: Final = {"ResumeJob": Turn("Restarting", retries=True)}
 
-_STAGES: Final = {
+_RULES: Final = {
     entry.phase: entry
     for entry in (
-        Stage("Pending", wants_pods=True, turns=_ACTIVE),
-        Stage("Running", wants_pods=True, turns=_ACTIVE),
-        Stage("Restarting", wants_pods=True, turns=_RESTARTING),
-        Stage("Aborting", turns=_RESUME, ends_in="Aborted"),
-        Stage("Aborted", turns=_RESUME),
-        Stage("Terminating", ends_in="Terminated"),
-        Stage("Terminated"),
-        Stage("Completing", ends_in="Completed"),
-        Stage("Completed"),
-        Stage("Failed"),
+        Rule("Pending", wants_pods=True, turns=_ACTIVE),
+        Rule("Running", wants_pods=True, turns=_ACTIVE),
+        Rule("Restarting", wants_pods=True, turns=_RESTARTING),
+        Rule("Aborting", turns=_RESUME, ends_in="Aborted"),
+        Rule("Aborted", turns=_RESUME),
+        Rule("Terminating", ends_in="Terminated"),
+        Rule("Terminated"),
+        Rule("Completing", ends_in="Completed"),
+        Rule("Completed"),
+        Rule("Failed"),
     )
 }
 
@@ -75,6 +75,6 @@ FINISHED: Final = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that nothing leads out of; an aborted job can be resumed."""
 
 
-def stage(phase: str) -> Stage:
+def rule(phase: str) -> Rule:
     """What a phase means; one that Volcano does not know counts as Pending, as it does there."""
-    return _STAGES.get(phase) or _STAGES["Pending"]
+    return _RULES.get(phase) or _RULES["Pending"]

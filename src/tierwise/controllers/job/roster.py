@@ -1,6 +1,6 @@
 """The pods of one job, and what each is to it: of now, of the past, or one too many.
 
-Built once for each look and handed to every stage. A pod belongs to the past once the job, or a part of the job that
+Built once for each look and handed to every module. A pod belongs to the past once the job, or a part of the job that
 it is in, was restarted after it was made; its marks tell when that was.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.memory import restarted_at, restarts
-from tierwise.controllers.job.phases import stage
+from tierwise.controllers.job.phases import rule
 from tierwise.dialects.volcano_job import PARTITION_ID, TASK_SPEC, pod_name
 
 __all__ = ["JOB_VERSION", "RETRY_COUNT", "Member", "Roster", "has_ended"]
@@ -63,7 +63,7 @@ class Roster:
         }
         restarted = restarts(job.status.controlled_resources)
         members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
-        return cls(members, stage(job.status.state.phase).wants_pods)
+        return cls(members, rule(job.status.state.phase).wants_pods)
 
     def current(self) -> Iterator[Member]:
         """The pods that the job asks for now, those on their way out included."""

@@ -14,7 +14,7 @@ from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.life import Step
 from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
-from tierwise.controllers.job.phases import stage
+from tierwise.controllers.job.phases import rule
 from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.controllers.job.policies import Answer
 from tierwise.controllers.job.roster import Roster
@@ -44,7 +44,7 @@ def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: 
     }
     if turned:
         wanted["conditions"] = [*_conditions(present), {"status": step.phase, "lastTransitionTime": turned_at}]
-    if stage(step.phase).ends_in == "" and not stage(step.phase).wants_pods and job.metadata.creation_timestamp:
+    if rule(step.phase).ends_in == "" and not rule(step.phase).wants_pods and job.metadata.creation_timestamp:
         wanted["runningDuration"] = _duration(job, turned_at)
     changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
     patch = wanted if turned else changed
@@ -61,7 +61,7 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
         reason, message = _why_it_waits(group)
     own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
     memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
-    if stage(phase).wants_pods:
+    if rule(phase).wants_pods:
         memory |= own  # as Volcano lists them
         _look(job, roster, memory)
         for answer in answers:
