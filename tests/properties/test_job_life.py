@@ -20,6 +20,9 @@ ACTIONS = st.sampled_from(
     ["RestartJob", "RestartTask", "RestartPartition", "RestartPod", "AbortJob", "TerminateJob", "CompleteJob"]
 )
 POLICIES = st.lists(st.builds(policy, EVENTS, ACTIONS), max_size=2)
+PATIENT = st.lists(
+    st.builds(policy, EVENTS | st.just("PodPending"), ACTIONS, timeout=st.sampled_from(["1m", "1h"])), max_size=2
+)
 COMMANDS = st.sampled_from(["AbortJob", "ResumeJob", "RestartJob", "TerminateJob", "CompleteJob"])
 PODS = st.sampled_from(["a-0", "a-1", "a-2", "a-3", "b-0"])
 CHANGES: st.SearchStrategy[Change] = st.one_of(
@@ -33,11 +36,11 @@ MAX_RETRY = 2
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> Raw:
+def batches(draw: st.DrawFn, policies: st.SearchStrategy[list[Raw]] = POLICIES) -> Raw:
     """A job of two tasks, one of them parted, with some policies."""
-    tasks = [task("a", 4, partitionPolicy=partitions(2, 2), policies=draw(POLICIES)), task("b", 1)]
+    tasks = [task("a", 4, partitionPolicy=partitions(2, 2), policies=draw(policies)), task("b", 1)]
     least = draw(st.sampled_from([1, 4, 5]))
-    return job("train", *tasks, policies=draw(POLICIES), maxRetry=MAX_RETRY, minAvailable=least)
+    return job("train", *tasks, policies=draw(policies), maxRetry=MAX_RETRY, minAvailable=least)
 
 
 def _began(batch: Raw) -> Objects:
@@ -136,3 +139,16 @@ def test_lost_and_repeated_writes_change_nothing(batch: Raw, life: list[list[Cha
         poor = _settled(_after(poor, changes), chance)
 
         assert _content(perfect) == _content(poor)
+
+
+@given(batches(PATIENT), LIVES, st.sampled_from([None, 30, 7200]))
+def test_nothing_is_to_be_done_before_it_is_due(batch: Raw, life: list[list[Change]], ttl: int | None) -> None:
+    """Between two changes the controller may sleep until the moment that it names, and has something to do then."""
+    batch["spec"] = part(batch, "spec") | {"ttlSecondsAfterFinished": ttl}
+    world = _began(batch)
+    for changes in life:
+        world = _settled(_after(world, changes))
+        moment = controllers.due(world)
+
+        assert [] == controllers.run(world, NOW + 10**6 if moment is None else moment - 1)
+        assert moment is None or [] != controllers.run(world, moment, settled=world)

@@ -49,7 +49,7 @@ def due(objects: Objects) -> float | None:
     moments = []
     for case in _cases(objects, timed=True):
         expiry = ttl.expires(case.job)
-        moments += [answer.due for answer in case.answers() if math.isfinite(answer.due)]
+        moments += [a.due for a in case.answers() if math.isfinite(a.due) and life.applies(case.job, a)]
         moments += [expiry] if expiry is not None else []
     return min(moments, default=None)
 

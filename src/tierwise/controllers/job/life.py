@@ -18,7 +18,7 @@ from tierwise.controllers.job.policies import Answer, rank
 from tierwise.controllers.job.roster import Roster
 from tierwise.dialects.volcano_job import partition_of, task_minimum
 
-__all__ = ["Step", "by_command", "by_pods", "by_policy", "by_retries"]
+__all__ = ["Step", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,25 @@ def by_command(job: Job, command: Command) -> Step:
 
 def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
     """The turn that the policies ask for at this moment; one turn restarts all parts that have to be."""
+    due = sorted((answer for answer in answers if answer.due <= now and applies(job, answer)), key=rank)
+    if not due:
+        return None
+    first, status = due[0], job.status
+    turn, message = rule(status.state.phase).turns[first.action], f"{first.why.text}: {first.action}"
+    if first.target is None:
+        return _whole(job, turn, first.action, first.why.event, message)
+    retries = status.retry_count + turn.retries
+    memory = _restarted(job, sorted({a.target for a in due if a.target is not None}), retries)
+    return Step(turn.phase, first.why.event, message, retries, status.version, memory, first.action)
+
+
+def applies(job: Job, answer: Answer) -> bool:
+    """Whether an action leads anywhere from where the job is; a part is restarted once in one restart."""
     status = job.status
-    turns = rule(status.state.phase).turns
-    due = sorted((a for a in answers if a.due <= now and a.action in turns), key=rank)
-    for answer in due:
-        turn, why = turns[answer.action], answer.why
-        message = f"{why.text}: {answer.action}"
-        if answer.target is None:
-            return _whole(job, turn, answer.action, why.event, message)
-        retries = status.retry_count + turn.retries
-        targets = {a.target for a in due if a.target is not None}
-        fresh = sorted(t for t in targets if status.controlled_resources.get(t.key) != str(retries))
-        if fresh:
-            memory = _restarted(job, fresh, retries)
-            return Step(turn.phase, why.event, message, retries, status.version, memory, answer.action)
-    return None
+    turn = rule(status.state.phase).turns.get(answer.action)
+    if turn is None or answer.target is None:
+        return turn is not None
+    return status.controlled_resources.get(answer.target.key) != str(status.retry_count + turn.retries)
 
 
 def by_retries(job: Job) -> Step | None:
