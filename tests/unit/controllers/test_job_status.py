@@ -4,7 +4,7 @@ import pytest
 from tests.manifests import STAMP, job, names, objects, part, pod_group, settled, status, task
 
 from tierwise.api.codec import Raw
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, RecordEvent
 
 
 def _job_with(phases: list[str], fields: Raw | None = None, before: str = "") -> Objects:
@@ -100,3 +100,18 @@ def test_a_job_that_is_ending_ends_once_its_pods_are_gone(before: str, after: st
     assert after == _phase(world)
     assert ["default/train-w-1"] == names(world, "Pod")
     assert [] == names(world, "PodGroup")
+
+
+def test_a_job_that_waits_tells_why() -> None:
+    """What the scheduler says about the pod group stands in the job's own status until it is over."""
+    unschedulable = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable: no room"}
+    group = pod_group("train-u1") | {"status": {"phase": "Inqueue", "conditions": [unschedulable]}}
+    told: list[RecordEvent] = []
+    waiting = settled(objects(job("train", task("w", 2)), group), told=told)
+    [key] = [key for key in waiting if key.kind == "PodGroup"]
+    over = settled(waiting.changed({key: pod_group("train-u1")}))
+
+    expected = {"phase": "Pending", "reason": "PodGroupPending", "message": unschedulable["message"]}
+    assert expected | {"lastTransitionTime": STAMP} == status(waiting, "Job", "default/train")["state"]
+    assert [("Warning", "PodGroupPending")] == [(event.type, event.reason) for event in told]
+    assert {"phase": "Pending", "lastTransitionTime": STAMP} == status(over, "Job", "default/train")["state"]

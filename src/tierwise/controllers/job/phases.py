@@ -37,6 +37,11 @@ class Rule:
     ends_in: str = ""
     """The phase that follows once no pod waits, runs or is on its way out."""
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing happens any more unless somebody asks for it."""
+        return not self.wants_pods and not self.ends_in
+
 
 NARROW: Final = ("RestartTask", "RestartPartition", "RestartPod")
 """Actions that concern a part of a job, the widest first; the rest of the job goes on."""

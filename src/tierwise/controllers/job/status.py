@@ -23,6 +23,10 @@ from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 
 __all__ = ["observed", "write"]
 
+_WAITS: Final = "PodGroupPending"
+_MOST: Final = 50
+"""How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
+
 _COUNTED: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
 
 
@@ -43,8 +47,9 @@ def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: 
         **_counted(roster),
     }
     if turned:
-        wanted["conditions"] = [*_conditions(present), {"status": step.phase, "lastTransitionTime": turned_at}]
-    if rule(step.phase).ends_in == "" and not rule(step.phase).wants_pods and job.metadata.creation_timestamp:
+        reached = {"status": step.phase, "lastTransitionTime": turned_at}
+        wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
+    if rule(step.phase).rests and job.metadata.creation_timestamp:
         wanted["runningDuration"] = _duration(job, turned_at)
     changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
     patch = wanted if turned else changed
@@ -56,9 +61,9 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
     """No turn: the phase that the job is in, with what is remembered brought up to date."""
     status = job.status
     phase = status.state.phase or "Pending"
-    reason, message = status.state.reason, status.state.message
-    if phase == "Pending":
-        reason, message = _why_it_waits(group)
+    reason, message = _why_it_waits(group) if phase == "Pending" else ("", "")
+    if not reason and status.state.reason != _WAITS:
+        reason, message = status.state.reason, status.state.message
     own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
     memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
     if rule(phase).wants_pods:
@@ -73,15 +78,17 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
 
 def _look(job: Job, roster: Roster, memory: dict[str, str]) -> None:
     """Remember which pods are there, and forget the loss of those that are back."""
-    standing = {(m.task, m.index): m for m in roster.current() if not m.leaving}
+    standing: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
+    for member in roster.current():
+        if not member.leaving:
+            standing[member.task][member.index] = member.phase
     for task in job.spec.tasks:
-        here = [index for name, index in standing if name == task.name]
+        here = standing[task.name]
         if here or pods_key(task.name) in memory:
             memory[pods_key(task.name)] = seen_text(here, task.replicas)
     sizes = {task.name: task.replicas for task in job.spec.tasks}
     for key, name, index in list(losses(memory)):
-        member = standing.get((name, index))
-        if index >= sizes.get(name, 0) or (member is not None and member.phase != "Pending"):
+        if index >= sizes.get(name, 0) or standing[name].get(index, "Pending") != "Pending":
             del memory[key]
 
 
@@ -90,7 +97,7 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
     last = group.status.conditions[-1:] if group is not None else ()
     for condition in last:
         if condition.type == "Unschedulable" and condition.status == "True":
-            return "PodGroupPending", condition.message
+            return _WAITS, condition.message
     return "", ""
 
 
@@ -124,6 +131,6 @@ def _events(job: Job, step: Step, *, news: bool) -> list[Effect]:
     if step.action:
         text = f"Start to execute action {step.action}: {step.message}"
         return [RecordEvent(key_of(job), "Normal", "ExecuteAction", text)]
-    if news and step.reason == "PodGroupPending":
+    if news and step.reason == _WAITS:
         return [RecordEvent(key_of(job), "Warning", step.reason, step.message)]
     return []
