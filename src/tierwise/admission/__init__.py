@@ -32,7 +32,10 @@ def validate(objects: Objects) -> Verdict:
 
 
 def review(objects: Objects, raw: Raw) -> Verdict:
-    """What is wrong or doubtful about one object that is to be created, or to take the place of the present one."""
+    """What is wrong or doubtful about one object that is to be created, or to take the place of the present one.
+
+    InputError where the manifest cannot be read at all.
+    """
     key = key_of_raw(raw)
     before, after = objects.record(key), objects.changed({key: raw})
     record = after.record(key)

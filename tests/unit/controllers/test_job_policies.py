@@ -47,6 +47,17 @@ def test_a_failed_partition_restarts_alone() -> None:
     assert "Running" == life.phase
 
 
+def test_partitions_follow_from_indexes_not_from_labels() -> None:
+    """A pod that lost its label is restarted with its partition all the same."""
+    life = _running(task("w", 4, partitionPolicy=partitions(2, 2)), policies=[policy("PodFailed", "RestartPartition")])
+    raw = life.world.raw(life.pod("w", 2)) or {}
+    labels = {"labels": {"volcano.sh/job-name": "train"}}
+    life.world = life.world.changed({life.pod("w", 2): raw | {"metadata": part(raw, "metadata") | labels}})
+    life.set("w", 3, "Failed")
+
+    assert [("0", "0"), ("0", "0"), ("0", "1"), ("0", "1")] == [life.marks("w", i) for i in range(4)]
+
+
 def test_partitions_that_fail_together_cost_one_retry() -> None:
     """One turn restarts all that has to be restarted."""
     life = _running(task("w", 4, partitionPolicy=partitions(2, 2)), policies=[policy("PodEvicted", "RestartPartition")])

@@ -15,7 +15,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.memory import restarted_at, restarts
 from tierwise.controllers.job.phases import rule
-from tierwise.dialects.volcano_job import PARTITION_ID, TASK_SPEC, pod_name
+from tierwise.dialects.volcano_job import TASK_SPEC, partition_of, pod_name
 
 __all__ = ["JOB_VERSION", "RETRY_COUNT", "Member", "Roster", "has_ended"]
 
@@ -59,7 +59,9 @@ class Roster:
     def of(cls, job: Job, pods: Iterable[Pod]) -> Roster:
         """The roster of a job with its defaults filled in."""
         asked = {
-            pod_name(job, task, index): (task.name, index) for task in job.spec.tasks for index in range(task.replicas)
+            pod_name(job, task, index): (task.name, index, partition_of(task, index))
+            for task in job.spec.tasks
+            for index in range(task.replicas)
         }
         restarted = restarts(job.status.controlled_resources)
         members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
@@ -94,10 +96,10 @@ def has_ended(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int]]) -> Member:
+def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int, str]]) -> Member:
     meta = pod.metadata
-    task, index = asked.get(meta.name, (meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, ""), -1))
-    partition = meta.labels.get(PARTITION_ID, "")
+    named = meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, "")
+    task, index, partition = asked.get(meta.name, (named, -1, ""))
     last = restarted_at(restarted, task, partition, index)
     past = _number(pod, JOB_VERSION) < version or _number(pod, RETRY_COUNT) < last
     return Member(pod, task, index, partition, past)
