@@ -35,12 +35,12 @@ def _racks(world: Objects) -> list[set[str]]:
     return found
 
 
-@pytest.fixture
-def placed() -> Objects:
-    """A job of two partitions, each in one rack, that restarts a partition which fails."""
+@pytest.fixture(params=[1, 2])
+def placed(request: pytest.FixtureRequest) -> Objects:
+    """A job of two partitions, each in one rack, that restarts a partition which fails, needed or surplus."""
     batch = job(
         "train",
-        task("w", 4, "cpu=4", partitionPolicy=partitions(2, 2, minPartitions=2, networkTopology=tier(1))),
+        task("w", 4, "cpu=4", partitionPolicy=partitions(2, 2, minPartitions=request.param, networkTopology=tier(1))),
         policies=[{"event": "PodFailed", "action": "RestartPartition"}],
     )
     return _scheduled(objects(*_cluster(), batch))
