@@ -1,40 +1,59 @@
 """Admission: what a cluster should not accept, and what people should be told before they wait for it.
 
-`validate` judges a whole collection, for the command of that name; a webhook calls the same checks for one object
-and `complete` for its defaults. Changes nothing, and never raises for what an object says.
+`validate` judges a whole collection, for the command of that name. `review` and `complete` are what a webhook needs:
+the same checks for one object that is about to come or change, and its defaults. Changes nothing, and never raises for
+what an object says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tierwise.admission import hypernode, job, node_pod, podgroup, queue
+from tierwise.admission import command, hypernode, job, node_pod, podgroup, queue
 from tierwise.admission.defaults import complete
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import Surroundings, look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
-from tierwise.api.codec import Unknown, kind_of
+from tierwise.api.codec import Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
-from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
+from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["Finding", "Issue", "Verdict", "complete", "validate"]
+__all__ = ["Finding", "Issue", "Verdict", "complete", "review", "validate"]
 
 
 def validate(objects: Objects) -> Verdict:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
-    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
-    around = look_around(objects, Room.of(topology, nodes) if nodes else None)
-    checks = _Checks(objects, around, topology)
+    checks = _checks(objects)
+    return _verdict((key, issue) for key in objects for issue in checks.of(key))
+
+
+def review(objects: Objects, raw: Raw) -> Verdict:
+    """What is wrong or doubtful about one object that is to be created, or to take the place of the present one.
+
+    InputError where the manifest cannot be read at all.
+    """
+    key = key_of_raw(raw)
+    before, after = objects.record(key), objects.changed({key: raw})
+    record = after.record(key)
+    changes = job.check_change(before, record) if isinstance(before, Job) and isinstance(record, Job) else ()
+    return _verdict((key, issue) for issue in (*changes, *_checks(after).of(key)))
+
+
+def _verdict(found: Iterable[tuple[Key, Issue]]) -> Verdict:
     errors: list[Finding] = []
     warnings: list[Finding] = []
-    for key in objects:
-        for issue in checks.of(key):
-            (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
+    for key, issue in found:
+        (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
     return Verdict(tuple(errors), tuple(warnings))
+
+
+def _checks(objects: Objects) -> _Checks:
+    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
+    return _Checks(objects, look_around(objects, Room.of(topology, nodes) if nodes else None), topology)
 
 
 class _Checks:
@@ -66,6 +85,8 @@ class _Checks:
                 return job.check(record, self._around)
             case Queue():
                 return queue.check(record, self._around.queues)
+            case Command():
+                return command.check(record, self._objects.every(Job))
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

@@ -33,6 +33,7 @@ __all__ = [
     "ContainerStateWaiting",
     "ContainerStatus",
     "Namespace",
+    "NetworkPolicy",
     "Node",
     "NodeAffinity",
     "NodeSelector",
@@ -56,6 +57,7 @@ __all__ = [
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "Service",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
@@ -273,6 +275,18 @@ class ConfigMap(Record, frozen=True):
 
     metadata: ObjectMeta
     data: dict[str, str] = {}
+
+
+class Service(Record, frozen=True):
+    """A name under which pods are found; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
+
+
+class NetworkPolicy(Record, frozen=True):
+    """Who may talk to some pods; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
 
 
 class Namespace(Record, frozen=True):

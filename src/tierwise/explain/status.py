@@ -11,23 +11,25 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.volcano import group_of
+from tierwise.dialects.volcano import formers, group_of
 from tierwise.explain.conditions import READY, conditions, unschedulable
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
-__all__ = ["DOMAIN_ANNOTATION", "SUB_GROUPS_ANNOTATION", "TIER_ANNOTATION", "statuses"]
+__all__ = ["TIER_ANNOTATION", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
-DOMAIN_ANNOTATION: Final = "tierwise.io/hypernode"
 TIER_ANNOTATION: Final = "tierwise.io/tier"
-SUB_GROUPS_ANNOTATION: Final = "tierwise.io/sub-groups"
+_LONGEST: Final = 100_000
+"""Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
 _STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
@@ -74,7 +76,7 @@ class _Writer:
         yield from _events(key, record, bound, waits)
         if bound or rejection is not None:
             yield from _unknown_tiers(self._snapshot, job, key)
-        marks = self._marks(job, decisions)
+        marks = self._marks(record, job, decisions)
         if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
             yield PatchStatus(key, wanted, marks)
 
@@ -96,14 +98,19 @@ class _Writer:
         wanted |= {"running": running, "succeeded": succeeded, "failed": failed}
         return {field: value for field, value in wanted.items() if differs[field]}
 
-    def _marks(self, job: Job, decisions: list[Decision]) -> dict[str, str]:
-        """Where the group and its sub-groups stand; nothing while nowhere, so that people see where they last did."""
+    def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
+        """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
         found = whereabouts(self._snapshot.topology, job, decisions)
-        if found.whole is None or found.whole.anywhere:
-            return {}
-        marks = {DOMAIN_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
-        subs = {sub: _wire(place) for sub, place in found.subs.items() if place is not None}
-        return marks | ({SUB_GROUPS_ANNOTATION: json.dumps(subs, separators=(",", ":"))} if subs else {})
+        marks: dict[str, str] = {}
+        if found.whole is not None and not found.whole.anywhere:
+            marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
+        stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+        if stand:
+            known = {sub: msgspec.to_builtins(former) for sub, former in formers(record.metadata).items()}
+            text = json.dumps({**known, **stand}, separators=(",", ":"))
+            if len(text) <= _LONGEST:
+                marks[SUB_GROUPS_ANNOTATION] = text
+        return marks
 
 
 def _wire(place: Place) -> Raw:

@@ -97,6 +97,7 @@ class SubJob:
     held: Ints  # rows of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
+    former: str = ""  # the domain that it was last placed in
 
     @property
     def pending(self) -> int:

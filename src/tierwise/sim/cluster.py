@@ -73,8 +73,9 @@ class EmbeddedCluster:
 
     def _one(self, batch: Batch, effect: Effect) -> Outcome:
         match effect:
-            case Bind(pod, node):
-                return batch.edit(effect, pod, {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}})
+            case Bind(pod, node, annotations):
+                bound: Raw = {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}}
+                return batch.edit(effect, pod, bound | {"metadata": {"annotations": dict(annotations)}})
             case Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
             case Evict(pod):
