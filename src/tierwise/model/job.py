@@ -127,6 +127,7 @@ class Job:
     role_names: dict[int, str] = field(default_factory=dict)
     role_ready: dict[int, int] = field(default_factory=dict)
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
+    scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:
