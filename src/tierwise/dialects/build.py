@@ -14,6 +14,7 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
@@ -44,8 +45,8 @@ SCHEDULER_NAMES = frozenset(
 """Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
 
 
-def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_NAMES) -> Snapshot:
-    """What one cycle sees."""
+def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
+    """What one cycle sees; pods are told apart as far as the profile does, and served if it names their scheduler."""
     nodes = list(objects.every(Node).values())
     topology, order, topology_faults = tree(objects, nodes)
     pods = list(objects.every(Pod).values())
@@ -53,8 +54,9 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
     axis = Axis.of(node_resources(nodes) | resource_names(pods) | set(ports.names()))
     table = node_table([nodes[i] for i in order], axis)
     priorities = Priorities(objects.every(PriorityClass))
-    shapes = Shapes(axis, ports, priorities, pods, len(nodes))
+    shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile)
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
+    schedulers = SCHEDULER_NAMES.union(profile.schedulers)
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, groups, gangs)
     builder = JobBuilder(axis)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.requests import Ports, effective_request
 from tierwise.model.pod_terms import label_keys
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
@@ -55,8 +56,19 @@ def resource_names(pods: Iterable[Pod]) -> set[str]:
 class Shapes:
     """The shapes of a cycle, in the order in which they were first met."""
 
-    def __init__(self, axis: Axis, ports: Ports, priorities: Priorities, pods: Iterable[Pod], nodes: int) -> None:
+    def __init__(
+        self,
+        axis: Axis,
+        ports: Ports,
+        priorities: Priorities,
+        pods: Iterable[Pod],
+        *,
+        nodes: int,
+        profile: Profile = DEFAULT,
+    ) -> None:
         self._axis = axis
+        self._own_plugins = frozenset(profile.schedulers[1:])
+        self._backfills = profile.backfills
         self._ports = ports
         self._priorities = priorities
         self._most = ceiling(nodes)
@@ -81,6 +93,7 @@ class Shapes:
                 spec.topology_spread_constraints,
                 self._priorities.of(spec),
                 self._priorities.never(spec),
+                self._scheduler(spec),
             )
         )
         found = self._known.get(identity)
@@ -88,6 +101,9 @@ class Shapes:
             found = self._known[identity] = self._make(pod, seen)
             self.all.append(found)
         return found
+
+    def _scheduler(self, spec: PodSpec) -> str:
+        return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
 
     def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
         spec = pod.spec
@@ -106,8 +122,9 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in spec.containers),
             priority=self._priorities.of(spec),
-            best_effort=not asked,
+            best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
+            scheduler=self._scheduler(spec),
         )
 
 
