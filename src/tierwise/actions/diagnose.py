@@ -120,12 +120,17 @@ def _layer(cycle: Cycle, tier: int) -> str:
 
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """What keeps the largest of the demanded shapes out of a span; where every node takes some, what they lack then."""
+    """What keeps the largest of the demanded shapes out of a span.
+
+    Where every node of the whole cluster takes some, it is what they lack once they hold these.
+    """
     shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
     if not shapes:
         return ()
     shape = max(shapes, key=lambda s: s.number)
-    return causes(cycle, shape, span) or _once_full(cycle, shape, span)
+    found = causes(cycle, shape, span)
+    whole = span.stop - span.start == len(cycle.nodes)
+    return _once_full(cycle, shape, span) if whole and not found else found
 
 
 def _once_full(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int], ...]:
