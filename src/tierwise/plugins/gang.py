@@ -74,7 +74,8 @@ class Gang:
         for number, least in job.roles.items():
             name = job.role_names[number]
             if existing.get(name, 0) < least:
-                text = f"not enough pods of task {name}: {existing.get(name, 0)} exist, minimum {least}"
+                kind = "gang" if job.gangs else "task"
+                text = f"not enough pods of {kind} {name}: {existing.get(name, 0)} exist, minimum {least}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 
