@@ -61,7 +61,9 @@ class Gang:
         return result
 
     def admit(self, job: Job) -> Reason | None:
-        """Enough tasks must exist: of each role, of each sub-job policy, and in all."""
+        """Enough tasks must exist: of each role, of each sub-job policy, and in all; once may be enough."""
+        if job.satisfied:
+            return None
         return self._roles(job) or self._policies(job) or self._total(job)
 
     def _roles(self, job: Job) -> Reason | None:
