@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tierwise.admission import hypernode, job, node_pod, podgroup, queue
+from tierwise.admission import app_group, hypernode, job, network_map, node_pod, podgroup, queue
 from tierwise.admission.defaults import complete
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import Surroundings, look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
 from tierwise.api.codec import Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
@@ -66,6 +67,10 @@ class _Checks:
                 return job.check(record, self._around)
             case Queue():
                 return queue.check(record, self._around.queues)
+            case AppGroup():
+                return app_group.check(record, self._objects.raw(key) or {})
+            case NetworkTopology() | KepNetworkTopology():
+                return network_map.check(record, self._objects.raw(key) or {})
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tierwise.api import amounts, core, volcano
+from tierwise.api import amounts, core, network_aware, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
@@ -227,3 +227,22 @@ register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantiti
 register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=False, quantities=amounts.of_queue)
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
 register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)
+register("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", network_aware.AppGroup, quantities=network_aware.of_app_group)
+register(
+    "networktopology.diktyo.x-k8s.io/v1alpha1",
+    "NetworkTopology",
+    network_aware.NetworkTopology,
+    quantities=network_aware.of_network_topology,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "AppGroup",
+    network_aware.KepAppGroup,
+    quantities=network_aware.of_app_group,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "NetworkTopology",
+    network_aware.KepNetworkTopology,
+    quantities=network_aware.of_network_topology,
+)

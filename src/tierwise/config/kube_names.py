@@ -67,6 +67,10 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             ),
             _NOTHING,
         ),
+        # own
+        "NetworkOverhead": KubePlugin(plugin="NetworkOverhead", switches={"filter": "Predicate", "score": "NodeOrder"}),
+        "QOSSort": KubePlugin(plugin="QOSSort", switches={"queueSort": "JobOrder"}),
+        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}),
     }
 )
 

@@ -8,8 +8,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
@@ -22,8 +22,14 @@ _GROUP = "scheduling.volcano.sh"
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed."""
-    return [effect for job in snapshot.jobs if job.declared for effect in _of(objects, snapshot, report, job)]
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
+    own = [effect for job in snapshot.jobs if job.declared for effect in _of(objects, snapshot, report, job)]
+    return own + [_complaint(task, reason) for task, reason in report.complaints]
+
+
+def _complaint(task: Task, reason: Reason) -> Effect:
+    namespace, _, name = task.key.partition("/")
+    return RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text)
 
 
 def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> Iterator[Effect]:
