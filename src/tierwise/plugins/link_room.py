@@ -100,7 +100,7 @@ class LinkRoom:
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         kind = self._kind.get(shape.number)
-        if kind is None or not self.concerns(kind) or counts[0] < 0:
+        if kind is None or not self.concerns(kind) or (counts < 0).any():
             return
         ledger.note(self.reserved, np.arange(len(self.links)))
         ledger.note(self._placed, (kind, self._spots.of_row[rows]))

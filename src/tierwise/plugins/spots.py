@@ -48,11 +48,11 @@ class Spots:
         return result
 
     def pairs(self, link: Link) -> tuple[Ints, Ints]:
-        """The spots that a link joins: every origin with every destination."""
+        """The spots that a link joins: every origin with every destination; none with itself."""
         codes, names = (self.region, self.region_names) if link.regional else (self.zone, self.zone_names)
         ends = [np.flatnonzero(codes == _number(names, name)) for name in (link.origin, link.destination)]
         one, other = (side.ravel() for side in np.meshgrid(*ends, indexing="ij"))
-        apart = (self.region[one] != self.region[other]) == link.regional
+        apart = ((self.region[one] != self.region[other]) == link.regional) & (one != other)
         return one[apart], other[apart]
 
 

@@ -137,3 +137,22 @@ def test_the_proposals_form_also_says_what_is_left() -> None:
     entry = _one(_settled(held))["spec"]["weights"][0]["costList"][0]["originCosts"][0]["costs"][0]
 
     assert ("300", "700") == (entry["bandwidthAllocated"], entry["bandwidthAllocatable"])
+
+
+@pytest.mark.parametrize(
+    ("capacity", "bandwidth", "expected"),
+    [
+        ("10Gi", "100Mi", "100Mi"),
+        ("1G", "100M", "100M"),
+        ("1G", "1500k", "1500k"),
+        ("950", "300", "300"),
+        ("1G", "7", "7"),
+    ],
+)
+def test_sums_are_spelled_like_the_capacity_beside_them(capacity: str, bandwidth: str, expected: str) -> None:
+    """Binary beside binary, decimal beside decimal, digits beside digits."""
+    links = network({"z1>z2": {"bandwidthCapacity": capacity}})
+    group = app_group([("web", "store", {"minBandwidth": bandwidth})])
+    cluster = _settled(objects(*NODES, links, group, pod("w", "web", on="n1"), pod("s", "store", on="n2")))
+
+    assert {"z1>z2": expected} == _links(_one(cluster), 0, "bandwidthAllocated")

@@ -60,6 +60,16 @@ def test_a_link_holds_for_whoever_is_placed_second() -> None:
     assert "z1 -> z2" in seen.nodes[1].reasons[0]
 
 
+def test_a_zone_has_no_link_to_itself() -> None:
+    """A user who lists one limits nothing."""
+    links = network({"z1>z1": {"bandwidthCapacity": "0"}})
+    history = _run(
+        node("n1", "r/z1"), node("n2", "r/z1"), app_group(CALLS), links, pod("s", "store", on="n2"), pod("w", "web")
+    )
+
+    assert {"default/w": "n2"} == history.bindings
+
+
 def test_links_are_shared_by_groups_of_all_namespaces() -> None:
     """Also by those that the plugin's namespaces leave out."""
     other = app_group([("web", "store", {"minBandwidth": "6"})], name="bank")

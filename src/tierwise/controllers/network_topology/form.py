@@ -14,6 +14,9 @@ from tierwise.model.services import Link
 
 __all__ = ["Form", "form_of"]
 
+_DECIMAL: Final = ("k", "M", "G", "T")
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti")
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -58,10 +61,10 @@ class Form:
         capacity = entry.get("bandwidthCapacity")
         if capacity is None and not number and "bandwidthAllocated" not in entry:
             return entry
-        noted = {**entry, "bandwidthAllocated": _kept(entry.get("bandwidthAllocated"), number)}
+        noted = {**entry, "bandwidthAllocated": _kept(entry.get("bandwidthAllocated"), number, like=capacity)}
         if self.writes_left and isinstance(capacity, str | int | float):
             left = whole(capacity) - number
-            noted["bandwidthAllocatable"] = _kept(entry.get("bandwidthAllocatable"), left)
+            noted["bandwidthAllocatable"] = _kept(entry.get("bandwidthAllocatable"), left, like=capacity)
         return noted
 
     def _entries(self, weight: Raw) -> Iterator[tuple[Link, Raw]]:
@@ -89,12 +92,22 @@ def _dicts(raw: Raw, field: str) -> list[Raw]:
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def _kept(present: object, number: int) -> object:
-    """The amount as it is written already where it says the same, else in plain digits."""
+def _kept(present: object, number: int, *, like: object) -> object:
+    """The amount as it is written already where it says the same, else in the manner of the capacity beside it."""
     if isinstance(present, str | int | float):
         try:
             if whole(present) == number:
                 return present
         except ValueError:
             pass
-    return str(number)
+    return _spelled(number, str(like))
+
+
+def _spelled(number: int, like: str) -> str:
+    """With the largest suffix that loses nothing, of the kind that the other amount has; 200Mi beside 1Gi."""
+    base, suffixes = (1024, _BINARY) if like.endswith("i") else (1000, _DECIMAL if like[-1:].isalpha() else ())
+    spelled = str(number)
+    for power, suffix in enumerate(suffixes, start=1):
+        if number and number % base**power == 0:
+            spelled = f"{number // base**power}{suffix}"
+    return spelled
