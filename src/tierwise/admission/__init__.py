@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from tierwise.admission import hypernode, job, koordinator, node_pod, podgroup, queue
+from tierwise.admission import app_group, hypernode, job, koordinator, network_map, node_pod, podgroup, queue
 from tierwise.admission.defaults import complete
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import Surroundings, look_around
@@ -18,6 +18,7 @@ from tierwise.api.codec import Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
@@ -77,6 +78,10 @@ class _Checks:
                 return koordinator.check_gang(record, self._layers)
             case Queue():
                 return queue.check(record, self._around.queues)
+            case AppGroup():
+                return app_group.check(record, self._objects.raw(key) or {})
+            case NetworkTopology() | KepNetworkTopology():
+                return network_map.check(record, self._objects.raw(key) or {})
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

@@ -32,6 +32,7 @@ __all__ = [
     "ContainerStatus",
     "Namespace",
     "Node",
+    "NodeAddress",
     "NodeAffinity",
     "NodeSelector",
     "NodeSelectorTerm",
@@ -101,9 +102,17 @@ class NodeSpec(Record, frozen=True):
     provider_id: str = field(default="", name="providerID")
 
 
+class NodeAddress(Record, frozen=True):
+    """One of the addresses of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Record, frozen=True):
     """What a node has."""
 
+    addresses: tuple[NodeAddress, ...] = ()
     allocatable: ResourceList = {}
     capacity: ResourceList = {}
     conditions: tuple[Condition, ...] = ()

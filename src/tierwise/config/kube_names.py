@@ -72,6 +72,10 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         **dict.fromkeys(
             ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
         ),
+        # own
+        "NetworkOverhead": KubePlugin(plugin="NetworkOverhead", switches={"filter": "Predicate", "score": "NodeOrder"}),
+        "QOSSort": KubePlugin(plugin="QOSSort", switches={"queueSort": "JobOrder"}),
+        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}),
     }
 )
 

@@ -13,6 +13,7 @@ from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
+from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
@@ -22,6 +23,7 @@ from tierwise.dialects.layers import declare_layers, default_topology, layer_fau
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.quotas import left_by_namespace
 from tierwise.dialects.requests import Ports
+from tierwise.dialects.services import app_groups, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
 from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
 from tierwise.model.held import rows_by_shape
@@ -29,6 +31,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
+from tierwise.model.services import Services
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Topology
@@ -76,6 +79,7 @@ def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
         faults=(*topology_faults, *sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
         now=now,
         budgets=budgets.allowed,
+        services=_services(objects),
         resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods, axis),
     )
 
@@ -91,6 +95,12 @@ def tree(objects: Objects, nodes: Sequence[Node]) -> tuple[Topology, list[int], 
     layers = read_layers(layered)
     declared = [] if layers.fault else declare_layers(layers, nodes)
     return (*grow(declared, names, layers.tiers()), layer_faults(layers, nodes))
+
+
+def _services(objects: Objects) -> Services:
+    groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+    topologies = network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology))
+    return services(groups, topologies)
 
 
 @dataclass(slots=True)

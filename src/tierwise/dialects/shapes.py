@@ -9,7 +9,9 @@ import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.qos import qos_class
 from tierwise.dialects.requests import Ports, effective_request
+from tierwise.dialects.services import service_of
 from tierwise.model.pod_terms import label_keys
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.shape import Shape
@@ -94,6 +96,7 @@ class Shapes:
                 self._priorities.of(spec),
                 self._priorities.never(spec),
                 self._scheduler(spec),
+                service_of(labels),
             )
         )
         found = self._known.get(identity)
@@ -124,6 +127,8 @@ class Shapes:
             priority=self._priorities.of(spec),
             best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
+            qos=qos_class(spec),
+            service=service_of(pod.metadata.labels),
             scheduler=self._scheduler(spec),
         )
 

@@ -10,6 +10,7 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import show
 from tierwise.explain.bars import meter
 from tierwise.explain.eviction_story import eviction_lines
+from tierwise.explain.figures import figure_lines
 from tierwise.explain.naming import domain_title, gather_text, limit_text, sub_id, tier_label
 from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
@@ -36,6 +37,7 @@ def pod_lines(page: Page, look: Look, snapshot: Snapshot, report: CycleReport, c
     lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(look, snapshot)])
     lines += [*heading("Search"), *_gradients(page, look, snapshot)]
     lines += [*heading(_node_title(look.nodes)), *_feasible(page, look, snapshot), *_infeasible(page, look.nodes)]
+    lines += figure_lines(page, look.nodes)
     stories = report.stories.get(job.key, ())
     if stories:
         lines += [*heading("Eviction"), *eviction_lines(page, stories)]

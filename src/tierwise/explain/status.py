@@ -10,8 +10,8 @@ from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import message
 from tierwise.explain.wire import pod_groups_of
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
@@ -33,7 +33,7 @@ _GANG_PHASES = {
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed."""
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
     gangs = objects.every(Gang)
     effects: list[Effect] = []
     for job in snapshot.jobs:
@@ -42,7 +42,12 @@ def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[
         for key in pod_groups_of(job):
             if key in gangs:
                 effects += _of_gang(objects, report, job, gangs[key])
-    return effects
+    return effects + [_complaint(task, reason) for task, reason in report.complaints]
+
+
+def _complaint(task: Task, reason: Reason) -> Effect:
+    namespace, _, name = task.key.partition("/")
+    return RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text)
 
 
 def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang) -> Iterator[Effect]:

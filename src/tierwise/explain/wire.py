@@ -13,7 +13,7 @@ from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 
 __all__ = [
@@ -35,6 +35,7 @@ def schedule_wire(
     evictions: Iterable[Eviction],
     report: CycleReport,
     after: Snapshot,
+    complaints: Iterable[Fault] = (),
 ) -> Raw:
     """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over."""
     return {
@@ -44,7 +45,7 @@ def schedule_wire(
         "pending": pending_wire(after, report, nominations),
         "podGroups": pod_groups_wire(after),
         "problems": [problem_wire(p) for p in after.topology.problems]
-        + [{"object": f.subject, "code": f.code, "message": f.text} for f in after.faults],
+        + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": {"trials": report.work.trials, "domains": report.work.domains},
     }
 
@@ -134,6 +135,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
                 "reasons": list(node.reasons),
                 "scores": node.scores,
                 "total": node.total,
+                **({"figures": node.figures} if node.figures else {}),
             }
             for node in look.nodes
         },

@@ -7,7 +7,7 @@ calls no other plugin, writes no array. A new point needs a decision record.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
@@ -29,6 +29,7 @@ __all__ = [
     "Arguments",
     "Ask",
     "Cause",
+    "Complaints",
     "CycleView",
     "DomainScorer",
     "EnqueueGate",
@@ -40,6 +41,7 @@ __all__ = [
     "Gradients",
     "JobOrder",
     "MovingFilter",
+    "NodeFigures",
     "NodeScorer",
     "Overuse",
     "PartOrder",
@@ -286,6 +288,20 @@ class Starving(Protocol):
     """Says whether a job still lacks tasks that it may evict for."""
 
     def starving(self, job: Job) -> bool: ...
+
+
+@runtime_checkable
+class Complaints(Protocol):
+    """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
+
+    def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
+
+
+@runtime_checkable
+class NodeFigures(Protocol):
+    """Says what a node's answer and score for the next task are made of, for people who ask; one entry per row."""
+
+    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]: ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

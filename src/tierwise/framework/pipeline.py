@@ -8,7 +8,7 @@ A plugin that a profile has for one scheduler's pods is asked about those alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -19,6 +19,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import (
     Ask,
     Cause,
+    Complaints,
     CycleView,
     DomainScorer,
     EnqueueGate,
@@ -30,6 +31,7 @@ from tierwise.framework.extension import (
     Gradients,
     JobOrder,
     MovingFilter,
+    NodeFigures,
     NodeScorer,
     Overuse,
     PartOrder,
@@ -49,7 +51,7 @@ from tierwise.framework.extension import (
 )
 from tierwise.framework.gathering import Way
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -79,6 +81,8 @@ _FLAGS: Mapping[type, str] = {
     GangCheck: "Predicate",
     Starving: "JobStarving",
     VictimSelector: "Victim",
+    Complaints: "JobValid",
+    NodeFigures: "NodeOrder",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -137,6 +141,8 @@ class Pipeline:
         self._gang_checks = self._at(GangCheck)
         self._starvings = self._at(Starving)
         self._selectors = self._at(VictimSelector)
+        self._complaints = self._at(Complaints)
+        self._figures = self._at(NodeFigures)
         self._victim_filters = {
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
@@ -201,6 +207,10 @@ class Pipeline:
             found = self._weighing[scheduler] = self._scorers.chosen(scheduler)
         return found
 
+    def figures(self, ask: Ask) -> dict[str, Sequence[Mapping[str, object]]]:
+        """What the answers of plugins are made of, row by row, for those that can say."""
+        return {c.name: plugin.figures(ask) for c, plugin in self._figures.chosen(ask.shape.scheduler)}
+
     def stale(self, ask: Ask, row: int) -> slice:
         """The rows whose total may change once a task stands on `row`."""
         spans = [plugin.stale(ask, row) for plugin in self._scorers[ask.shape.scheduler]]
@@ -252,6 +262,10 @@ class Pipeline:
     def gangs(self) -> bool:
         """Whether anything asks for gangs to start as one; without it every task stands alone."""
         return any(plugin.needs_gang() for _, plugin in self._readiness.all)
+
+    def complaints(self) -> dict[tuple[Task, Reason], None]:
+        """What plugins cannot do as tasks ask for, each once."""
+        return dict.fromkeys(complaint for _, plugin in self._complaints.all for complaint in plugin.complaints())
 
     # -- quotas
 

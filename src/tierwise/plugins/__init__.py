@@ -19,6 +19,9 @@ def _plugin(module: str, name: str) -> Factory:
 
 
 PLUGINS: Mapping[str, Factory] = {
+    "NetworkOverhead": _plugin("network_overhead", "NetworkOverhead"),
+    "QOSSort": _plugin("qos_sort", "QosSort"),
+    "TopologicalSort": _plugin("topological_sort", "TopologicalSort"),
     "binpack": _plugin("binpack", "Binpack"),
     "capacity": _plugin("capacity", "Capacity"),
     "conformance": _plugin("conformance", "Conformance"),

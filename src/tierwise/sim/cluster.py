@@ -95,6 +95,10 @@ class EmbeddedCluster:
         """Objects changed or created since the start, whole."""
         return [raw for key in self.touched if (raw := self._objects.raw(key)) is not None]
 
+    def told(self) -> Iterable[Raw]:
+        """The events recorded since the start, as objects."""
+        return [_event(number, event) for number, event in enumerate(self.events, start=1)]
+
 
 class _Batch:
     """Changes on their way into the store, visible to the effects that follow."""
@@ -154,6 +158,20 @@ class _Batch:
         self.puts.pop(key, None)
         self.deletes[key] = None
         return Outcome(effect, ok=True)
+
+
+def _event(number: int, event: RecordEvent) -> Raw:
+    about = event.about
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about.name}.{number}", "namespace": about.namespace or "default"},
+        "involvedObject": {"kind": about.kind, "namespace": about.namespace, "name": about.name},
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": "tierwise"},
+    }
 
 
 def _merged(raw: Raw, patch: Raw) -> Raw:

@@ -11,7 +11,7 @@ from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Objects
 from tierwise.scheduler import cycle, probe_for
 from tierwise.scheduler.effects import effects
@@ -36,6 +36,11 @@ class History:
     nominations: dict[str, str] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)
     reports: list[tuple[Snapshot, CycleReport]] = field(default_factory=list)
+
+    def complaints(self) -> list[Fault]:
+        """What plugins could not do as pods ask for, in any cycle."""
+        told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
+        return [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 
     def after(self, now: float) -> Snapshot:
         """The cluster as it stands now."""

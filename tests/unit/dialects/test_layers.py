@@ -7,7 +7,7 @@ from tests.koordinator import cluster, layers, objects_of
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.controllers import network_topology
+from tierwise.controllers import layers as controller
 from tierwise.dialects.build import build
 from tierwise.dialects.layers import read_layers
 from tierwise.model.snapshot import Snapshot
@@ -88,7 +88,7 @@ def test_the_layer_of_the_nodes_may_have_any_name() -> None:
 def test_the_status_lists_domains_from_the_outside_in() -> None:
     """Names of children are left out where they are nodes; what the controller wrote it leaves alone."""
     objects = objects_of(cluster({"s0": {"b0": "n0 n1"}}))
-    (patch,) = network_topology.reconcile(objects, 0.0)
+    (patch,) = controller.reconcile(objects, 0.0)
     assert isinstance(patch, PatchStatus)
 
     root = {"topologyLayer": "ClusterTopologyLayer", "topologyName": ""}
