@@ -26,6 +26,11 @@ _VERBS = {
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
+    "probe": ("tierwise.cli.probe:probe", "Measure the network between nodes, or answer those who do."),
+    "advertise-bandwidth": (
+        "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
+        "Tell what a node's interface carries, as a resource.",
+    ),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
@@ -120,7 +125,8 @@ def _drop_output() -> None:
 def cli() -> None:
     """A gang scheduler for Kubernetes that knows the network topology.
 
-    Reads manifests, never a cluster's API, and changes nothing outside its own memory.
+    Reads manifests, never a cluster's API, and changes nothing outside its own memory. Programs for nodes (probe,
+    advertise-bandwidth) look at the network and at interfaces, and print what they find.
     """
 
 

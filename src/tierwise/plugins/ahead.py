@@ -1,0 +1,115 @@
+"""The pods of an application that still wait, as an outlook: for the next of them, the node that suits them all.
+
+Asked anew for every pod, from what stands on the ledger at that moment; so whatever else is placed, evicted or undone
+meanwhile is seen, and nothing is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tierwise.framework.census import Census
+from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.shape import Shape
+from tierwise.plugins.outlook import Outlook, plan
+from tierwise.plugins.spots import Costs, Spots
+
+__all__ = ["Ahead"]
+
+_PODS = 64  # that are planned at once
+_NODES = 64  # that are looked at
+
+
+class Ahead:
+    """Plans the waiting pods of one application at a time."""
+
+    def __init__(
+        self,
+        view: CycleView,
+        spots: Spots,
+        costs: Costs,
+        census: Census,
+        kind: Mapping[int, int],
+        calls: Iterable[tuple[int, int]],
+    ) -> None:
+        self._ledger = view.ledger
+        self._spots = spots
+        self._paid = costs.paid
+        self._census = census
+        self._kind = kind
+        self._start = census.spots.sum(axis=1)
+        self._calls: Ints = np.zeros((len(census.spots),) * 2, dtype=np.int64)
+        for caller, callee in calls:
+            self._calls[caller, callee] += 1
+        self._waiting: dict[str, list[Shape]] = {}
+        for job in view.jobs:
+            for part in (*job.parts(), *(part for _, part in job.effortless)):
+                if part.shape.service is not None:
+                    self._waiting.setdefault(part.shape.service[0], []).extend([part.shape] * len(part.tasks))
+
+    def row(self, shape: Shape, rows: Ints) -> int | None:
+        """The row for the next pod of a shape among those that take it; None where no other pod waits."""
+        pods = self._pods(shape)
+        if len(pods) < 2:
+            return None
+        rows = self._nearest(shape, rows)
+        kinds = np.array([self._kind[pod.number] for pod in pods], dtype=np.int64)
+        asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
+        nodes = plan(
+            Outlook(
+                calls=self._calls[kinds[:, None], kinds],
+                fixed=self._fixed(kinds, rows),
+                cost=self._between(rows),
+                request=np.stack([pod.request[asked] for pod in pods]),
+                free=self._ledger.free(asked, rows, Pool.NOW).T,
+            )
+        )
+        return int(rows[nodes[0]]) if nodes is not None else None
+
+    def _pods(self, shape: Shape) -> list[Shape]:
+        """The pods that still wait, one of the shape itself first."""
+        assert shape.service is not None
+        placed = self._census.spots.sum(axis=1) - self._start
+        left: list[Shape] = [shape]
+        placed[self._kind[shape.number]] += 1
+        for pod in self._waiting.get(shape.service[0], ()):
+            if placed[self._kind[pod.number]] > 0:
+                placed[self._kind[pod.number]] -= 1
+            else:
+                left.append(pod)
+        return left[:_PODS]
+
+    def _nearest(self, shape: Shape, rows: Ints) -> Ints:
+        """The rows with most room for the shape, of every spot some."""
+        if len(rows) <= _NODES:
+            return rows
+        room = shape.room(self._ledger.free(shape.asked, rows, Pool.NOW))
+        spots = self._spots.of_row[rows]
+        order = np.lexsort((rows, -room, spots))
+        place = np.arange(len(order)) - np.searchsorted(spots[order], spots[order])
+        return np.sort(rows[order[np.lexsort((-room[order], place))[:_NODES]]])
+
+    def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
+        """(pods x rows): what each would cost with those that stand."""
+        result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
+        spots = self._spots.of_row[rows]
+        for kind in dict.fromkeys(kinds.tolist()):
+            for calls, paid in ((self._calls[kind], self._paid), (self._calls[:, kind], self._paid.T)):
+                others = np.flatnonzero(calls)
+                cost = (paid @ self._census.at(others, calls[others]))[spots]
+                there, counts = self._census.rows(others, calls[others])
+                here = np.searchsorted(rows, there)
+                on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
+                np.subtract.at(cost, here[on], (counts * self._paid.diagonal()[self._spots.of_row[there]])[on])
+                result[kinds == kind] += cost
+        return result
+
+    def _between(self, rows: Ints) -> Ints:
+        spots = self._spots.of_row[rows]
+        cost: Ints = self._paid[spots[:, None], spots]
+        np.fill_diagonal(cost, 0)
+        return cost

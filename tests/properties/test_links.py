@@ -1,0 +1,12 @@
+"""No link is ever oversubscribed, and the controller's sums are those that pairs of pods add up to."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fuzz.fuzz_links import history
+
+
+@pytest.mark.parametrize("start", range(0, 60, 20))
+def test_no_link_is_oversubscribed(start: int) -> None:
+    """Through additions, moves, deletions, gangs and evictions; `tests.fuzz.fuzz_links` runs as many as one likes."""
+    assert [] == [fault for seed in range(start, start + 20) for fault in history(seed)]
