@@ -47,11 +47,11 @@ class Ahead:
         self._start = census.spots.sum(axis=1)
         self._calls = Counter(calls)
         self._sides = _sides(self._calls)
-        self._waiting: dict[str, list[Shape]] = {}
+        self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
             for part in (*job.parts(), *(part for _, part in job.effortless)):
                 if part.shape.service is not None:
-                    self._waiting.setdefault(part.shape.service[0], []).extend([part.shape] * len(part.tasks))
+                    self._waiting.setdefault(part.shape.service[0], Counter())[part.shape] += len(part.tasks)
 
     def row(self, shape: Shape, rows: Ints) -> int | None:
         """The row for the next pod of a shape among those that take it; None where no other pod waits."""
@@ -75,15 +75,15 @@ class Ahead:
     def _pods(self, shape: Shape) -> list[Shape]:
         """The pods that still wait, one of the shape itself first."""
         assert shape.service is not None
-        placed = self._census.spots.sum(axis=1) - self._start
-        left: list[Shape] = [shape]
-        placed[self._kind[shape.number]] += 1
-        for pod in self._waiting.get(shape.service[0], ()):
-            if placed[self._kind[pod.number]] > 0:
-                placed[self._kind[pod.number]] -= 1
-            else:
-                left.append(pod)
-        return left[:_PODS]
+        placed = np.maximum(self._census.spots.sum(axis=1) - self._start, 0)
+        placed[self._kind[shape.number]] += 1  # the one in question stands first
+        left = [shape]
+        for pod, number in self._waiting.get(shape.service[0], Counter()).items():
+            kind = self._kind[pod.number]
+            gone = min(number, int(placed[kind]))
+            placed[kind] -= gone
+            left += [pod] * min(number - gone, _PODS - len(left))
+        return left
 
     def _nearest(self, shape: Shape, rows: Ints) -> Ints:
         """The rows with most room for the shape, of every spot some."""
