@@ -173,8 +173,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     faults: list[str] = []
-    for seed in range(asked.seed, asked.seed + asked.histories):
-        faults += history(seed)
+    for number in range(asked.histories):
+        faults += history(asked.seed + number)
+        if number % 500 == 499:
+            print(f"{number + 1} histories, {len(faults)} faults", flush=True)
     for fault in faults[:20]:
         print(fault)
     print(f"{asked.histories} histories of {STEPS} cycles, {len(faults)} faults")

@@ -147,7 +147,10 @@ def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
         raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", file=file, field=field)
     found = named or tuple(profile.points.at("queueSort"))
     sorters = (name for name in found if PLUGINS[name].plugin and "queueSort" in PLUGINS[name].switches)
-    return tuple(PluginChoice(PLUGINS[name].plugin, profile.arguments.get(name, {})) for name in sorters)
+    return tuple(
+        PluginChoice(PLUGINS[name].plugin, profile.arguments.get(name, {}), PLUGINS[name].off_but({"queueSort"}))
+        for name in sorters
+    )
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
@@ -173,11 +176,11 @@ def _own(profile: _KubeProfile, *, scheduler: str | None, file: str | None) -> I
     for name in points.names():
         known = PLUGINS[name]
         if known.plugin and set(known.switches) != {"queueSort"}:
-            on = {switch for point, switch in known.switches.items() if name in points.at(point)}
+            on = {point for point in known.switches if point != "queueSort" and name in points.at(point)}
             yield PluginChoice(
                 known.plugin,
                 profile.arguments.get(name, {}),
-                frozenset(known.switches.values()) - on,
+                known.off_but(on),
                 weight=float(scores.get(name) or 1),
                 scheduler=scheduler,
             )

@@ -7,7 +7,7 @@ are always counted, so what would switch that off has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -20,12 +20,16 @@ class KubePlugin:
     """The meaning of one name. All empty: it is accepted, and what it does is done here anyway, or not needed."""
 
     plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
-    switches: Mapping[str, str] = field(default_factory=dict)  # that plugin's switch for each extension point
+    switches: Mapping[str, str] = field(default_factory=dict)  # of that plugin, all of them: one per extension point
     filters: str = ""  # the argument of `predicates` that its filter turns on
     scores: str = ""  # the argument of `nodeorder` that takes its weight
     evicts: str = ""  # the action that its postFilter asks for
     evicts_if: str = ""  # ... where this argument of its own is true
     refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
+
+    def off_but(self, points: Collection[str]) -> frozenset[str]:
+        """The switches that are off where only these points are enabled."""
+        return frozenset(self.switches.values()) - {self.switches[point] for point in points if point in self.switches}
 
     def stands_at(self, point: str) -> bool:
         """Whether it has a part in an extension point: what enabling it everywhere means."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -87,6 +87,18 @@ _FLAGS: Mapping[type, str] = {
 """The switch of each point, as Volcano spells it behind `enable`."""
 
 
+_KNOWN: dict[tuple[type, type], bool] = {}
+
+
+def _has(plugin: object, point: type[Point]) -> TypeGuard[Point]:
+    """Whether a plugin takes part in a point; asked once for each class, because asking a Protocol is slow."""
+    key = type(plugin), point
+    known = _KNOWN.get(key)
+    if known is None:
+        known = _KNOWN[key] = isinstance(plugin, point)
+    return known
+
+
 class _Crew(Generic[Point]):
     """The plugins at one point: all of them, and those that serve the pods of one scheduler."""
 
@@ -155,7 +167,7 @@ class Pipeline:
         return self._among(_FLAGS[point], point)
 
     def _among(self, flag: str, point: type[Point]) -> _Crew[Point]:
-        return _Crew(tuple((p, made) for p, made in self._plugins if p.enabled(flag) and isinstance(made, point)))
+        return _Crew(tuple((p, made) for p, made in self._plugins if p.enabled(flag) and _has(made, point)))
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler
@@ -250,11 +262,11 @@ class Pipeline:
     def may_enqueue(self, job: Job) -> Reason | None:
         """Tier by tier: the first objection refuses; a permit of a tier without one ends the asking."""
         for tier in self._enqueue_tiers:
-            reasons = (plugin.may_enqueue(job) for plugin in tier[job.scheduler] if isinstance(plugin, EnqueueGate))
+            reasons = (plugin.may_enqueue(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueueGate))
             reason = next((r for r in reasons if r is not None), None)
             if reason is not None:
                 return reason
-            if any(plugin.due(job) for plugin in tier[job.scheduler] if isinstance(plugin, EnqueuePermit)):
+            if any(plugin.due(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueuePermit)):
                 return None
         return None
 

@@ -6,6 +6,7 @@ meanwhile is seen, and nothing is remembered.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -15,6 +16,7 @@ from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.shape import Shape
+from tierwise.plugins.calls import Kinds
 from tierwise.plugins.outlook import Outlook, plan
 from tierwise.plugins.spots import Costs, Spots
 
@@ -22,6 +24,7 @@ __all__ = ["Ahead"]
 
 _PODS = 64  # that are planned at once
 _NODES = 64  # that are looked at
+_NOBODY = Kinds.of(())
 
 
 class Ahead:
@@ -42,14 +45,13 @@ class Ahead:
         self._census = census
         self._kind = kind
         self._start = census.spots.sum(axis=1)
-        self._calls: Ints = np.zeros((len(census.spots),) * 2, dtype=np.int64)
-        for caller, callee in calls:
-            self._calls[caller, callee] += 1
-        self._waiting: dict[str, list[Shape]] = {}
+        self._calls = Counter(calls)
+        self._sides = _sides(self._calls)
+        self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
             for part in (*job.parts(), *(part for _, part in job.effortless)):
                 if part.shape.service is not None:
-                    self._waiting.setdefault(part.shape.service[0], []).extend([part.shape] * len(part.tasks))
+                    self._waiting.setdefault(part.shape.service[0], Counter())[part.shape] += len(part.tasks)
 
     def row(self, shape: Shape, rows: Ints) -> int | None:
         """The row for the next pod of a shape among those that take it; None where no other pod waits."""
@@ -61,7 +63,7 @@ class Ahead:
         asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
         nodes = plan(
             Outlook(
-                calls=self._calls[kinds[:, None], kinds],
+                calls=self._between_kinds(kinds),
                 fixed=self._fixed(kinds, rows),
                 cost=self._between(rows),
                 request=np.stack([pod.request[asked] for pod in pods]),
@@ -73,15 +75,15 @@ class Ahead:
     def _pods(self, shape: Shape) -> list[Shape]:
         """The pods that still wait, one of the shape itself first."""
         assert shape.service is not None
-        placed = self._census.spots.sum(axis=1) - self._start
-        left: list[Shape] = [shape]
-        placed[self._kind[shape.number]] += 1
-        for pod in self._waiting.get(shape.service[0], ()):
-            if placed[self._kind[pod.number]] > 0:
-                placed[self._kind[pod.number]] -= 1
-            else:
-                left.append(pod)
-        return left[:_PODS]
+        placed = np.maximum(self._census.spots.sum(axis=1) - self._start, 0)
+        placed[self._kind[shape.number]] += 1  # the one in question stands first
+        left = [shape]
+        for pod, number in self._waiting.get(shape.service[0], Counter()).items():
+            kind = self._kind[pod.number]
+            gone = min(number, int(placed[kind]))
+            placed[kind] -= gone
+            left += [pod] * min(number - gone, _PODS - len(left))
+        return left
 
     def _nearest(self, shape: Shape, rows: Ints) -> Ints:
         """The rows with most room for the shape, of every spot some."""
@@ -98,14 +100,21 @@ class Ahead:
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
         spots = self._spots.of_row[rows]
         for kind in dict.fromkeys(kinds.tolist()):
-            for calls, paid in ((self._calls[kind], self._paid), (self._calls[:, kind], self._paid.T)):
-                others = np.flatnonzero(calls)
-                cost = (paid @ self._census.at(others, calls[others]))[spots]
-                there, counts = self._census.rows(others, calls[others])
+            callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
+            for others, paid in ((callees, self._paid), (callers, self._paid.T)):
+                cost = (paid @ self._census.at(others.kinds, others.times))[spots]
+                there, counts = self._census.rows(others.kinds, others.times)
                 here = np.searchsorted(rows, there)
                 on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
                 np.subtract.at(cost, here[on], (counts * self._paid.diagonal()[self._spots.of_row[there]])[on])
                 result[kinds == kind] += cost
+        return result
+
+    def _between_kinds(self, kinds: Ints) -> Ints:
+        """(pods x pods): how often the one calls the other."""
+        known, place = np.unique(kinds, return_inverse=True)
+        table = np.array([[self._calls.get((a, b), 0) for b in known.tolist()] for a in known.tolist()], dtype=np.int64)
+        result: Ints = table[place[:, None], place]
         return result
 
     def _between(self, rows: Ints) -> Ints:
@@ -113,3 +122,14 @@ class Ahead:
         cost: Ints = self._paid[spots[:, None], spots]
         np.fill_diagonal(cost, 0)
         return cost
+
+
+def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[Kinds, Kinds]]:
+    """By kind, whom it calls and who calls it."""
+    callees: dict[int, list[int]] = {}
+    callers: dict[int, list[int]] = {}
+    for (caller, callee), times in calls.items():
+        callees.setdefault(caller, []).extend([callee] * times)
+        callers.setdefault(callee, []).extend([caller] * times)
+    kinds = dict.fromkeys((*callees, *callers))
+    return {kind: (Kinds.of(callees.get(kind, ())), Kinds.of(callers.get(kind, ()))) for kind in kinds}

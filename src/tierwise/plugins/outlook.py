@@ -1,7 +1,7 @@
 """Where the pods of an application that still wait would best go, all of them together: what `lookAhead` goes by.
 
-A start for every centre fills nodes from there outwards; the cheapest few are improved by moving one pod or trading
-two as long as that helps. The result is a good plan, not a proven one; nothing is placed by it.
+Starts from several centres fill nodes outwards; the cheapest few are improved by moving one pod or trading two as
+long as that helps. The result is a good plan, not a proven one; nothing is placed by it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Outlook", "plan"]
 
+_CENTRES = 24  # from which starts are made, spread over the nodes
 _STARTS = 4  # that are improved
 _STEPS = 200  # of improvement, at most
 _NEVER = 2**60
@@ -32,7 +33,9 @@ class Outlook:
 
 def plan(outlook: Outlook) -> Ints | None:
     """A node for every pod; None where no start holds them all."""
-    starts = [start for centre in range(len(outlook.cost)) if (start := _start(outlook, centre)) is not None]
+    count = len(outlook.cost)
+    centres = range(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(int).tolist()
+    starts = [start for centre in centres if (start := _start(outlook, centre)) is not None]
     ranked = sorted(starts, key=lambda nodes: _total(outlook, nodes))
     improved = [_improved(outlook, nodes) for nodes in ranked[:_STARTS]]
     return min(improved, key=lambda nodes: _total(outlook, nodes), default=None)

@@ -82,6 +82,29 @@ def test_the_scoring_strategy_chooses_the_weight() -> None:
     assert (0, 1) == (weights["leastrequested.weight"], weights.get("mostrequested.weight"))
 
 
+def test_an_own_plugin_stands_where_it_is_enabled() -> None:
+    """With its weight and arguments; points that are not enabled are switched off."""
+    args = [{"name": "NetworkOverhead", "args": {"kind": "NetworkOverheadArgs", "weightsName": "w"}}]
+    scoring = {"score": {"enabled": [{"name": "NetworkOverhead", "weight": 5}]}}
+    scored = choice(read({"plugins": scoring, "pluginConfig": args}), "NetworkOverhead")
+    whole = choice(read({"plugins": {"multiPoint": {"enabled": [{"name": "NetworkOverhead"}]}}}), "NetworkOverhead")
+
+    assert (5.0, {"weightsName": "w"}) == (scored.weight, scored.arguments)
+    assert (False, True) == (scored.enabled("Predicate"), scored.enabled("NodeOrder"))
+    assert (1.0, frozenset()) == (whole.weight, whole.off)
+
+
+def test_a_sort_that_is_named_takes_the_place_of_the_default() -> None:
+    """Whether or not the default is disabled; two of them are one too many."""
+    sort = {"queueSort": {"enabled": [{"name": "TopologicalSort"}]}}
+    two = {"queueSort": {"enabled": [{"name": "TopologicalSort"}, {"name": "QOSSort"}]}}
+
+    assert "TopologicalSort" == read({"plugins": sort}).tiers[0][0].name
+    assert "priority" == read().tiers[0][0].name
+    with pytest.raises(InputError, match="one plugin orders the queue, not TopologicalSort and QOSSort"):
+        read({"plugins": two})
+
+
 def test_several_profiles_have_plugins_of_their_own() -> None:
     """The first one serves pods of every other scheduler; what is shared stands once."""
     star = {"disabled": [{"name": "*"}]}
