@@ -133,7 +133,7 @@ class _Maker:
             queues = self._cycle.snapshot.queues
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
-        per_job[[e.by.number for e in self._cycle.report.evictions]] = False  # or others would have gone in vain
+        per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
         eligible = per_job[running.job] & ~self._gone & ~running.spared
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((part.shape.priority for part in job.parts()), default=0)

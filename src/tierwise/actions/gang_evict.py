@@ -70,6 +70,9 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
     """Jobs that wait in an open queue with too few tasks, the first in order first."""
     waiting = [job for job in cycle.snapshot.jobs if _may_evict(cycle, job)]
+    if cycle.pipeline.in_one_line:
+        yield from sorted(waiting, key=cycle.pipeline.job_key)
+        return
     queues = cycle.snapshot.queues
     yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
 
@@ -151,7 +154,7 @@ class _RoomMaker:
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
         per_job[job.number] = False
-        per_job[[e.by.number for e in self._cycle.report.evictions]] = False  # or others would have gone in vain
+        per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
         result: Bools = per_job[self._running.job] & ~self._gone
         return result
 

@@ -9,14 +9,16 @@ from itertools import chain
 import numpy as np
 
 from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
+from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.dialects.budgets import Budgets
+from tierwise.dialects.elastic_quota import Quotas, firm, of_koordinator, shielded
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.quotas import left_by_namespace
-from tierwise.dialects.requests import Ports
+from tierwise.dialects.requests import Ports, firm_request
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
 from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
 from tierwise.model.held import rows_by_shape
@@ -45,18 +47,19 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
     topology, order = grow(declare(objects.every(HyperNode).values(), nodes), [n.metadata.name for n in nodes])
     pods = list(objects.every(Pod).values())
     ports = Ports(pod.spec for pod in pods)
-    axis = Axis.of(node_resources(nodes) | resource_names(pods) | set(ports.names()))
+    quotas = Quotas(objects.every(ElasticQuota))
+    axis = _axis(nodes, pods, ports, quotas)
     table = node_table([nodes[i] for i in order], axis)
     priorities = Priorities(objects.every(PriorityClass))
-    shapes = Shapes(axis, ports, priorities, pods, len(nodes))
+    shapes = Shapes(axis, ports, priorities, pods, len(nodes), firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, objects.every(PodGroup))
-    jobs = _jobs(JobBuilder(axis), objects.every(PodGroup), sorted_pods, priorities)
+    jobs = _jobs(JobBuilder(axis, quotas), objects.every(PodGroup), sorted_pods, priorities)
     return Snapshot(
         axis=axis,
         nodes=table,
         topology=topology,
-        queues=_queues(objects.every(Queue)),
+        queues={**_queues(objects.every(Queue)), **quotas.queues()},
         jobs=tuple(jobs),
         shapes=tuple(shapes.all),
         others=tuple(sorted_pods.others),
@@ -66,6 +69,13 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
         budgets=budgets.allowed,
         resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods, axis),
     )
+
+
+def _axis(nodes: Sequence[Node], pods: Sequence[Pod], ports: Ports, quotas: Quotas) -> Axis:
+    """Everything that a node has, a pod asks for or a quota names."""
+    asked = resource_names(pods)
+    apart = firm_request(dict.fromkeys(asked, 1)) if quotas and any(firm(pod.metadata) for pod in pods) else {}
+    return Axis.of(node_resources(nodes) | asked | quotas.resources() | set(ports.names()) | set(apart))
 
 
 @dataclass(slots=True)
@@ -96,6 +106,8 @@ class _Sorting:
             ours = pod.spec.scheduler_name in self._schedulers
             if group in groups and ours:
                 result.grouped.setdefault(group, []).append(Member(pod, task))
+            elif ours and not group and task.status is Status.RUNNING and of_koordinator(pod):
+                result.lone.append(Member(pod, task))
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 result.others.append(task)
             elif ours and group and task.status is Status.PENDING:
@@ -125,7 +137,7 @@ class _Sorting:
             row=row,
             nominated=nominated,
             created=parse_time(created) if created else 0.0,
-            spared=spared(pod.metadata),
+            spared=spared(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
         )

@@ -19,6 +19,7 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
@@ -30,6 +31,7 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
 _INDEX = "volcano.sh/task-index"
 _PREEMPTABLE = "volcano.sh/preemptable"
+_QUEUE = "scheduling.volcano.sh/queue-name"
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -103,8 +105,9 @@ def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
 class JobBuilder:
     """Builds jobs and numbers them, their sub-jobs and their roles."""
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, quotas: Quotas) -> None:
         self._axis = axis
+        self._quotas = quotas
         self._jobs = 0
         self._subs = 0
         self._roles = 0
@@ -158,10 +161,10 @@ class JobBuilder:
         key = f"pod {member.task.key}"
         return self._job(
             key=key,
-            queue=member.pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "default"),
+            queue=member.pod.metadata.annotations.get(_QUEUE) or self._quotas.of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
-            phase=Phase.INQUEUE,
+            phase=Phase.RUNNING if member.task.status is Status.RUNNING else Phase.INQUEUE,
             minimum=1,
             roles={},
             role_names={},

@@ -7,7 +7,7 @@ victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from tierwise.framework.extension import (
     Ask,
     Cause,
     CycleView,
+    Debt,
     DomainScorer,
     EnqueueGate,
     EnqueuePermit,
@@ -27,6 +28,7 @@ from tierwise.framework.extension import (
     Gate,
     Gradients,
     JobOrder,
+    Lending,
     MovingFilter,
     NodeScorer,
     Overuse,
@@ -41,6 +43,7 @@ from tierwise.framework.extension import (
     Starving,
     StaticFilter,
     SubJobOrder,
+    Turns,
     VictimFilter,
     VictimQueueOrder,
     VictimSelector,
@@ -49,6 +52,7 @@ from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
+from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
@@ -75,6 +79,8 @@ _FLAGS: Mapping[type, str] = {
     GangCheck: "Predicate",
     Starving: "JobStarving",
     VictimSelector: "Victim",
+    Turns: "QueueOrder",
+    Lending: "Reclaimable",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -110,6 +116,8 @@ class Pipeline:
         self._gang_checks = self._at(GangCheck)
         self._starvings = self._at(Starving)
         self._selectors = self._at(VictimSelector)
+        self._turns = self._at(Turns)
+        self._lendings = self._at(Lending)
         self._victim_filters = {
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
@@ -255,6 +263,11 @@ class Pipeline:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""
         return {name: int(plugin.spare(cause, victims).sum()) for name, plugin in self._victim_filters[cause.purpose]}
 
+    def debts(self, running: RunningTable) -> Iterator[Debt]:
+        """What queues hold that others were promised."""
+        for _, plugin in self._lendings:
+            yield from plugin.debts(running)
+
     def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
         """The choice of the first plugin that has an opinion."""
         chosen = (plugin.select_victims(cause, bundles) for _, plugin in self._selectors)
@@ -269,6 +282,11 @@ class Pipeline:
         return bool(self._queue_orders)
 
     # -- orders: the smallest key goes first
+
+    @property
+    def in_one_line(self) -> bool:
+        """Whether the queues of jobs have no say in their turns."""
+        return any(plugin.in_one_line() for _, plugin in self._turns)
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
         """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""

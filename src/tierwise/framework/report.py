@@ -52,7 +52,7 @@ class Eviction:
 
     task: Task
     job: Job  # whose task it is
-    by: Job  # who profits
+    by: Job | None  # who profits; None where a queue gives back what it was lent
     action: str
     reason: str
 

@@ -23,6 +23,7 @@ PLUGINS: Mapping[str, Factory] = {
     "capacity": _plugin("capacity", "Capacity"),
     "conformance": _plugin("conformance", "Conformance"),
     "drf": _plugin("drf", "drf"),
+    "elasticquota": _plugin("elastic_quota", "ElasticQuota"),
     "gang": _plugin("gang", "Gang"),
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),
