@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tierwise.api import amounts, core, elastic_quota, volcano
+from tierwise.api import amounts, core, elastic_quota, koordinator, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
@@ -231,6 +231,14 @@ register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantiti
 register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=False, quantities=amounts.of_queue)
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
 register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)
+register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang)
+register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
+register(
+    "scheduling.koordinator.sh/v1alpha1",
+    "ClusterNetworkTopology",
+    koordinator.ClusterNetworkTopology,
+    namespaced=False,
+)
 register(
     "scheduling.sigs.k8s.io/v1alpha1",
     "ElasticQuota",

@@ -10,12 +10,16 @@ import numpy as np
 
 from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import Quotas, firm, of_koordinator, shielded
 from tierwise.dialects.hypernodes import declare
+from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
+from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.quotas import left_by_namespace
 from tierwise.dialects.requests import Ports, firm_request
@@ -28,10 +32,11 @@ from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.model.topology import Topology
 from tierwise.model.tree import grow
 from tierwise.port import Objects
 
-__all__ = ["SCHEDULER_NAMES", "build"]
+__all__ = ["SCHEDULER_NAMES", "build", "tree"]
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -44,7 +49,7 @@ SCHEDULER_NAMES = frozenset(
 def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_NAMES) -> Snapshot:
     """What one cycle sees."""
     nodes = list(objects.every(Node).values())
-    topology, order = grow(declare(objects.every(HyperNode).values(), nodes), [n.metadata.name for n in nodes])
+    topology, order, topology_faults = tree(objects, nodes)
     pods = list(objects.every(Pod).values())
     ports = Ports(pod.spec for pod in pods)
     quotas = Quotas(objects.every(ElasticQuota))
@@ -53,8 +58,13 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
     priorities = Priorities(objects.every(PriorityClass))
     shapes = Shapes(axis, ports, priorities, pods, len(nodes), firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
-    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, objects.every(PodGroup))
-    jobs = _jobs(JobBuilder(axis, quotas), objects.every(PodGroup), sorted_pods, priorities)
+    groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
+    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, groups, gangs)
+    builder = JobBuilder(axis, quotas)
+    jobs = _jobs(builder, groups, sorted_pods, priorities)
+    drawn = drawn_to(pods, table.row)
+    jobs += build_gangs(builder, gangs, sorted_pods.gangs, drawn)
+    jobs += [builder.lone(member, lone_gather(member, drawn)) for member in sorted_pods.lone]
     return Snapshot(
         axis=axis,
         nodes=table,
@@ -64,7 +74,7 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
         shapes=tuple(shapes.all),
         others=tuple(sorted_pods.others),
         orphans=dict(sorted_pods.orphans),
-        faults=(*sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
+        faults=(*topology_faults, *sorted_pods.faults, *_crowded(table, axis, shapes.all, jobs, sorted_pods.others)),
         now=now,
         budgets=budgets.allowed,
         resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods, axis),
@@ -78,11 +88,25 @@ def _axis(nodes: Sequence[Node], pods: Sequence[Pod], ports: Ports, quotas: Quot
     return Axis.of(node_resources(nodes) | asked | quotas.resources() | set(ports.names()) | set(apart))
 
 
+def tree(objects: Objects, nodes: Sequence[Node]) -> tuple[Topology, list[int], list[Fault]]:
+    """The tree over these nodes, their order in it, and what is wrong: from layers where a cluster has them, else
+    from hyperNodes.
+    """
+    names = [node.metadata.name for node in nodes]
+    layered = default_topology(objects.every(ClusterNetworkTopology))
+    if layered is None:
+        return (*grow(declare(objects.every(HyperNode).values(), nodes), names), [])
+    layers = read_layers(layered)
+    declared = [] if layers.fault else declare_layers(layers, nodes)
+    return (*grow(declared, names, layers.tiers()), layer_faults(layers, nodes))
+
+
 @dataclass(slots=True)
 class _Sorted:
     """Pods by what they are to this scheduler."""
 
     grouped: dict[str, list[Member]]
+    gangs: dict[str, list[Member]]
     lone: list[Member]
     others: list[Task]  # they take up room, nothing more
     orphans: dict[str, str]  # pending pods whose group does not exist -> the group
@@ -96,23 +120,25 @@ class _Sorting:
         self._rows = rows
         self._schedulers = schedulers
 
-    def sort(self, pods: Sequence[Pod], groups: Mapping[str, PodGroup]) -> _Sorted:
-        result = _Sorted({}, [], [], {}, [])
+    def sort(self, pods: Sequence[Pod], groups: Mapping[str, PodGroup], gangs: Mapping[str, Gang]) -> _Sorted:
+        result = _Sorted({}, {}, [], [], {}, [])
         for pod in pods:
             task = self._task(pod, result.faults)
             if task is None:
                 continue
-            group = group_of(pod)
+            group, gang = group_of(pod), gang_of(pod)
             ours = pod.spec.scheduler_name in self._schedulers
             if group in groups and ours:
                 result.grouped.setdefault(group, []).append(Member(pod, task))
+            elif gang in gangs and ours:
+                result.gangs.setdefault(gang, []).append(Member(pod, task))
             elif ours and not group and task.status is Status.RUNNING and of_koordinator(pod):
                 result.lone.append(Member(pod, task))
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 result.others.append(task)
-            elif ours and group and task.status is Status.PENDING:
-                result.orphans[task.key] = group
-            elif ours and not group and task.status in (Status.PENDING, Status.GATED):
+            elif ours and (group or gang) and task.status is Status.PENDING:
+                result.orphans[task.key] = group or gang
+            elif ours and not group and not gang and task.status in (Status.PENDING, Status.GATED):
                 result.lone.append(Member(pod, task))
         return result
 
@@ -162,7 +188,7 @@ def _jobs(builder: JobBuilder, groups: Mapping[str, PodGroup], pods: _Sorted, pr
         named = record.spec.priority_class_name
         highest = max((m.task.shape.priority for m in members), default=priorities.of_class(""))
         jobs.append(builder.group(record, members, priorities.of_class(named) if named else highest))
-    return jobs + [builder.lone(member) for member in pods.lone]
+    return jobs
 
 
 def _crowded(

@@ -7,7 +7,7 @@ own. A pod of ours without a group is a job of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,9 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
-from tierwise.dialects.elastic_quota import Quotas
+from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas
 from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
@@ -116,17 +117,12 @@ class JobBuilder:
         """The job of a pod group and its pods."""
         spec = record.spec
         key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
-        roles = {name: self._roles + i for i, name in enumerate(sorted(spec.min_task_member))}
-        self._roles += len(roles)
+        roles = self.roles(spec.min_task_member)
         policies = tuple(
             Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
             for p in spec.sub_group_policy
         )
-        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
-        for member in members:
-            if member.task.role in roles and _counts_ready(member.task):
-                ready[roles[member.task.role]] += 1
-        return self._job(
+        return self.job(
             key=key,
             queue=spec.queue or "default",
             priority=priority,
@@ -135,17 +131,31 @@ class JobBuilder:
             minimum=spec.min_member or 0,
             roles={number: spec.min_task_member[name] for name, number in roles.items()},
             role_names={number: name for name, number in roles.items()},
-            role_ready=ready,
+            role_ready=self.ready_by_role(members, roles),
             constraint=_constraint(spec.network_topology),
             policies=policies,
-            min_resources=self._least(spec.min_resources),
+            min_resources=self.least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
             split=_split(key, spec.sub_group_policy, members),
             numbers=roles,
         )
 
-    def _least(self, given: ResourceList | None) -> Ints | None:
+    def roles(self, names: Iterable[str]) -> dict[str, int]:
+        """Numbers for the roles of a job."""
+        roles = {name: self._roles + i for i, name in enumerate(sorted(names))}
+        self._roles += len(roles)
+        return roles
+
+    def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
+        """How many tasks of each numbered role count as ready."""
+        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
+        for member in members:
+            if member.task.role in roles and _counts_ready(member.task):
+                ready[roles[member.task.role]] += 1
+        return ready
+
+    def least(self, given: ResourceList | None) -> Ints | None:
         """The stated minimum; one that names a resource which nobody has is out of reach."""
         if not given:
             return None
@@ -155,11 +165,15 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least
 
-    def lone(self, member: Member) -> Job:
+    def quota_of(self, members: Sequence[Member]) -> str:
+        """The quota of a gang: that of its first pod, in which all of it is counted."""
+        return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
+
+    def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
         key = f"pod {member.task.key}"
-        return self._job(
+        return self.job(
             key=key,
             queue=member.pod.metadata.annotations.get(_QUEUE) or self._quotas.of(member.pod),
             priority=member.task.shape.priority,
@@ -174,9 +188,10 @@ class JobBuilder:
             min_resources=None,
             split={key: (-1, 0, [member])},
             numbers={},
+            gather=gather,
         )
 
-    def _job(
+    def job(
         self,
         *,
         key: str,
@@ -187,6 +202,7 @@ class JobBuilder:
         numbers: dict[str, int],
         **rest: object,
     ) -> Job:
+        """A job of members that are split into sub-jobs: by key of each, its policy, match index and members."""
         number = self._jobs
         self._jobs += 1
         effortless: list[tuple[int, Part]] = []
@@ -291,10 +307,11 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
     )
 
 
-def _rank(member: Member) -> tuple[bool, int]:
+def _rank(member: Member) -> tuple[int, bool, int]:
+    """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
     meta = member.pod.metadata
     index = meta.labels.get(_INDEX) or meta.annotations.get(_INDEX, "")
-    return (not index.isdigit(), int(index) if index.isdigit() else 0)
+    return (member.task.rank, not index.isdigit(), int(index) if index.isdigit() else 0)
 
 
 def _request(members: Sequence[Member], resources: int) -> Ints:
