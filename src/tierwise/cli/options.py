@@ -45,7 +45,7 @@ def config(command: F) -> F:
         "config_file",
         type=click.Path(),
         metavar="FILE",
-        help="Scheduler configuration in Volcano's format (volcano-scheduler.conf).",
+        help="Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",
     )(command)
 
 

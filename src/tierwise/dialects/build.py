@@ -15,6 +15,7 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import Quotas, firm, of_koordinator, shielded
 from tierwise.dialects.hypernodes import declare
@@ -46,8 +47,8 @@ SCHEDULER_NAMES = frozenset(
 """Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
 
 
-def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_NAMES) -> Snapshot:
-    """What one cycle sees."""
+def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
+    """What one cycle sees; pods are told apart as far as the profile does, and served if it names their scheduler."""
     nodes = list(objects.every(Node).values())
     topology, order, topology_faults = tree(objects, nodes)
     pods = list(objects.every(Pod).values())
@@ -56,9 +57,10 @@ def build(objects: Objects, now: float, schedulers: frozenset[str] = SCHEDULER_N
     axis = _axis(nodes, pods, ports, quotas)
     table = node_table([nodes[i] for i in order], axis)
     priorities = Priorities(objects.every(PriorityClass))
-    shapes = Shapes(axis, ports, priorities, pods, len(nodes), firmness=bool(quotas))
+    shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile, firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
+    schedulers = SCHEDULER_NAMES.union(profile.schedulers)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, groups, gangs)
     builder = JobBuilder(axis, quotas)
     jobs = _jobs(builder, groups, sorted_pods, priorities)

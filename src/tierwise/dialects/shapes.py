@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.requests import Ports, effective_request, firm_request
 from tierwise.model.pod_terms import label_keys
@@ -65,12 +66,15 @@ class Shapes:
         ports: Ports,
         priorities: Priorities,
         pods: Iterable[Pod],
-        nodes: int,
         *,
+        nodes: int,
+        profile: Profile = DEFAULT,
         firmness: bool = False,
     ) -> None:
         self._axis = axis
         self._firmness = firmness
+        self._own_plugins = frozenset(profile.schedulers[1:])
+        self._backfills = profile.backfills
         self._ports = ports
         self._priorities = priorities
         self._most = ceiling(nodes)
@@ -95,6 +99,7 @@ class Shapes:
                 spec.topology_spread_constraints,
                 self._priorities.of(spec),
                 self._priorities.never(spec),
+                self._scheduler(spec),
                 self._firm(pod),
             )
         )
@@ -106,6 +111,9 @@ class Shapes:
 
     def _firm(self, pod: Pod) -> bool:
         return self._firmness and firm(pod.metadata)
+
+    def _scheduler(self, spec: PodSpec) -> str:
+        return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
 
     def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
         spec = pod.spec
@@ -125,8 +133,9 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in spec.containers),
             priority=self._priorities.of(spec),
-            best_effort=not asked,
+            best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
+            scheduler=self._scheduler(spec),
         )
 
 

@@ -246,6 +246,7 @@ class JobBuilder:
             subs=tuple(subs),
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
             effortless=tuple(effortless),
+            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             **rest,  # type: ignore[arg-type]
         )
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Floats
@@ -81,7 +79,7 @@ class Probe:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.LATER)
         scores = cycle.pipeline.scores(ask, everything, fits)
-        total = sum(scores.values(), np.zeros(len(cycle.nodes)))
+        total = cycle.pipeline.score(ask, everything, fits)
         reasons = _reasons(cycle, ask)
         return tuple(
             NodeLook(name, bool(fits[row]), reasons[row], _row(scores, row) if fits[row] else {}, float(total[row]))

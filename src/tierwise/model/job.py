@@ -133,6 +133,7 @@ class Job:
     gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role
     missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
     satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
+    scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

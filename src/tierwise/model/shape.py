@@ -34,8 +34,9 @@ class Shape:
     spread: tuple[TopologySpreadConstraint, ...]
     images: tuple[str, ...]
     priority: int
-    best_effort: bool  # asks for nothing but a pod slot
+    best_effort: bool  # asks for nothing but a pod slot, and is left to backfill
     never_preempts: bool
+    scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
 
     def __hash__(self) -> int:
         return self.number
