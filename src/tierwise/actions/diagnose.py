@@ -10,6 +10,7 @@ import numpy as np
 from tierwise.actions.demand import Demand, needs
 from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.search import home
+from tierwise.actions.ungathered import ungathered
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
@@ -26,6 +27,12 @@ _SHOWN = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+    ways = cycle.pipeline.ways(job, demand.tasks)
+    if ways:
+        tiers = cycle.topology.at_tier
+        widest = (tiers[ways[-1].tier],) if ways[-1].tier in tiers else ()
+        reason = ungathered(cycle, job, demand.lots[0], ways[-1])
+        return Rejection("fit", job.key, reason, _tried(cycle, job, demand, widest))
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
@@ -104,13 +111,31 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[in
         asked=demand.tasks,
         nodes=span.stop - span.start,
         causes=_causes(cycle, demand, span) if earlier is None else earlier.causes,
+        layer=_layer(cycle, tier) if job.gather is not None else "",
     )
 
 
+def _layer(cycle: Cycle, tier: int) -> str:
+    return next((name for name, number in cycle.topology.tier_names.items() if number == tier), "")
+
+
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """What keeps the largest of the demanded shapes out of a span."""
+    """What keeps the largest of the demanded shapes out of a span; where every node takes some, what they lack then."""
     shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
-    return causes(cycle, max(shapes, key=lambda s: s.number), span) if shapes else ()
+    if not shapes:
+        return ()
+    shape = max(shapes, key=lambda s: s.number)
+    return causes(cycle, shape, span) or _once_full(cycle, shape, span)
+
+
+def _once_full(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int], ...]:
+    """Per resource, how many nodes are short of it once they hold as many tasks as they can."""
+    room = cycle.rooms.of(shape).rows(Pool.LATER)[span]
+    request = shape.request[shape.asked, None]
+    short = (cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room < request).sum(axis=1)
+    names = [cycle.view.axis.names[resource] for resource in shape.asked.tolist()]
+    found = [(insufficient(name), int(n)) for name, n in zip(names, short.tolist(), strict=True) if n]
+    return tuple(sorted(found, key=lambda item: (-item[1], item[0].code, item[0].text)))
 
 
 def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:

@@ -146,9 +146,8 @@ def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
         field = f"{profile.path}.plugins.queueSort"
         raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", file=file, field=field)
     found = named or tuple(profile.points.at("queueSort"))
-    return tuple(
-        PluginChoice(PLUGINS[name].plugin, profile.arguments.get(name, {})) for name in found if PLUGINS[name].plugin
-    )
+    sorters = (name for name in found if PLUGINS[name].plugin and "queueSort" in PLUGINS[name].switches)
+    return tuple(PluginChoice(PLUGINS[name].plugin, profile.arguments.get(name, {})) for name in sorters)
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:

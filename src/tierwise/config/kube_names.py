@@ -67,6 +67,11 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             ),
             _NOTHING,
         ),
+        # Koordinator
+        "Coscheduling": KubePlugin(plugin="coscheduling", switches={"score": "NodeOrder"}),
+        **dict.fromkeys(
+            ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
+        ),
     }
 )
 

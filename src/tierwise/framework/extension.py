@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tierwise.framework.bundle import Bundles
+from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
@@ -36,6 +37,7 @@ __all__ = [
     "Factory",
     "GangCheck",
     "Gate",
+    "Gathering",
     "Gradients",
     "JobOrder",
     "Lending",
@@ -144,6 +146,13 @@ class SearchSpace(Protocol):
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]: ...
 
 
 @runtime_checkable

@@ -27,6 +27,7 @@ from tierwise.framework.extension import (
     Factory,
     GangCheck,
     Gate,
+    Gathering,
     Gradients,
     JobOrder,
     Lending,
@@ -49,6 +50,7 @@ from tierwise.framework.extension import (
     VictimQueueOrder,
     VictimSelector,
 )
+from tierwise.framework.gathering import Way
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.queue import Queue
@@ -67,6 +69,7 @@ _FLAGS: Mapping[type, str] = {
     NodeScorer: "NodeOrder",
     DomainScorer: "HyperNodeOrder",
     SearchSpace: "HyperNodeGradient",
+    Gathering: "HyperNodeGradient",
     QueueOrder: "QueueOrder",
     JobOrder: "JobOrder",
     SubJobOrder: "SubJobOrder",
@@ -121,6 +124,7 @@ class Pipeline:
         self._scorers = self._at(NodeScorer)
         self._domain_scorers = self._at(DomainScorer)
         self._spaces = self._at(SearchSpace)
+        self._gatherings = self._at(Gathering)
         self._queue_orders = self._at(QueueOrder)
         self._job_orders = self._at(JobOrder)
         self._sub_orders = self._at(SubJobOrder)
@@ -219,14 +223,22 @@ class Pipeline:
     # -- search
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        spaces = self._spaces[self._whose(gang)]
-        return spaces[0].limit(gang) if spaces else None
+        """The limit of the first plugin that sets one for the gang."""
+        limits = (space.limit(gang) for space in self._spaces[self._whose(gang)])
+        return next((limit for limit in limits if limit is not None), None)
 
     def gradients(self, gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
-        spaces = self._spaces[self._whose(gang)]
-        if spaces:
-            return spaces[0].gradients(gang, within, evicting=evicting)
+        """The candidates of the plugin that sets the limit; all of `within` as one where none does."""
+        for space in self._spaces[self._whose(gang)]:
+            if space.limit(gang) is not None:
+                return space.gradients(gang, within, evicting=evicting)
         return (np.array([within]),)
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+        """How so many tasks of a job are gathered; none where it is not gathered at all."""
+        if job.gather is None:
+            return ()
+        return next((ways for g in self._gatherings[self._whose(job)] if (ways := g.ways(job, count))), ())
 
     # -- gates
 

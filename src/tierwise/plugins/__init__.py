@@ -22,6 +22,7 @@ PLUGINS: Mapping[str, Factory] = {
     "binpack": _plugin("binpack", "Binpack"),
     "capacity": _plugin("capacity", "Capacity"),
     "conformance": _plugin("conformance", "Conformance"),
+    "coscheduling": _plugin("coscheduling", "Coscheduling"),
     "drf": _plugin("drf", "drf"),
     "elasticquota": _plugin("elastic_quota", "ElasticQuota"),
     "gang": _plugin("gang", "Gang"),
