@@ -1,15 +1,18 @@
-"""gang-preempt and gang-reclaim: room for a whole gang, by evicting as little as possible, inside one domain.
+"""Room for a whole gang, by evicting as little as possible, inside one domain: four actions, one way to go about it.
 
 For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
 sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
 The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
-The two actions differ in who may be a victim and in the order of bundles.
+gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. job-preempt and quota-preempt
+are Koordinator's: tasks fall one by one whatever their gang, and the tightest place counts before the cheapest
+(`single_plans`); the former takes from every queue, the latter from the job's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -19,6 +22,7 @@ from tierwise.actions.fit import bound_with
 from tierwise.actions.making_room import fits_in, place_in
 from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
+from tierwise.actions.single_plans import single_plans
 from tierwise.actions.victims import Plan, make_plan
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
@@ -28,12 +32,16 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.report import BundleNote, Eviction, Story
 from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
 from tierwise.model.topology import ROOT
 
-__all__ = ["Options", "gang_evict", "starving_jobs"]
+__all__ = ["JOB_PREEMPT", "QUOTA_PREEMPT", "Options", "gang_evict", "starving_jobs"]
+
+JOB_PREEMPT = "jobpreempt"
+QUOTA_PREEMPT = "quotapreempt"
+SINGLY = (JOB_PREEMPT, QUOTA_PREEMPT)
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _SHOWN = 4
@@ -48,6 +56,8 @@ class Options:
     max_domains: int | None = None
     allow_whole: bool = True
     remainder: bool = False
+    singly: bool = False  # tasks fall one by one, whatever becomes of their gang
+    across: bool = False  # less important tasks of every queue may go
 
     @classmethod
     def of(cls, action: str, arguments: Arguments) -> Options:
@@ -57,6 +67,8 @@ class Options:
             max_domains=most or None,
             allow_whole=flag(arguments, "allowWholeBundle", default=True),
             remainder=flag(arguments, "evictRemainder", default=False),
+            singly=action in SINGLY,
+            across=action == JOB_PREEMPT,
         )
 
 
@@ -110,7 +122,9 @@ class _RoomMaker:
         if asked is None:
             cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
             return
-        cause = Cause(self._purpose, job, needs(asked, len(cycle.view.axis)), gang=True, running=self._running)
+        need = needs(asked, len(cycle.view.axis))
+        across = self._options.across
+        cause = Cause(self._purpose, job, need, gang=True, running=self._running, across=across)
         reason = self._objection(cause)
         if reason is not None:
             cycle.report.tell(job, Story(self._action, reason))
@@ -126,11 +140,26 @@ class _RoomMaker:
             reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
             if reason is not None:
                 return reason
-        return self._cycle.pipeline.never_fits(cause.job, cause.need)
+        reason = self._cycle.pipeline.never_fits(cause.job, cause.need)
+        return reason if reason is not None or not self._options.singly else self._awaited(cause.job)
+
+    def _awaited(self, job: Job) -> Reason | None:
+        """Who has made room for a job already is waited for before anybody else goes."""
+        rows = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
+        highest = max((part.shape.priority for part in job.parts()), default=0)
+        everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
+        leaving = (t for t in everyone if t.status is Status.RELEASING and t.row in rows)
+        names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
+        if not names:
+            return None
+        text = f"it waits for {names[0]}, which is on its way out, before it evicts anybody else"
+        return Reason("AwaitsVictims", self._action, text)
 
     def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
         eligible = self._eligible(cause)
+        if self._options.singly:
+            return self._single_plans(cause, asked, np.flatnonzero(eligible & ~self._running.spared))
         domains = self._domains(cause, asked, eligible)
         plans = []
         for domain in domains.tolist():
@@ -143,11 +172,18 @@ class _RoomMaker:
                 plans.append(plan)
         return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
 
+    def _single_plans(self, cause: Cause, asked: Demand, eligible: Ints) -> tuple[list[Plan], tuple[str, ...]]:
+        candidates = eligible[self._cycle.pipeline.may_go(cause, eligible)]
+        plans = single_plans(self._cycle, cause, asked, candidates, self._allowed(cause.job))
+        return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+
     def _eligible(self, cause: Cause) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
         jobs = self._cycle.snapshot.jobs
         job = cause.job
-        if self._purpose is Purpose.PREEMPT:
+        if self._options.singly:
+            fair = [self._options.across or other.queue == job.queue for other in jobs]
+        elif self._purpose is Purpose.PREEMPT:
             fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
         else:
             queues = self._cycle.snapshot.queues
@@ -156,6 +192,8 @@ class _RoomMaker:
         per_job[job.number] = False
         per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
         result: Bools = per_job[self._running.job] & ~self._gone
+        if self._options.singly:
+            result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
         return result
 
     def _bundles(self, cause: Cause, local: Ints) -> Bundles:

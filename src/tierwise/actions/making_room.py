@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from tierwise.actions.demand import Demand
+from tierwise.actions.gather import gather_lot
 from tierwise.actions.search import Found, search_lot
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
@@ -30,7 +31,8 @@ class Fits(Protocol):
 
 def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
     """The cheapest exact test for a demand in a domain."""
-    counted = _Counted.of(cycle, cause, asked, domain)
+    gathered = cycle.pipeline.ways(cause.job, asked.tasks)
+    counted = _Counted.of(cycle, cause, asked, domain) if not gathered else None
     return counted if counted is not None else _Tried(cycle, cause, asked, domain)
 
 
@@ -49,6 +51,10 @@ def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
 def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
     job = cause.job
+    if cycle.pipeline.ways(job, asked.tasks):
+        found = gather_lot(cycle, job, asked.lots[0])
+        inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
+        return found if inside else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
         found = searched if not isinstance(searched, bool) else None

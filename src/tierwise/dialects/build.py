@@ -17,7 +17,7 @@ from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
-from tierwise.dialects.elastic_quota import Quotas, firm, of_koordinator, shielded
+from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, of_koordinator, shielded
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
 from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
@@ -165,6 +165,7 @@ class _Sorting:
             row=row,
             nominated=nominated,
             created=parse_time(created) if created else 0.0,
+            kin=pod.metadata.labels.get(OWNER, ""),
             spared=spared(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),

@@ -30,10 +30,12 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.model.queue import Queue
 
-__all__ = ["DEFAULT_QUEUE", "SCHEDULER", "Quotas", "firm", "of_koordinator", "shielded"]
+__all__ = ["DEFAULT_QUEUE", "OWNER", "SCHEDULER", "Quotas", "firm", "of_koordinator", "shielded"]
 
 DEFAULT_QUEUE = "default"
 SCHEDULER = "koord-scheduler"
+OWNER = "scheduling.koordinator.sh/questioned-object-key"
+"""The label by which Koordinator tells which pods belong to one owner when it weighs evictions."""
 
 
 class Quotas:
