@@ -2,62 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tierwise.actions.causes import causes, once_full
 from tierwise.actions.demand import Lot
 from tierwise.actions.gather import ground_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.gathering import Way
+from tierwise.framework.gathering import Ground, Way
 from tierwise.framework.ledger import Pool
 from tierwise.model.job import Job
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Reason, Tried
+from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["layer_name", "ungathered"]
+__all__ = ["tried_ways", "ungathered"]
 
 _SHOWN = 3
 """How many domains a rejection names."""
 
 
-def ungathered(cycle: Cycle, job: Job, lot: Lot, widest: Way) -> Reason:
-    """Why so many tasks cannot be gathered even in the widest way."""
-    where = layer_name(cycle, widest.tier)
-    text = f"{lot.need} pods cannot be gathered in {where}"
-    offers = _offers(cycle, job, lot, widest) if lot.portions else ""
-    if offers:
-        text += f": {offers}"
-    text += _multiples(cycle, lot.need, widest)
-    return Reason("CannotGather", "coscheduling", text, curable=True)
-
-
-def layer_name(cycle: Cycle, tier: int) -> str:
-    """How people call a tier: by its layer, as one of it."""
-    if tier >= int(cycle.topology.tier[ROOT]):
-        return "the cluster"
-    return f"one {_named(cycle, tier)}"
-
-
-def _named(cycle: Cycle, tier: int) -> str:
-    names = (name for name, number in cycle.topology.tier_names.items() if number == tier)
-    return next(names, f"tier {tier}" if tier else "node")
-
-
-def _offers(cycle: Cycle, job: Job, lot: Lot, way: Way) -> str:
-    """What the roomiest domains take of the largest class of a lot."""
+def ungathered(cycle: Cycle, job: Job, lot: Lot, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
+    """Why so many tasks cannot be gathered in any way, and how far each layer came."""
     shape = max(lot.portions, key=lambda portion: portion.left).part.shape
-    places, room = ground_of(cycle, shape, lot.sub, job, Pool.LATER).offers(way)
+    ground = ground_of(cycle, shape, lot.sub, job, Pool.LATER)
+    widest = ways[-1]
+    where = "the cluster" if widest.tier == int(cycle.topology.tier[ROOT]) else f"one {_layer(cycle, widest.tier)}"
+    text = f"{lot.need} pods cannot be gathered in {where}{_offers(cycle, ground, widest)}"
+    reason = Reason("CannotGather", "coscheduling", text + _multiples(cycle, lot.need, widest), curable=True)
+    return reason, tried_ways(cycle, ground, shape, lot.need, ways)
+
+
+def tried_ways(cycle: Cycle, ground: Ground, shape: Shape, count: int, ways: Sequence[Way]) -> tuple[Tried, ...]:
+    """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
+    by_tier = {way.tier: way for way in ways if way.tier > 0}  # of several ways in one tier the last asks the least
+    return tuple(tried for way in by_tier.values() if (tried := _tried(cycle, ground, shape, count, way)) is not None)
+
+
+def _tried(cycle: Cycle, ground: Ground, shape: Shape, count: int, way: Way) -> Tried | None:
+    places, room = ground.offers(way)
+    if not len(places):
+        return None
+    best = int(places[0])
+    span = cycle.topology.span(best)
+    return Tried(
+        tier=way.tier,
+        domains=len(places),
+        best=cycle.topology.name[best],
+        fits=min(max(int(room[0]), 0), count),
+        asked=count,
+        nodes=span.stop - span.start,
+        causes=causes(cycle, shape, span) or once_full(cycle, shape, span),
+        layer=_layer(cycle, way.tier),
+    )
+
+
+def _layer(cycle: Cycle, tier: int) -> str:
+    names = (name for name, number in cycle.topology.tier_names.items() if number == tier)
+    return next(names, f"domain of tier {tier}" if tier else "node")
+
+
+def _offers(cycle: Cycle, ground: Ground, way: Way) -> str:
+    """What the roomiest domains take."""
+    places, room = ground.offers(way)
+    if not len(places):
+        return ", of which there is none"
     names = cycle.nodes.names if way.tier <= 0 else cycle.topology.name
     shown = [
-        f"{'it' if place == ROOT and way.tier > 0 else names[place]} takes {max(number, 0)}"
+        f"{names[place] if place != ROOT or way.tier <= 0 else 'it'} takes {max(number, 0)}"
         for place, number in zip(places[:_SHOWN].tolist(), room[:_SHOWN].tolist(), strict=True)
     ]
     more = len(places) - len(shown)
-    return ", ".join(shown) + (f", {more} others no more than that" if more > 0 else "")
+    return ": " + ", ".join(shown) + (f", {more} more take no more than that" if more else "")
 
 
 def _multiples(cycle: Cycle, count: int, way: Way) -> str:
     """The multiples that hold, and whether the number of tasks is none of them."""
     if not way.multiples:
         return ""
-    said = ", ".join(f"{number} in each {_named(cycle, tier)}" for tier, number in way.multiples)
+    said = ", ".join(f"{number} in each {_layer(cycle, tier)}" for tier, number in way.multiples)
     wrong = next((number for _, number in way.multiples if count % number), None)
     text = f"; pods come in multiples of {said}"
     return text if wrong is None else f"{text}, and {count} is no multiple of {wrong}"

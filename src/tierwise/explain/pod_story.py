@@ -11,7 +11,7 @@ from tierwise.api.quantity import show
 from tierwise.dialects.requests import FIRM_PREFIX
 from tierwise.explain.bars import meter
 from tierwise.explain.eviction_story import eviction_lines
-from tierwise.explain.naming import domain_title, limit_text, sub_id, tier_label
+from tierwise.explain.naming import domain_title, gather_text, limit_text, sub_id, tier_label
 from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
@@ -51,8 +51,11 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [
         ("podGroup", f"{job.key}, {minimum}, phase {job.phase.value}"),
         ("queue", f"{job.queue}, priority {job.priority}"),
-        ("networkTopology", limit_text(snapshot.topology, job.constraint)),
     ]
+    if job.gather is not None:
+        facts.append(("gathered", gather_text(job.gather)))
+    else:
+        facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tierwise.api.codec import Raw
+from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import message
+from tierwise.explain.wire import pod_groups_of
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Rejection
@@ -14,16 +16,50 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
 
-__all__ = ["DOMAIN_ANNOTATION", "TIER_ANNOTATION", "statuses"]
+__all__ = ["DOMAIN_ANNOTATION", "MESSAGE_ANNOTATION", "TIER_ANNOTATION", "statuses"]
 
 DOMAIN_ANNOTATION = "tierwise.io/hypernode"
 TIER_ANNOTATION = "tierwise.io/tier"
+MESSAGE_ANNOTATION = "tierwise.io/unschedulable"
 _GROUP = "scheduling.volcano.sh"
+_GANGS = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
+_GANG_PHASES = {
+    Phase.PENDING: "Pending",
+    Phase.INQUEUE: "Pending",
+    Phase.RUNNING: "Running",
+    Phase.UNKNOWN: "Unknown",
+    Phase.COMPLETED: "Finished",
+}
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Status patches and events of the pod groups that a cycle changed."""
-    return [effect for job in snapshot.jobs if job.declared for effect in _of(objects, snapshot, report, job)]
+    gangs = objects.every(Gang)
+    effects: list[Effect] = []
+    for job in snapshot.jobs:
+        if job.declared:
+            effects += _of(objects, snapshot, report, job)
+        for key in pod_groups_of(job):
+            if key in gangs:
+                effects += _of_gang(objects, report, job, gangs[key])
+    return effects
+
+
+def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang) -> Iterator[Effect]:
+    """Koordinator's pod groups have phases of their own and no conditions: the message stands in an annotation."""
+    namespace, name = gang.metadata.namespace or "default", gang.metadata.name
+    keys = (Key(group, "PodGroup", namespace, name) for group in _GANGS)
+    key = next(key for key in keys if objects.record(key) is gang)
+    bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
+    phase = _GANG_PHASES[_phase(job, report, bound)]
+    rejection = report.rejections.get(job.key)
+    text = message(rejection) if rejection is not None else ""
+    known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
+    if text and text != known:
+        yield RecordEvent(key, "Warning", rejection.reason.code if rejection is not None else "", text)
+    status: Raw = {"phase": phase} if gang.status.phase != phase else {}
+    if status or text != known:
+        yield PatchStatus(key, status, {MESSAGE_ANNOTATION: text} if text != known else {})
 
 
 def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> Iterator[Effect]:
@@ -54,6 +90,8 @@ def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> 
 
 def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
     """A tier name that no hyperNode has limits nothing: people should hear of it."""
+    if job.gather is not None:  # its gate refuses a layer that does not exist
+        return
     for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
         if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"

@@ -11,12 +11,21 @@ from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.job import Job, Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Problem, Topology
 
-__all__ = ["explain_wire", "pending_wire", "pod_groups_wire", "schedule_wire", "topology_wire"]
+__all__ = [
+    "explain_wire",
+    "pending_wire",
+    "pod_group_of",
+    "pod_group_wire",
+    "pod_groups_of",
+    "pod_groups_wire",
+    "schedule_wire",
+    "topology_wire",
+]
 
 
 def schedule_wire(
@@ -41,7 +50,7 @@ def schedule_wire(
 
 
 def _eviction(evicted: Eviction) -> Raw:
-    group = evicted.job.key if evicted.job.declared else ""
+    group = pod_group_of(evicted.job, evicted.task)
     return {
         "pod": evicted.task.key,
         "podGroup": group,
@@ -55,8 +64,8 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
     """Every pod of ours without a place, with the reason of its job."""
     rows: list[Raw] = []
     for job in snapshot.jobs:
-        group = job.key if job.declared else ""
         for task in job.tasks:
+            group = pod_group_of(job, task)
             if task.status is Status.GATED:
                 reason, text = "SchedulingGated", "the pod has scheduling gates"
             elif task.status is not Status.PENDING or task.key in nominations:
@@ -78,11 +87,23 @@ def _why(job: Job, rejection: Rejection | None) -> tuple[str, str]:
 
 def pod_groups_wire(snapshot: Snapshot) -> Raw:
     """Every pod group: its phase, and where it and its sub-groups stand."""
-    return {job.key: _pod_group(snapshot, job) for job in snapshot.jobs if job.declared}
+    return {key: pod_group_wire(snapshot, job, key) for job in snapshot.jobs for key in pod_groups_of(job)}
 
 
-def _pod_group(snapshot: Snapshot, job: Job) -> Raw:
-    rows = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+def pod_groups_of(job: Job) -> tuple[str, ...]:
+    """The pod groups behind a job: one, or all gangs of a group that starts as one; none for a lone pod."""
+    return job.gangs or ((job.key,) if job.declared else ())
+
+
+def pod_group_of(job: Job, task: Task) -> str:
+    """The pod group of a task, empty for a lone pod."""
+    return task.role if job.gangs else job.key if job.declared else ""
+
+
+def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
+    """One pod group of a job; the job's own key stands for all of them."""
+    tasks = [task for task in job.tasks if key in (job.key, pod_group_of(job, task))]
+    rows = [task.row for task in tasks if task.status is Status.RUNNING and task.row >= 0]
     subs: Raw = {}
     for sub in job.subs:
         if sub.policy >= 0:
@@ -103,7 +124,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
     rejection = report.rejections.get(look.job.key)
     return {
         "pod": look.task.key,
-        "podGroup": look.job.key if look.job.declared else "",
+        "podGroup": pod_group_of(look.job, look.task),
         "subGroup": look.sub.key.rpartition("/")[2] if look.sub.policy >= 0 else "",
         "gradients": [list(group) for group in look.gradients],
         "hyperNodeScores": dict(look.domain_scores),

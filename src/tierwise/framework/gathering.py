@@ -144,7 +144,7 @@ class Ground:
         return np.lexsort(keys[::-1])
 
     def _around(self, places: Ints, *, rows: bool) -> dict[int, Ints]:
-        """Per tier, the domain of that tier around each place; where it has none, the widest below it."""
+        """Per tier, the widest domain around each place within it; where a row has none, its innermost one."""
         current = self.topology.leaf[places] if rows else places
         around: dict[int, Ints] = {}
         for tier in self.topology.at_tier:
