@@ -123,8 +123,8 @@ class _RoomMaker:
             cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
             return
         need = needs(asked, len(cycle.view.axis))
-        across = self._options.across
-        cause = Cause(self._purpose, job, need, gang=True, running=self._running, across=across)
+        how = self._options
+        cause = Cause(self._purpose, job, need, True, self._running, across=how.across, singly=how.singly)
         reason = self._objection(cause)
         if reason is not None:
             cycle.report.tell(job, Story(self._action, reason))

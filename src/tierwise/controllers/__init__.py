@@ -4,12 +4,12 @@
 whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
 """
 
-from tierwise.controllers import discovery_label, hypernode, job, network_topology
+from tierwise.controllers import discovery_label, elastic_quota, hypernode, job, network_topology
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["run"]
 
-_ALL = (discovery_label, hypernode, network_topology, job)
+_ALL = (discovery_label, hypernode, network_topology, job, elastic_quota)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:

@@ -228,6 +228,7 @@ class Cause:
     gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
     running: RunningTable
     across: bool = False  # preempts in all queues, not only in its own
+    singly: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
 
 
 @runtime_checkable

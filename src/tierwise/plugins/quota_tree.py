@@ -39,12 +39,13 @@ class QuotaTree:
     chains: tuple[tuple[int, ...], ...]  # a quota itself first, the outermost last
     members: tuple[Ints, ...]  # a quota and all below it
     named: Bools  # the resources that max lists: all that a quota counts
+    lends: Bools
     maximum: Ints  # UNLIMITED where max does not list a resource
     minimum: Ints
-    promised: Ints  # min, and UNLIMITED where min does not list a resource: what non-preemptible pods may use
+    promised: Ints  # min, or UNLIMITED where min does not list a resource: what non-preemptible pods may use
     firm: Ints  # by resource: the index of what is counted of it for non-preemptible pods; -1 where there are none
-    own: Ints  # what the pods of a quota ask for, pending ones included
-    request: Ints  # the same with the quotas below, as far as their max
+    asked: Ints  # what the pods of a quota and the quotas below it ask for, pending pods included
+    request: Ints  # the same at most as max, and at least as min where the quota does not lend
     runtime: Ints  # what a quota may use now
 
     @classmethod
@@ -58,7 +59,7 @@ class QuotaTree:
         maximum = _columns(axis.index, queues, "capability", UNLIMITED)
         minimum = _columns(axis.index, queues, "guarantee", 0)
         sharing = _Sharing(queues, parents, minimum, _columns(axis.index, queues, "weights", 0), scale=scale)
-        request = sharing.requests(own, maximum)
+        asked, request = sharing.requests(own, maximum)
         runtime = maximum.copy()
         for parent, level in sharing.levels():
             total = _to_share(snapshot, ledger, inside) if parent == _TOP else runtime[:, parent]
@@ -72,11 +73,12 @@ class QuotaTree:
             chains=chains,
             members=_members(chains),
             named=named,
+            lends=np.array([q.lends for q in queues], dtype=bool),
             maximum=maximum,
             minimum=minimum,
             promised=_columns(axis.index, queues, "guarantee", UNLIMITED),
             firm=np.array([axis.index.get(f"{FIRM_PREFIX}{name}", -1) for name in axis.names], dtype=np.int64),
-            own=own,
+            asked=asked,
             request=request,
             runtime=np.where(named | ~inside, runtime, UNLIMITED),
         )
@@ -107,17 +109,17 @@ class _Sharing:
         """Each parent with the quotas directly below it, from the outermost inwards."""
         yield from self._children.items()
 
-    def requests(self, own: Ints, maximum: Ints) -> Ints:
-        """What quotas ask of those above them: at most max, and at least min where they do not lend."""
-        result = own.copy()
+    def requests(self, own: Ints, maximum: Ints) -> tuple[Ints, Ints]:
+        """What is asked of quotas, and what they ask of those above: at most max, at least min if they do not lend."""
+        asked = own.copy()
+        limited = np.minimum(own, maximum)
         for parent, level in reversed(self._children.items()):  # inner ones first
             for column in level:
-                if not self._queues[column].lends:
-                    np.maximum(result[:, column], self._minimum[:, column], out=result[:, column])
-                np.minimum(result[:, column], maximum[:, column], out=result[:, column])
+                least = 0 if self._queues[column].lends else self._minimum[:, column]
+                limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
                 if parent != _TOP:
-                    result[:, parent] += result[:, column]
-        return result
+                    asked[:, parent] += limited[:, column]
+        return asked, limited
 
     def share(self, r: int, total: int, level: list[int], request: Ints) -> list[int]:
         """The runtime of the quotas of one level in one resource."""
