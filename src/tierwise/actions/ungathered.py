@@ -35,15 +35,19 @@ def ungathered(cycle: Cycle, job: Job, lot: Lot, ways: Sequence[Way]) -> tuple[R
 def tried_ways(cycle: Cycle, ground: Ground, shape: Shape, count: int, ways: Sequence[Way]) -> tuple[Tried, ...]:
     """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
     by_tier = {way.tier: way for way in ways if way.tier > 0}  # of several ways in one tier the last asks the least
-    return tuple(tried for way in by_tier.values() if (tried := _tried(cycle, ground, shape, count, way)) is not None)
+    found = (_tried(cycle, ground, shape, count, way, widest=way is ways[-1]) for way in by_tier.values())
+    return tuple(tried for tried in found if tried is not None)
 
 
-def _tried(cycle: Cycle, ground: Ground, shape: Shape, count: int, way: Way) -> Tried | None:
+def _tried(cycle: Cycle, ground: Ground, shape: Shape, count: int, way: Way, *, widest: bool) -> Tried | None:
     places, room = ground.offers(way)
     if not len(places):
         return None
     best = int(places[0])
     span = cycle.topology.span(best)
+    short = causes(cycle, shape, span)
+    if widest and not short:
+        short = once_full(cycle, shape, span)
     return Tried(
         tier=way.tier,
         domains=len(places),
@@ -51,7 +55,7 @@ def _tried(cycle: Cycle, ground: Ground, shape: Shape, count: int, way: Way) -> 
         fits=min(max(int(room[0]), 0), count),
         asked=count,
         nodes=span.stop - span.start,
-        causes=causes(cycle, shape, span) or once_full(cycle, shape, span),
+        causes=short,
         layer=_layer(cycle, way.tier),
     )
 

@@ -45,8 +45,7 @@ DEFAULT = Profile(
             # Preferences only: a cluster of gangs is packed, and least-requested would undo what binpack does.
             PluginChoice("nodeorder", {"leastrequested.weight": 0, "balancedresource.weight": 0}),
             PluginChoice("binpack"),
-            # Its score is for Koordinator's own profiles: here a lone pod goes where binpack says.
-            PluginChoice("coscheduling", {"awareNetworkTopology": True}, off=frozenset({"NodeOrder"})),
+            PluginChoice("coscheduling", {"awareNetworkTopology": True}),
             PluginChoice("network-topology-aware"),
         ),
     ),

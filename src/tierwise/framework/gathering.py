@@ -108,6 +108,11 @@ class Ground:
         order = np.lexsort((names[places], -top))
         return places[order], top[order]
 
+    def nearest_rows(self) -> Ints:
+        """The rows of the tree that have room, best first for a single task."""
+        rows = np.flatnonzero(self.inside & (self.room > 0))
+        return rows[self._order(_Sums(self, ()), Way(0), rows, rows=True)]
+
     @cached_property
     def drawn_below(self) -> Ints:
         return self.topology.totals(self.drawn)

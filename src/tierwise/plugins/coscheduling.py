@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, CycleView, Gradients
-from tierwise.framework.gathering import Way
+from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.gathering import Ground, Way
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
@@ -29,6 +30,7 @@ class Coscheduling:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._topology = view.topology
+        self._rank = view.nodes.rank
         self._jobs = view.jobs
         self._aware = flag(arguments, "awareNetworkTopology", default=False)
         self._exists = len(view.topology) > 1 or bool(view.topology.tier_names)
@@ -85,8 +87,9 @@ class Coscheduling:
         return min(tiers, default=self._root_tier)
 
     def _gather(self, job: Job) -> Gather | None:
-        gather = job.gather
-        return gather if gather is not None and self._aware and self._exists and not gather.fault else None
+        """What a gang asks for and gets; a pod of no gang is scored instead."""
+        gather = job.gather if job.declared and self._aware and self._exists else None
+        return gather if gather is not None and not gather.fault else None
 
     # -- ways
 
@@ -103,6 +106,30 @@ class Coscheduling:
             return tuple(Way(tier, multiples, prefer) for tier in outwards)
         pipeline = gather.pipeline if count % gather.pipeline == 0 else 1
         return tuple(_in_pipelines(outwards[1:] or outwards, multiples, prefer, pipeline))
+
+    # -- nodes
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """A pod of no gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
+        scores = np.zeros(len(self._rank))
+        gather = ask.job.gather
+        if gather is not None and not ask.job.declared and self._aware:
+            rows = self._by_nearness(gather, span, fits)
+            scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
+        return scores[span]
+
+    def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
+        nodes = len(self._rank)
+        room = np.zeros(nodes, dtype=np.int64)
+        room[span] = fits
+        drawn = np.bincount(gather.drawn, minlength=nodes)
+        return Ground(self._topology, self._rank, room, drawn, np.zeros(nodes, dtype=np.int64)).nearest_rows()
 
 
 def _in_pipelines(
