@@ -19,7 +19,7 @@ import numpy as np
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
 from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs
 from tierwise.actions.fit import bound_with
-from tierwise.actions.making_room import fits_in, place_in
+from tierwise.actions.making_room import fits_in, place_in, quota_allows
 from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
 from tierwise.actions.single_plans import single_plans
@@ -157,9 +157,10 @@ class _RoomMaker:
 
     def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
-        eligible = self._eligible(cause)
         if self._options.singly:
-            return self._single_plans(cause, asked, np.flatnonzero(eligible & ~self._running.spared))
+            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), self._allowed(cause.job))
+            return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+        eligible = self._eligible(cause)
         domains = self._domains(cause, asked, eligible)
         plans = []
         for domain in domains.tolist():
@@ -172,10 +173,10 @@ class _RoomMaker:
                 plans.append(plan)
         return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
 
-    def _single_plans(self, cause: Cause, asked: Demand, eligible: Ints) -> tuple[list[Plan], tuple[str, ...]]:
-        candidates = eligible[self._cycle.pipeline.may_go(cause, eligible)]
-        plans = single_plans(self._cycle, cause, asked, candidates, self._allowed(cause.job))
-        return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+    def _candidates(self, cause: Cause) -> Ints:
+        """Whom neither a mark nor a filter spares, each by itself."""
+        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.spared)
+        return eligible[self._cycle.pipeline.may_go(cause, eligible)]
 
     def _eligible(self, cause: Cause) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
@@ -276,6 +277,10 @@ class _RoomMaker:
 
     def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
+        if self._options.singly and not quota_allows(self._cycle, cause, self._candidates(cause)):
+            over = self._cycle.pipeline.over(cause.job, cause.need)
+            why = over.text if over is not None else ""
+            return Reason("NotEnoughVictims", self._action, f"nobody was evicted, since that would not help: {why}")
         names = self._cycle.topology.index
         domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
         if not domains:
