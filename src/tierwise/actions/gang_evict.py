@@ -19,7 +19,7 @@ import numpy as np
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
 from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs
 from tierwise.actions.fit import bound_with
-from tierwise.actions.making_room import fits_in, place_in, quota_allows
+from tierwise.actions.making_room import fits_in, place_in, quota_objection
 from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
 from tierwise.actions.single_plans import single_plans
@@ -251,6 +251,7 @@ class _RoomMaker:
                 tasks=len(bundles.of(b)),
                 efficiency=float(efficiency[b]),
                 taken=int(np.isin(bundles.of(b), plan.victims).sum()),
+                singly=self._options.singly,
             )
             for b in range(len(bundles))
         )
@@ -277,10 +278,9 @@ class _RoomMaker:
 
     def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
-        if self._options.singly and not quota_allows(self._cycle, cause, self._candidates(cause)):
-            over = self._cycle.pipeline.over(cause.job, cause.need)
-            why = over.text if over is not None else ""
-            return Reason("NotEnoughVictims", self._action, f"nobody was evicted, since that would not help: {why}")
+        over = quota_objection(self._cycle, cause, self._candidates(cause)) if self._options.singly else None
+        if over is not None:
+            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: whoever went, {over.text}")
         names = self._cycle.topology.index
         domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
         if not domains:

@@ -19,8 +19,9 @@ from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Ints
+from tierwise.model.reason import Reason
 
-__all__ = ["Fits", "fits_in", "place_in", "quota_allows"]
+__all__ = ["Fits", "fits_in", "place_in", "quota_allows", "quota_objection"]
 
 
 class Fits(Protocol):
@@ -38,14 +39,19 @@ def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
 
 def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
     """Whether the queues let the gang have its minimum once the victims count for nobody."""
+    return quota_objection(cycle, cause, victims) is None
+
+
+def quota_objection(cycle: Cycle, cause: Cause, victims: Ints) -> Reason | None:
+    """Why they do not."""
     if cycle.pipeline.over(cause.job, cause.need) is None:
-        return True
+        return None
     running = cause.running
     with cycle.ledger.statement():
         for job in dict.fromkeys(running.job[victims].tolist()):
             freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
             cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
-        return cycle.pipeline.over(cause.job, cause.need) is None
+        return cycle.pipeline.over(cause.job, cause.need)
 
 
 def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:

@@ -66,6 +66,7 @@ class BundleNote:
     tasks: int
     efficiency: float
     taken: int
+    singly: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class ElasticQuota:
         if column is None:
             return None
         for asked in self.tree.chains[column] if self._parents else (column,):
-            reason = self._beyond(asked, amounts) or self._beyond_min(asked, amounts)
+            reason = self._beyond_min(asked, amounts) or self._beyond(asked, amounts)  # what nothing cures comes first
             if reason is not None:
                 return reason
         return None
