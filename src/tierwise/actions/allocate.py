@@ -202,7 +202,8 @@ class _Allocation:
     def _allowed(self, job: Job, lot: Lot) -> int:
         """How many tasks of a lot the quotas leave, and the turn."""
         single = len(lot.portions) == 1
-        wanted = 1 if single and self._cycle.pipeline.shares_move and not _as_one(self._cycle, job, lot) else lot.need
+        together = _as_one(self._cycle, job, lot) or bool(self._cycle.pipeline.ways(job, lot.need))
+        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else lot.need
         if not single:
             over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
             return 0 if over is not None else wanted

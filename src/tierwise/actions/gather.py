@@ -52,9 +52,13 @@ def gather_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
     shape = lot.portions[0].part.shape
     ground = ground_of(cycle, shape, lot.sub, job, Pool.NOW)
     widest = cycle.pipeline.ways(job, lot.need)[-1]
-    number = ground.most(widest, lot.need)
-    found = gather_lot(cycle, job, replace(lot, need=number), pools=NOW_ONLY) if number else None
-    return list(found.takes) if found is not None else []
+    most = ground.most(widest, lot.need)
+    fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
+    for number in range(most, fewest, -1):
+        found = gather_lot(cycle, job, replace(lot, need=number), pools=NOW_ONLY)
+        if found is not None:
+            return list(found.takes)
+    return []
 
 
 def everything(lot: Lot) -> Lot:

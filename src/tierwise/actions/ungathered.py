@@ -69,7 +69,7 @@ def _offers(cycle: Cycle, ground: Ground, way: Way) -> str:
     """What the roomiest domains take."""
     places, room = ground.offers(way)
     if not len(places):
-        return ", of which there is none"
+        return ", none of which holds its running pods" if ground.standing.any() else ", of which there is none"
     names = cycle.nodes.names if way.tier <= 0 else cycle.topology.name
     shown = [
         f"{names[place] if place != ROOT or way.tier <= 0 else 'it'} takes {max(number, 0)}"

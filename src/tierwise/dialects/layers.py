@@ -81,10 +81,17 @@ def read_layers(record: ClusterNetworkTopology) -> Layers:
     twice = [name for name, number in Counter(name for name, _, _ in listed).items() if number > 1]
     if twice:
         return Layers(fault=f'layer "{twice[0]}" is listed twice')
-    node = next((name for name in NODE_LAYERS if name in by_name), None)
+    node = _node_layer(by_name)
     if node is None:
         return Layers(fault=f"the layer of the nodes, {NODE_LAYERS[0]}, is not listed")
     return _chain(by_name, node)
+
+
+def _node_layer(by_name: Mapping[str, tuple[str, tuple[str, ...]]]) -> str | None:
+    """The layer of the nodes by its usual name, else the one without labels that is around no other."""
+    outer = {parent for parent, _ in by_name.values()}
+    inmost = [name for name, (_, keys) in by_name.items() if not keys and name not in outer and name != CLUSTER_LAYER]
+    return next((name for name in (*NODE_LAYERS, *inmost[:1]) if name in by_name), None)
 
 
 def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Layers:
@@ -99,7 +106,8 @@ def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Lay
             return Layers(fault=f'layer "{parent}" has no labelKey')
         above.append(Layer(parent, by_name[parent][1]))
         name, parent = parent, by_name[parent][0]
-    unused = [other for other in by_name if other != node and all(layer.name != other for layer in above)]
+    used = {node, CLUSTER_LAYER, *(layer.name for layer in above)}
+    unused = [other for other in by_name if other not in used]
     if unused:
         return Layers(fault=f'layer "{unused[0]}" is not above the nodes: no chain of parents leads to it')
     return Layers(tuple(above), node)

@@ -168,8 +168,9 @@ class _Sums:
         self._held, self._standing = ground.held_below, ground.standing
         self._numbers = sorted(multiples)
         self.whole = self._quantum_below(None)
-        tiers = {int(t): self._quantum_below(int(t)) for t in topology.at_tier}
-        self.within = np.array([tiers[int(t)] for t in topology.tier])  # per domain, of what stands directly in it
+        tiers = np.array(list(topology.at_tier))
+        quanta = np.array([self._quantum_below(tier) for tier in tiers.tolist()])
+        self.within = quanta[np.searchsorted(tiers, topology.tier)]  # per domain, of what stands directly in it
         room = np.where(ground.inside, ground.room, 0)
         quantum = self.within[topology.leaf]
         self.row_low = -ground.standing % quantum
@@ -241,14 +242,16 @@ class _Deal:
         quantum = int(sums.within[domain])
         numbers = low + _shared(order, top - low, count - int(low.sum()), lcm(self._way.pipeline, quantum))
         numbers += _shared(order, top - numbers, count - int(numbers.sum()), quantum)
+        together = numbers // self._way.pipeline * self._way.pipeline
+        if not len(children):
+            return np.repeat(np.tile(direct[order], 2), np.concatenate((together[order], (numbers - together)[order])))
         whole, rest = [], []
         for i in order[numbers[order] > 0].tolist():
             number = int(numbers[i])
             inner = i < len(children)
             rows = self.run(int(children[i]), number) if inner else np.full(number, direct[i - len(children)])
-            together = number // self._way.pipeline * self._way.pipeline
-            whole.append(rows[:together])
-            rest.append(rows[together:])
+            whole.append(rows[: together[i]])
+            rest.append(rows[together[i] :])
         return np.concatenate([*whole, *rest])
 
     def _order(self, children: Ints, direct: Ints) -> Ints:

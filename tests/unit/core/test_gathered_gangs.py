@@ -114,6 +114,13 @@ def test_running_pods_draw_a_gang_to_them() -> None:
     assert {"g-0": "n9", "g-1": "n10"} == bound
 
 
+def test_a_gang_that_stands_too_wide_gets_no_more() -> None:
+    """Pods that run in two blocks leave no block for the rest."""
+    _, waiting = run(cluster(TWO_SPINES), gang("g", 3, must="BlockLayer", running={0: "n0", 1: "n3"}))
+
+    assert "cannot be gathered in one BlockLayer, none of which holds its running pods" in waiting["g-2"]
+
+
 @pytest.mark.parametrize(("spec", "code"), [("{", "UnreadableGather"), ('{"gatherStrategy": 3}', "UnreadableGather")])
 def test_what_cannot_be_read_is_refused(spec: str, code: str) -> None:
     """A broken annotation keeps the gang waiting, with a reason."""

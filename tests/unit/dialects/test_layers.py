@@ -71,6 +71,20 @@ def test_layers_that_form_no_chain(entries: list[tuple[str, str]], fault: str) -
     assert fault == read_layers(codec.decode(raw)).fault
 
 
+def test_the_layer_of_the_nodes_may_have_any_name() -> None:
+    """It is the one without a label that is around no other; the cluster may be listed too."""
+    raw = layers()
+    raw["spec"] = {
+        "hierarchy": [
+            {"layerName": "hosts", "parentTopologyLayer": "racks"},
+            {"layerName": "racks", "labelKey": "rack", "parentTopologyLayer": "ClusterTopologyLayer"},
+            {"layerName": "ClusterTopologyLayer"},
+        ]
+    }
+
+    assert {"hosts": 0, "racks": 1, "ClusterTopologyLayer": 2} == read_layers(codec.decode(raw)).tiers()
+
+
 def test_the_status_lists_domains_from_the_outside_in() -> None:
     """Names of children are left out where they are nodes; what the controller wrote it leaves alone."""
     objects = objects_of(cluster({"s0": {"b0": "n0 n1"}}))
