@@ -11,8 +11,8 @@ import numpy as np
 
 from tierwise.actions.demand import Backlog
 from tierwise.actions.fit import Take, take
-from tierwise.actions.gang_evict import starving_jobs
 from tierwise.actions.making_room import quota_allows
+from tierwise.actions.preemptors import starving_jobs
 from tierwise.actions.settle import decide
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
@@ -48,6 +48,10 @@ class _Maker:
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
+        if cycle.pipeline.ways(job, job.minimum):
+            text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
+            cycle.report.tell(job, Story(self._action, Reason("HardTopology", self._action, text)))
+            return
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
         if limits and min(limits) < int(cycle.topology.tier[ROOT]):

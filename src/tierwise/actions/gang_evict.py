@@ -10,66 +10,37 @@ are Koordinator's: tasks fall one by one whatever their gang, and the tightest p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
-from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs
+from tierwise.actions.demand import Backlog, Demand, demand, needs
+from tierwise.actions.evict_options import Options
 from tierwise.actions.fit import bound_with
 from tierwise.actions.making_room import fits_in, place_in, quota_objection
+from tierwise.actions.preemptors import of_those_who_may, starving_jobs
 from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
 from tierwise.actions.single_plans import single_plans
 from tierwise.actions.victims import Plan, make_plan
-from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Arguments, Cause, Purpose
+from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import BundleNote, Eviction, Story
 from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Phase, Status
+from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
 from tierwise.model.topology import ROOT
 
-__all__ = ["JOB_PREEMPT", "QUOTA_PREEMPT", "Options", "gang_evict", "starving_jobs"]
-
-JOB_PREEMPT = "jobpreempt"
-QUOTA_PREEMPT = "quotapreempt"
-SINGLY = (JOB_PREEMPT, QUOTA_PREEMPT)
+__all__ = ["gang_evict"]
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _SHOWN = 4
 """How many domains a message tells of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a profile may set for the action."""
-
-    action: str
-    max_domains: int | None = None
-    allow_whole: bool = True
-    remainder: bool = False
-    singly: bool = False  # tasks fall one by one, whatever becomes of their gang
-    across: bool = False  # less important tasks of every queue may go
-
-    @classmethod
-    def of(cls, action: str, arguments: Arguments) -> Options:
-        most = int(number(arguments, "maxDomains", 0))
-        return cls(
-            action=action,
-            max_domains=most or None,
-            allow_whole=flag(arguments, "allowWholeBundle", default=True),
-            remainder=flag(arguments, "evictRemainder", default=False),
-            singly=action in SINGLY,
-            across=action == JOB_PREEMPT,
-        )
 
 
 def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
@@ -77,25 +48,6 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     room_maker = _RoomMaker(cycle, purpose, options)
     for job in starving_jobs(cycle):
         room_maker.serve(job)
-
-
-def starving_jobs(cycle: Cycle) -> Iterator[Job]:
-    """Jobs that wait in an open queue with too few tasks, the first in order first."""
-    waiting = [job for job in cycle.snapshot.jobs if _may_evict(cycle, job)]
-    if cycle.pipeline.in_one_line:
-        yield from sorted(waiting, key=cycle.pipeline.job_key)
-        return
-    queues = cycle.snapshot.queues
-    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
-
-
-def _may_evict(cycle: Cycle, job: Job) -> bool:
-    queue = cycle.snapshot.queues.get(job.queue)
-    inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
-    if queue is None or not queue.open or not inside or not any(job.parts()):
-        return False
-    starved = not job_ready(cycle.ledger, job, waiting=True) and cycle.pipeline.starving(job)
-    return starved and cycle.pipeline.admit(job) is None
 
 
 class _RoomMaker:
@@ -111,6 +63,9 @@ class _RoomMaker:
         for eviction in cycle.report.evictions:
             self._gone[self._running.position[eviction.task.key]] = True
         self._backlog = Backlog()
+        index = cycle.ledger.queue_index
+        self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
+        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and nothing has changed since
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -118,7 +73,7 @@ class _RoomMaker:
         wanted = demand(cycle, self._backlog, job)
         if not wanted.lots:
             return
-        asked = _of_those_who_may(wanted)
+        asked = of_those_who_may(wanted)
         if asked is None:
             cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
             return
@@ -129,11 +84,29 @@ class _RoomMaker:
         if reason is not None:
             cycle.report.tell(job, Story(self._action, reason))
             return
+        kind = self._kind(job, asked)
+        known = self._in_vain.get(kind) if kind is not None else None
+        story = known if known is not None else self._attempt(cause, asked)
+        if story is not None:
+            cycle.report.tell(job, story)
+            if kind is not None:
+                self._in_vain[kind] = story
+
+    def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
+        """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
+        if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
+            return None
+        shape = asked.lots[0].portions[0].part.shape
+        return shape.number, int(self._queue[job.number])
+
+    def _attempt(self, cause: Cause, asked: Demand) -> Story | None:
+        """Make room by the cheapest plan that can be carried out; where none can, how that went."""
         plans, looked = self._plans(cause, asked)
         for plan in sorted(plans, key=lambda plan: plan.price):
             if self._carry_out(cause, asked, plan, looked):
-                return
-        cycle.report.tell(job, Story(self._action, self._why_not(cause, looked), looked))
+                self._in_vain.clear()
+                return None
+        return Story(self._action, self._why_not(cause, looked), looked)
 
     def _objection(self, cause: Cause) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
@@ -182,8 +155,9 @@ class _RoomMaker:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
         jobs = self._cycle.snapshot.jobs
         job = cause.job
+        fair: list[bool] | Bools
         if self._options.singly:
-            fair = [self._options.across or other.queue == job.queue for other in jobs]
+            fair = (self._queue == self._queue[job.number]) | self._options.across
         elif self._purpose is Purpose.PREEMPT:
             fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
         else:
@@ -300,18 +274,3 @@ class _RoomMaker:
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here)
         spared = "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
-
-
-def _of_those_who_may(asked: Demand) -> Demand | None:
-    """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
-    lots = [_lot_of_those_who_may(lot) for lot in asked.lots]
-    spares = [_lot_of_those_who_may(lot) for lot in asked.spares]
-    if None in lots:
-        return None
-    return Demand(tuple(lot for lot in lots if lot is not None), tuple(lot for lot in spares if lot is not None))
-
-
-def _lot_of_those_who_may(lot: Lot) -> Lot | None:
-    portions = tuple(p for p in lot.portions if not p.part.shape.never_preempts)
-    short = any(sum(p.left for p in portions if p.part.role_number == r) < least for r, least in lot.roles.items())
-    return None if short or sum(p.left for p in portions) < lot.need else replace(lot, portions=portions)

@@ -25,10 +25,13 @@ from tierwise.actions.victims import Plan, choose
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause
-from tierwise.framework.gathering import Ground, Way
+from tierwise.framework.gathering import Ground, Quanta, Way
 from tierwise.model.arrays import Ints
 
 __all__ = ["single_plans"]
+
+_ROWS = 8
+"""How many single nodes are looked at: the first is the cheapest, others matter where its quota objects."""
 
 
 def single_plans(cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, allowed: Ints) -> list[Plan]:
@@ -48,8 +51,7 @@ class _Place:
     domain: int
     span: slice
     name: int  # natural order among its like
-    way: Way | None = None
-    ground: Ground | None = None
+    quanta: Quanta | None = None  # in which numbers tasks come there; None where any number may
 
 
 class _Planner:
@@ -58,6 +60,7 @@ class _Planner:
         self._cause = cause
         self._asked = asked
         self._candidates = candidates
+        self._priorities = np.unique(cause.running.priority[candidates])
         self._prices = self._priced()
 
     def _priced(self) -> Prices | None:
@@ -77,7 +80,7 @@ class _Planner:
         if ways and self._prices is not None:
             ground = ground_on(self._cycle, self._asked.lots[0].sub, job, self._prices.room)
             for way in ways:
-                yield [self._gathered(ground, way, int(p)) for p in ground.places(way, self._asked.tasks)]
+                yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
             return
         able = allowed[bound_with(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
         for tier in np.unique(topology.tier[able]).tolist():
@@ -85,12 +88,21 @@ class _Planner:
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]
 
-    def _gathered(self, ground: Ground, way: Way, place: int) -> _Place:
+    def _gathered(self, ground: Ground, way: Way) -> list[_Place]:
         topology = self._cycle.topology
-        if way.tier <= 0:
-            row = slice(place, place + 1)
-            return _Place(int(topology.leaf[place]), row, int(self._cycle.nodes.rank[place]), way, ground)
-        return _Place(place, topology.span(place), int(topology.rank[place]), way, ground)
+        quanta = ground.quanta(way) if way.multiples else None
+        found = ground.places(way, self._asked.tasks).tolist()
+        return [_Place(d, topology.span(d), int(topology.rank[d]), quanta) for d in found]
+
+    def _rows(self, ground: Ground, way: Way, prices: Prices) -> list[_Place]:
+        """The cheapest single nodes; there are many, and what they cost is known already."""
+        count, rank = self._asked.tasks, self._cycle.nodes.rank
+        rows = ground.places(way, count)
+        if not len(rows):
+            return []
+        order = np.lexsort((rank[rows], prices.cost[count, rows], prices.victims[count, rows]))
+        leaf = self._cycle.topology.leaf
+        return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in rows[order[:_ROWS]].tolist()]
 
     # -- who
 
@@ -106,11 +118,11 @@ class _Planner:
         if self._prices is None:
             return None
         count, rank = self._asked.tasks, self._cycle.nodes.rank
-        if place.way is None or place.ground is None or not place.way.multiples or place.way.tier <= 0:
+        if place.quanta is None:
             numbers = fewest(self._prices, rank, place.span, count)
         else:
-            quanta = place.ground.quanta(place.way)
-            numbers = fewest_in_multiples(self._prices, self._cycle.topology, rank, place.domain, count, quanta)
+            topology = self._cycle.topology
+            numbers = fewest_in_multiples(self._prices, topology, rank, place.domain, count, place.quanta)
         return None if numbers is None else self._prices.of(numbers)
 
     def _tried(self, place: _Place) -> Plan | None:
@@ -126,7 +138,7 @@ class _Planner:
     def _as_plan(self, place: _Place, victims: Ints) -> Plan:
         """Compared by the number of evictions, then what they cost, then by name."""
         running = self._cause.running
-        ranks = np.searchsorted(np.unique(running.priority[self._candidates]), running.priority[victims])
+        ranks = np.searchsorted(self._priorities, running.priority[victims])
         owners = np.stack((running.row[victims], running.kin[victims]))
         _, owner = np.unique(owners, axis=1, return_inverse=True)
         dearest = np.zeros(len(victims), dtype=np.int64)

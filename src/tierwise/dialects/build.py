@@ -17,7 +17,7 @@ from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
-from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, of_koordinator, shielded
+from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, shielded
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
 from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
@@ -38,6 +38,9 @@ from tierwise.model.tree import grow
 from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "build", "tree"]
+
+_SINGLY = frozenset({"jobpreempt", "quotapreempt"})
+"""Actions that evict running pods which belong to no group."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -61,7 +64,8 @@ def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
     schedulers = SCHEDULER_NAMES.union(profile.schedulers)
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
-    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, groups, gangs)
+    alone = bool(quotas) or not _SINGLY.isdisjoint(profile.actions)
+    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets, alone=alone).sort(pods, groups, gangs)
     builder = JobBuilder(axis, quotas)
     jobs = _jobs(builder, groups, sorted_pods, priorities)
     drawn = drawn_to(pods, table.row)
@@ -116,7 +120,12 @@ class _Sorted:
 
 
 class _Sorting:
-    def __init__(self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str], budgets: Budgets) -> None:
+    """`alone` says that a running pod of no group is a job too: its quota counts it, or it may be evicted."""
+
+    def __init__(
+        self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str], budgets: Budgets, *, alone: bool
+    ) -> None:
+        self._alone = alone
         self._budgets = budgets
         self._shapes = shapes
         self._rows = rows
@@ -134,7 +143,7 @@ class _Sorting:
                 result.grouped.setdefault(group, []).append(Member(pod, task))
             elif gang in gangs and ours:
                 result.gangs.setdefault(gang, []).append(Member(pod, task))
-            elif ours and not group and task.status is Status.RUNNING and of_koordinator(pod):
+            elif self._alone and ours and not group and task.status is Status.RUNNING:
                 result.lone.append(Member(pod, task))
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 result.others.append(task)

@@ -30,10 +30,9 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.model.queue import Queue
 
-__all__ = ["DEFAULT_QUEUE", "OWNER", "SCHEDULER", "Quotas", "firm", "of_koordinator", "shielded"]
+__all__ = ["DEFAULT_QUEUE", "OWNER", "Quotas", "firm", "shielded"]
 
 DEFAULT_QUEUE = "default"
-SCHEDULER = "koord-scheduler"
 OWNER = "scheduling.koordinator.sh/questioned-object-key"
 """The label by which Koordinator tells which pods belong to one owner when it weighs evictions."""
 
@@ -89,11 +88,6 @@ def firm(meta: ObjectMeta) -> bool:
 def shielded(meta: ObjectMeta) -> bool:
     """Whether a pod is marked as not to be evicted."""
     return firm(meta) or meta.labels.get(DISABLE_PREEMPTIBLE) == "true"
-
-
-def of_koordinator(pod: Pod) -> bool:
-    """Whether a pod is Koordinator's business: such a pod can be evicted although it has no pod group."""
-    return pod.spec.scheduler_name == SCHEDULER or QUOTA_NAME in pod.metadata.labels
 
 
 def _queue(record: ElasticQuota) -> Queue:

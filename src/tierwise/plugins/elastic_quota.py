@@ -47,6 +47,7 @@ class ElasticQuota:
         self._used = view.ledger.queue_used  # read, never written: always current
         self._index = view.ledger.queue_index
         self.tree = QuotaTree.of(view.snapshot, view.ledger, scale=flag(arguments, "enableMinQuotaScale", default=True))
+        self._firm = np.flatnonzero(self.tree.firm >= 0)
         limit = self.tree.runtime if flag(arguments, "enableRuntimeQuota", default=True) else self.tree.maximum
         self._limit = limit.copy()
         self._word = "runtime" if limit is self.tree.runtime else "max"
@@ -93,7 +94,9 @@ class ElasticQuota:
         return Reason("QuotaExceeded", "elasticquota", text, curable=True)
 
     def _beyond_min(self, column: int, amounts: Ints) -> Reason | None:
-        known = np.flatnonzero(self.tree.firm >= 0)
+        known = self._firm
+        if not len(known):
+            return None
         firm = np.zeros_like(amounts)
         firm[known] = amounts[self.tree.firm[known]]
         held = self.tree.held(self._used, column)

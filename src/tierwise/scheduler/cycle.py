@@ -49,7 +49,8 @@ def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], No
 
 def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.gang_evict import Options, gang_evict
+        from tierwise.actions.evict_options import Options
+        from tierwise.actions.gang_evict import gang_evict
 
         gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
 
