@@ -35,7 +35,7 @@ class _Change:
     def applied(self, to: Weights) -> Weights:
         kept = {} if "*" in self.disabled else {n: w for n, w in to.items() if n not in self.disabled}
         for name, weight in self.enabled.items():
-            kept[name] = weight or (kept.get(name, 0) if name in kept else 0)
+            kept[name] = weight or kept.get(name, 0)
         return kept
 
 

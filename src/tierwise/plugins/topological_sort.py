@@ -16,7 +16,7 @@ from tierwise.framework.extension import Arguments, CycleView
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import AppGroup
-from tierwise.plugins.qos_sort import ordinary_key
+from tierwise.plugins.qos_sort import ordinary_key, waiting_shapes
 
 __all__ = ["TopologicalSort", "unknown_groups"]
 
@@ -55,15 +55,15 @@ class TopologicalSort:
         return places
 
     def _group(self, job: Job) -> AppGroup | None:
-        """The group that all tasks of a job name."""
-        names = {task.shape.service[0] if task.shape.service is not None else "" for task in job.tasks}
+        """The group that all pending tasks of a job name."""
+        names = {shape.service[0] if shape.service is not None else "" for shape in waiting_shapes(job)}
         name = names.pop() if len(names) == 1 else ""
         return self._view.snapshot.services.group(name, self._namespaces) if name else None
 
 
 def _index(group: AppGroup, job: Job) -> int:
     """The first of the places of a job's workloads."""
-    services = {task.shape.service for task in job.tasks}
+    services = (shape.service for shape in waiting_shapes(job))
     return min((group.order.get(service[1], 0) for service in services if service is not None), default=0)
 
 
