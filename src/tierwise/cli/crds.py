@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from tierwise.api.errors import InputError
 
+if TYPE_CHECKING:
     import yaml
 
     from tierwise.api.crds import Definition
@@ -23,7 +23,7 @@ _FAMILIES = ("volcano", "koordinator", "network-aware")
 Examples:
   tierwise crds | kubectl apply --server-side -f -
   tierwise crds --family volcano --family koordinator
-  tierwise crds --missing-from <(kubectl get crds -o name) | kubectl create -f -
+  kubectl get crds -o name | tierwise crds --missing-from - | kubectl create -f -
 """
 )
 @click.option(
@@ -36,19 +36,19 @@ Examples:
 @click.option(
     "--missing-from",
     "present",
-    type=click.File(),
+    type=click.Path(allow_dash=True),
     metavar="FILE",
-    help="Leave out those named in FILE, one to a line, as `kubectl get crds -o name` prints them.",
+    help="Leave out those named in FILE (or - for standard input), as `kubectl get crds -o name` prints them.",
 )
 @click.option("--to", "folder", type=click.Path(file_okay=False), metavar="FOLDER", help="Write files there instead.")
-def crds(families: tuple[str, ...], present: Iterable[str] | None, folder: str | None) -> None:
+def crds(families: tuple[str, ...], present: str | None, folder: str | None) -> None:
     """Print the definitions of the kinds that Kubernetes lacks.
 
     Projects that own a kind come first: where Volcano, Koordinator or diktyo are installed, theirs stay as they are.
     """
     from tierwise.api.crds import DEFINITIONS
 
-    known = {line.strip().rpartition("/")[2] for line in present or ()}
+    known = _names(present) if present is not None else set()
     wanted = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in known]
     if folder is None:
         click.echo("---\n".join(map(yaml_of, wanted)), nl=False)
@@ -59,6 +59,15 @@ def crds(families: tuple[str, ...], present: Iterable[str] | None, folder: str |
         path = Path(folder) / file_of(definition)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml_of(definition), encoding="utf-8")
+
+
+def _names(file: str) -> set[str]:
+    """The names in a file, one to a line, with or without their type before them."""
+    try:
+        with click.open_file(file) as lines:
+            return {line.strip().rpartition("/")[2] for line in lines}
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=file) from None
 
 
 def file_of(definition: Definition) -> str:
