@@ -1,0 +1,12 @@
+"""The identity of a decision: the same in the log, in the event that users see, and in the last cycle's report."""
+
+from __future__ import annotations
+
+from hashlib import blake2s
+
+__all__ = ["decision_id"]
+
+
+def decision_id(now: float, job: str) -> str:
+    """Ten hexadecimal digits for what the cycle of this moment decided about a job: replaying it gives them again."""
+    return blake2s(f"{now!r} {job}".encode(), digest_size=5).hexdigest()
