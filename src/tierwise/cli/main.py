@@ -25,6 +25,7 @@ _VERBS = {
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
+    "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
