@@ -67,7 +67,9 @@ def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPoli
         rest = []
         for pod in left:
             labels = pod.metadata.labels
-            if all(key in labels for key in policy.match_label_keys) and matches(policy.label_selector, labels):
+            if all(key in labels for key in policy.match_label_keys) and matches(
+                policy.label_selector, labels, absent=True
+            ):
                 found.setdefault(tuple(labels[key] for key in policy.match_label_keys), []).append(pod)
             else:
                 rest.append(pod)
