@@ -26,6 +26,9 @@ _VERBS = {
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
+    "run": ("tierwise.cli.run:run", "Schedule the pods of a real cluster."),
+    "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),
+    "audit": ("tierwise.cli.audit:audit", "Check that what a cluster runs keeps every promise."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
@@ -119,7 +122,7 @@ def _drop_output() -> None:
 def cli() -> None:
     """A gang scheduler for Kubernetes that knows the network topology.
 
-    Reads manifests, never a cluster's API, and changes nothing outside its own memory.
+    On manifests it changes nothing outside its own memory; `run` and `controllers` act on a cluster.
     """
 
 
