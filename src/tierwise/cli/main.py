@@ -28,6 +28,7 @@ _VERBS = {
     "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
     "run": ("tierwise.cli.run:run", "Schedule the pods of a real cluster."),
     "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),
+    "webhook": ("tierwise.cli.webhook:webhook", "Answer the admission reviews of a real cluster."),
     "audit": ("tierwise.cli.audit:audit", "Check that what a cluster runs keeps every promise."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from hashlib import blake2s
 
-__all__ = ["decision_id"]
+__all__ = ["DECISION", "decision_id"]
+
+DECISION = "tierwise.io/decision"
+"""The annotation of an event that holds the id of the decision it tells of."""
 
 
 def decision_id(now: float, job: str) -> str:

@@ -7,7 +7,8 @@ from the moment of the cycle and the job, so a replay of that moment gives it ag
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -16,38 +17,33 @@ from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["LEVELS", "Logger", "decision_lines"]
+__all__ = ["LEVELS", "JsonLines", "decision_lines", "set_up"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-class Logger:
-    """Writes lines of at least a level; `clock` gives seconds since the epoch."""
+class JsonLines(logging.Formatter):
+    """One JSON object to a line; further fields come as `extra={"fields": {...}}`."""
 
-    def __init__(self, out: TextIO, clock: Callable[[], float], level: str = "info") -> None:
-        self._out = out
-        self._clock = clock
-        self._least = LEVELS.index(level)
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
 
-    def debug(self, text: str, **fields: object) -> None:
-        self._write("debug", text, fields)
 
-    def info(self, text: str, **fields: object) -> None:
-        self._write("info", text, fields)
-
-    def warning(self, text: str, **fields: object) -> None:
-        self._write("warning", text, fields)
-
-    def error(self, text: str, **fields: object) -> None:
-        self._write("error", text, fields)
-
-    def _write(self, level: str, text: str, fields: dict[str, object]) -> None:
-        if LEVELS.index(level) < self._least:
-            return
-        moment = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": moment, "level": level, "message": text, **fields}
-        self._out.write(json.dumps(line, default=str, ensure_ascii=False) + "\n")
-        self._out.flush()
+def set_up(out: TextIO, level: str) -> None:
+    """Write what is at least of a level to a stream, as JSON lines."""
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
 def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dict[str, object]]]:

@@ -30,12 +30,18 @@ Health = Callable[[], str]
 
 
 def probes(
-    registry: CollectorRegistry, *, live: Health, ready: Health, last: Callable[[], Raw | None] | None = None
+    registry: CollectorRegistry,
+    *,
+    live: Health,
+    ready: Health,
+    refresh: Callable[[], None] = lambda: None,
+    last: Callable[[], Raw | None] | None = None,
 ) -> web.Application:
-    """The application; `last` gives the last cycle's report, None before there was one."""
+    """The application; `refresh` is called before metrics are shown, `last` gives the last cycle's report."""
     app = web.Application()
 
     async def serve_metrics(_: web.Request) -> web.Response:
+        refresh()
         return web.Response(body=metrics.text(registry), headers={"Content-Type": _TEXT})
 
     async def serve_cycle(_: web.Request) -> web.Response:

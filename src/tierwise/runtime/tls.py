@@ -7,23 +7,23 @@ not match is not taken, the old one stays, and the next look tries again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from tierwise.runtime.logs import Logger
-
 __all__ = ["Certificate"]
+
+log = logging.getLogger(__name__)
 
 
 class Certificate:
     """Certificate and key in two files, and the context that new connections use them from."""
 
-    def __init__(self, certificate: Path, key: Path, log: Logger) -> None:
+    def __init__(self, certificate: Path, key: Path) -> None:
         """Read the files; OSError where there are none, ssl.SSLError where they do not go together."""
         self._files = (certificate, key)
-        self._log = log
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._seen = self._digest()
@@ -38,10 +38,10 @@ class Certificate:
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a trial: a failed load may leave half a pair behind
             self._load(self.context)
         except (OSError, ssl.SSLError) as error:
-            self._log.warning("the new certificate is not taken", error=str(error), file=str(self._files[0]))
+            log.warning("the new certificate in %s is not taken: %s", self._files[0].parent, error)
             return False
         self._seen = digest
-        self._log.info("the certificate was read anew", file=str(self._files[0]))
+        log.info("the certificate in %s was read anew", self._files[0].parent)
         return True
 
     async def watch(self, interval: float, taken: Callable[[], None]) -> None:

@@ -8,8 +8,8 @@ so whoever installs tierwise decides between open and closed.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -20,27 +20,28 @@ from aiohttp.typedefs import Handler
 
 from tierwise.api.errors import InputError
 from tierwise.runtime.certificates import expires
-from tierwise.runtime.logs import Logger
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Answer, Request, Reviewer, read_request
 from tierwise.runtime.tls import Certificate
 
 __all__ = ["Webhook", "application"]
 
+log = logging.getLogger(__name__)
+
 _LARGEST: Final = 8 * 2**20
 """Bytes of a review: an object of the largest size that etcd takes, twice, with room to spare."""
 _LOOK: Final = 10.0
 
 
-def application(reviewer: Reviewer, metrics: AdmissionMetrics, log: Logger) -> web.Application:
+def application(reviewer: Reviewer, metrics: AdmissionMetrics) -> web.Application:
     """The two paths."""
     app = web.Application(client_max_size=_LARGEST)
     for path, review in (("validate", reviewer.validate), ("mutate", reviewer.mutate)):
-        app.router.add_post(f"/{path}", _handler(path, review, metrics, log))
+        app.router.add_post(f"/{path}", _handler(path, review, metrics))
     return app
 
 
-def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionMetrics, log: Logger) -> Handler:
+def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionMetrics) -> Handler:
     async def handle(http: web.Request) -> web.Response:
         start = time.perf_counter()
         try:
@@ -49,23 +50,28 @@ def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionM
             raise web.HTTPBadRequest(text=f"{error}\n") from None
         try:
             answer = review(request)
-        except Exception as error:
-            log.error("a review failed", path=path, uid=request.uid, error=repr(error), trace=traceback.format_exc())
+        except Exception:
+            log.exception("a review failed", extra={"fields": {"path": path, "uid": request.uid}})
             raise
         seconds = time.perf_counter() - start
         metrics.reviewed(path, request.kind.get("kind", ""), allowed=answer.allowed, seconds=seconds)
-        _tell(path, answer, log)
+        _tell(path, answer)
         return web.Response(body=msgspec.json.encode(answer.wire()), content_type="application/json")
 
     return handle
 
 
-def _tell(path: str, answer: Answer, log: Logger) -> None:
+def _tell(path: str, answer: Answer) -> None:
     say = log.debug if answer.allowed else log.info
     meta = (answer.request.object or {}).get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else ""
-    where = {"kind": answer.request.kind.get("kind", ""), "namespace": answer.request.namespace, "name": name}
-    say("reviewed" if answer.allowed else "denied", path=path, **where, why="; ".join(answer.errors))
+    fields: dict[str, object] = {
+        "path": path,
+        "kind": answer.request.kind.get("kind", ""),
+        "namespace": answer.request.namespace,
+    }
+    fields |= {"name": name, "why": "; ".join(answer.errors)}
+    say("reviewed" if answer.allowed else "denied", extra={"fields": fields})
 
 
 @dataclass(frozen=True, slots=True)

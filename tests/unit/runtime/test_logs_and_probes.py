@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
+import re
 
 from aiohttp.test_utils import TestClient, TestServer
 from tests.draw import draw, gang, objects_of
@@ -15,7 +17,7 @@ from tierwise.dialects.build import build
 from tierwise.explain.decisions import decision_id
 from tierwise.explain.status import statuses
 from tierwise.port import RecordEvent
-from tierwise.runtime.logs import Logger, decision_lines
+from tierwise.runtime.logs import JsonLines, decision_lines
 from tierwise.runtime.metrics import Metrics, registry
 from tierwise.runtime.probes import cycle_wire, probes
 from tierwise.scheduler import cycle
@@ -30,18 +32,26 @@ REPORT = cycle(SNAPSHOT, DEFAULT)
 
 
 def test_a_line_is_one_json_object_with_a_time() -> None:
-    """Fields stand beside time, level and message, and quieter lines are left out."""
+    """Fields stand beside time, level and message, a traceback too, and quieter lines are left out."""
     out = io.StringIO()
-    log = Logger(out, clock=lambda: 0.25, level="info")
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    log = logging.Logger("tierwise.test", "INFO")
+    log.addHandler(handler)
 
     log.debug("too quiet")
-    log.warning("a line\nbroken", job="default/train", pods=3)
+    log.warning("a line\nbroken in %s", "two", extra={"fields": {"job": "default/train", "pods": 3}})
+    try:
+        raise ValueError("no")
+    except ValueError:
+        log.exception("failed")
 
-    line = json.loads(out.getvalue())
-    assert {"time": "1970-01-01T00:00:00.250Z", "level": "warning", "job": "default/train", "pods": 3} == {
-        name: value for name, value in line.items() if name != "message"
-    }
-    assert 1 == out.getvalue().count("\n")
+    first, second = map(json.loads, out.getvalue().splitlines())
+    moment = first.pop("time")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", moment)
+    said = {"level": "warning", "logger": "tierwise.test", "message": "a line\nbroken in two"}
+    assert said | {"job": "default/train", "pods": 3} == first
+    assert second["trace"].endswith("ValueError: no")
 
 
 def test_the_event_and_the_log_carry_the_same_id() -> None:

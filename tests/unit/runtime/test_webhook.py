@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from tierwise.port import Objects
 from tierwise.runtime.certificates import Bundle, expires, issue
-from tierwise.runtime.logs import Logger
+from tierwise.runtime.logs import JsonLines
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Reviewer
 from tierwise.runtime.tls import Certificate
@@ -56,13 +57,21 @@ class Scene:
         (self.folder / "tls.key").write_bytes(bundle.key)
 
     def run(self, visit: Callable[[Scene], Awaitable[None]]) -> None:
-        asyncio.run(self._run(visit))
+        handler = logging.StreamHandler(self.out)
+        handler.setFormatter(JsonLines())
+        logger = logging.getLogger("tierwise")
+        logger.addHandler(handler)
+        logger.setLevel("INFO")
+        try:
+            asyncio.run(self._run(visit))
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel("NOTSET")
 
     async def _run(self, visit: Callable[[Scene], Awaitable[None]]) -> None:
-        log = Logger(self.out, clock=lambda: 0.0)
         metrics = AdmissionMetrics(self.registry)
-        self.certificate = Certificate(self.folder / "tls.crt", self.folder / "tls.key", log)
-        app = application(Reviewer(Objects), metrics, log)
+        self.certificate = Certificate(self.folder / "tls.crt", self.folder / "tls.key")
+        app = application(Reviewer(Objects), metrics)
         stop = asyncio.Event()
         self.port = _free_port()
         serving = asyncio.create_task(Webhook(app, self.certificate, metrics).serve(HOST, self.port, stop, look=0.01))
