@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 from aiohttp import web
 
@@ -32,18 +32,19 @@ def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
         await runner.setup()
         await web.TCPSite(runner, host, port).start()
 
-    try:
-        loop.run_until_complete(start())
-    except OSError as error:
-        loop.run_until_complete(runner.cleanup())
-        loop.close()
-        raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    def do(work: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, loop).result()
+
     thread = threading.Thread(target=loop.run_forever, name="listener", daemon=True)
     thread.start()
     try:
+        try:
+            do(start())
+        except OSError as error:
+            raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
         yield
     finally:
+        do(runner.cleanup())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        loop.run_until_complete(runner.cleanup())
         loop.close()

@@ -11,7 +11,7 @@ from collections import Counter as Count
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from tierwise import __version__
 from tierwise.explain.slots import GANGS, slots_by_tier
@@ -28,6 +28,8 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 def registry() -> CollectorRegistry:
     """A registry that knows which version it is of."""
+    # Else there is a further series for each counter that says when it began to count.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     found = CollectorRegistry(auto_describe=True)
     info = Gauge("tierwise_build_info", "Always 1; the label is the version that runs.", ["version"], registry=found)
     info.labels(__version__).set(1)
