@@ -7,7 +7,7 @@ import json
 import queue
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -64,7 +64,7 @@ class Api:
         try:
             status, said = self._once(method, path, data, headers)
         except (OSError, http.client.HTTPException):
-            # The server has closed the connection, or was started anew.
+            self.close()  # the server has closed this connection, and perhaps all: it was idle or started anew
             status, said = self._once(method, path, data, headers)
         if status >= 300:
             raise ApiRefusal(status, said)
@@ -87,8 +87,9 @@ class Api:
 
     def close(self) -> None:
         """Close what is idle."""
-        while not self._idle.empty():
-            self._idle.get_nowait().close()
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
 
     def list(self, kind: str, namespace: str = "") -> list[Json]:
         items: list[Json] = self.ask("GET", path_of(kind, namespace=namespace)).get("items") or []
@@ -126,7 +127,7 @@ class Api:
 
     def watch(self, kind: str, version: str) -> Iterator[Json]:
         """Events from a version on, until the connection ends."""
-        query = urlencode({"watch": "true", "resourceVersion": version, "timeoutSeconds": "5"})
+        query = urlencode({"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"})
         headers = {"Authorization": f"Bearer {self._plane.token}"}
         with closing(self._connect()) as connection:
             connection.request("GET", f"{path_of(kind)}?{query}", headers=headers)

@@ -22,17 +22,11 @@ def _profile(folder: Path, actions: str, *plugins: str) -> str:
 
 
 def _priorities(world: World, **values: int) -> None:
-    world.api.create(
-        *(
-            {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": name},
-                "value": value,
-            }
-            for name, value in values.items()
+    for name, value in values.items():
+        meta = {"name": name}
+        world.api.apply(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
         )
-    )
 
 
 def test_two_level_job_of_a_thousand_pods(world: World) -> None:
