@@ -62,8 +62,10 @@ lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest vers
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file requirements.lock
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint requirements-dev.lock \
+		--output-file requirements-kube.lock
 	@rm -rf $(LOCK_ENV)
-	@echo "wrote requirements.lock and requirements-dev.lock"
+	@echo "wrote requirements.lock, requirements-dev.lock and requirements-kube.lock"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
 COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

@@ -252,12 +252,17 @@ class PatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
-    """Tell people something about an object; `type` is "Normal" or "Warning"."""
+    """Tell people something about an object; `type` is "Normal" or "Warning".
+
+    `decision` is the id of the decision that it tells of, to find it in the logs; a cluster writes it beside the text,
+    so that two events with one text are still the same to whoever counts them.
+    """
 
     about: Key
     type: str
     reason: str
     message: str
+    decision: str = ""
 
 
 Effect = Bind | Evict | Nominate | Create | Update | Delete | PatchStatus | RecordEvent

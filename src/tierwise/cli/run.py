@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from tierwise.kube.cluster import Options
     from tierwise.runtime.loop import Duty
 
-__all__ = ["access_options", "controllers", "reach", "run"]
+__all__ = ["access_options", "controllers", "listen_option", "log_option", "reach", "run"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -38,16 +37,41 @@ def access_options(command: F) -> F:
     return command
 
 
+def _place(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    from tierwise.runtime.listener import place
+
+    try:
+        return None if value is None else place(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def listen_option(command: F) -> F:
+    """--listen: where to tell how we are."""
+    return click.option(
+        "--listen",
+        callback=_place,
+        metavar="HOST:PORT",
+        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle where there are cycles.",
+    )(command)
+
+
+def log_option(command: F) -> F:
+    """--log-level: how much to write."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="What to write to standard error, as JSON lines.",
+    )(command)
+
+
 def _service_options(command: F) -> F:
     """What scheduler and controllers have in common."""
     for option in (
-        click.option(
-            "--log-level",
-            type=click.Choice(["debug", "info", "warning", "error"]),
-            default="info",
-            show_default=True,
-            help="What to write to standard error.",
-        ),
+        log_option,
+        listen_option,
         click.option(
             "--lease-duration",
             type=click.FloatRange(min=1.5),
@@ -129,6 +153,7 @@ def run(
     lease_name: str | None,
     lease_namespace: str | None,
     lease_duration: float,
+    listen: tuple[str, int] | None,
     log_level: str,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
@@ -140,7 +165,8 @@ def run(
     access = reach(kubeconfig, context, in_cluster=in_cluster)
     lease = None if no_leader_election else (lease_name or "tierwise", lease_namespace, lease_duration)
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
-    _serve(access, options, duties, with_controllers=not no_controllers, period=period, log_level=log_level)
+    _set_up(log_level)
+    _serve(access, options, duties, with_controllers=not no_controllers, period=period, listen=listen)
 
 
 @click.command(
@@ -161,6 +187,7 @@ def controllers(
     lease_name: str | None,
     lease_namespace: str | None,
     lease_duration: float,
+    listen: tuple[str, int] | None,
     log_level: str,
 ) -> None:
     """Run the controllers on a cluster without the scheduler, until told to end.
@@ -171,7 +198,8 @@ def controllers(
     access = reach(kubeconfig, context, in_cluster=in_cluster)
     lease = None if no_leader_election else (lease_name or "tierwise-controllers", lease_namespace, lease_duration)
     options = _options("tierwise-controllers", lease, by_eviction=True)
-    _serve(access, options, [], with_controllers=True, period=period, log_level=log_level)
+    _set_up(log_level)
+    _serve(access, options, [], with_controllers=True, period=period, listen=listen)
 
 
 def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
@@ -217,13 +245,34 @@ def _options(component: str, lease: tuple[str, str | None, float] | None, *, by_
     return Options(component, by_eviction=by_eviction, lease=found)
 
 
+def _set_up(log_level: str) -> None:
+    from tierwise.runtime.logs import set_up
+
+    set_up(sys.stderr, log_level)
+
+
 def _serve(
-    access: Access, options: Options, duties: list[Duty], *, with_controllers: bool, period: float, log_level: str
+    access: Access,
+    options: Options,
+    duties: list[Duty],
+    *,
+    with_controllers: bool,
+    period: float,
+    listen: tuple[str, int] | None,
 ) -> None:
     from tierwise.kube.cluster import KubeCluster
+    from tierwise.runtime.listener import listening
+    from tierwise.runtime.metrics import registry
+    from tierwise.runtime.probes import probes
     from tierwise.runtime.service import Pace, Service
+    from tierwise.runtime.telemetry import Telemetry
 
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    Service(KubeCluster(access, options), duties, with_controllers=with_controllers, pace=Pace(period)).run()
+    cluster, found = KubeCluster(access, options), registry()
+    told = Telemetry(found, cluster)
+    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told])
+    if listen is None:
+        service.run()
+        return
+    app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
+    with listening(app, *listen):
+        service.run()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status
@@ -44,7 +45,8 @@ def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> 
     ):
         status["conditions"] = [condition]
         kind = "Warning" if rejection is not None else "Normal"
-        yield RecordEvent(key, kind, str(condition["type"]), str(condition["message"]))
+        decision = decision_id(snapshot.now, job.key)
+        yield RecordEvent(key, kind, str(condition["type"]), str(condition["message"]), decision)
     if bound or rejection is not None:
         yield from _unknown_tiers(snapshot, job, key)
     annotations = _domain(snapshot, report, job) if bound else {}

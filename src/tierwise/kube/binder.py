@@ -45,6 +45,7 @@ class Binder:
         self._may = may  # whether we may still write
         self._broken: dict[str, str] = {}  # gangs of which a bind has failed in this batch -> which
         self._lookups: set[asyncio.Task[None]] = set()
+        self.in_flight = 0  # binds that await their answer
 
     async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
         """Bind pods; one outcome each, in order."""
@@ -106,7 +107,11 @@ class Binder:
             "metadata": {"name": bind.pod.name, "namespace": bind.pod.namespace, "uid": pod.metadata.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
-        await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body)
+        self.in_flight += 1
+        try:
+            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body)
+        finally:
+            self.in_flight -= 1
 
     async def _look_up(self, bind: Bind, pod: Pod) -> Outcome | None:
         """What became of a bind by what the server holds; None where the pod has no node, or there is no answer."""

@@ -11,7 +11,8 @@ import contextlib
 import logging
 import random
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, TypeVar
@@ -28,7 +29,7 @@ from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
 from tierwise.port import Effect, Objects, Outcome, Version
 
-__all__ = ["KubeCluster", "Options"]
+__all__ = ["KubeCluster", "Options", "Pulse"]
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,16 @@ class Options:
     by_eviction: bool = True  # else evicted pods are deleted, whatever budgets say
     lease: LeaseOptions | None = None  # None: act without asking
     check_every: float = 1800.0  # seconds between checks of the caches against fresh lists
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Figures of a connection to a cluster, by kind where there are several."""
+
+    leading: bool
+    binds: int  # that await their answer
+    lag: Mapping[str, float]  # seconds since the watch was last heard of
+    missed: Mapping[str, int]  # changes that fresh lists showed and the watch had not
 
 
 class _StoppedError(Exception):
@@ -112,7 +123,17 @@ class KubeCluster:
 
     def missed(self) -> int:
         """Changes that a check against fresh lists showed and the watches had not."""
-        return sum(reflector.missed for reflector in self._reflectors.values())
+        return sum(self.pulse().missed.values())
+
+    def pulse(self) -> Pulse:
+        """How we are at the moment; may be called from any thread."""
+        now, reflectors = time.monotonic(), dict(self._reflectors)
+        return Pulse(
+            leading=self.leading(),
+            binds=self._writer.binds if self._synced.is_set() and self._failure is None else 0,
+            lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},
+            missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
+        )
 
     def _call(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

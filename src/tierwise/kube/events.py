@@ -17,6 +17,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.explain.decisions import DECISION
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.store import Store
@@ -80,6 +81,8 @@ class Recorder:
             path = f"{path}/{meta['name']}"
             shown = msgspec.json.decode(await self._client.ask("GET", path))
             again = {"count": int(shown.get("count") or 1) + 1, "lastTimestamp": manifest["lastTimestamp"]}
+            if "annotations" in meta:
+                again["metadata"] = {"annotations": meta["annotations"]}  # the decision that it tells of now
             await self._client.ask("PATCH", path, again, kind="application/merge-patch+json")
 
     def _manifest(self, event: RecordEvent) -> Raw:
@@ -93,7 +96,11 @@ class Recorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": about.namespace or "default"},
+            "metadata": {
+                "name": name,
+                "namespace": about.namespace or "default",
+                **({"annotations": {DECISION: event.decision}} if event.decision else {}),
+            },
             "involvedObject": {
                 "apiVersion": f"{about.group}/{version}" if about.group else version,
                 "kind": about.kind,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from typing import Final
 
 import msgspec
@@ -39,6 +40,7 @@ class Reflector:
         self._select = SELECTORS.get((resource.group, resource.kind), {})
         self._version = ""  # the last that we were told of
         self.synced = asyncio.Event()
+        self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
         self.missed = 0  # changes that a list showed and the watch had passed over: always 0, or something is wrong
 
     async def run(self) -> None:
@@ -73,6 +75,7 @@ class Reflector:
         if missed and self.synced.is_set():
             log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
         self.missed += missed
+        self.heard = time.monotonic()
         self.synced.set()
         return found.version
 
@@ -105,6 +108,7 @@ class Reflector:
         }
         async with self._client.stream(self._resource.collection, query) as lines:
             async for line in lines:
+                self.heard = time.monotonic()
                 found = event(self._resource, line)
                 if found.entry is None:
                     self._store.marked(self._resource, found.version)

@@ -63,6 +63,11 @@ class Writer:
         self._by_eviction = by_eviction
         self._binder = Binder(client, store, resources[_POD], may)
 
+    @property
+    def binds(self) -> int:
+        """Binds that await their answer."""
+        return self._binder.in_flight
+
     async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects; a gang for which an eviction failed is not nominated: its room will not come."""
         outcomes: list[Outcome] = []

@@ -36,7 +36,7 @@ def test_no_file_is_left_over() -> None:
 
 def test_every_kind_of_ours_is_defined() -> None:
     """Whatever the codec reads and Kubernetes lacks has a definition."""
-    built_in = {"", "apps", "batch", "policy", "scheduling.k8s.io"}
+    built_in = {"", "apps", "batch", "networking.k8s.io", "policy", "scheduling.k8s.io"}
 
     assert {kind for kind in KINDS if kind[0] not in built_in} <= set(SCHEMAS)
 
@@ -84,6 +84,13 @@ def test_every_family_has_a_kustomization_that_lists_its_files() -> None:
     for family in FAMILIES:
         listed = yaml.safe_load((ROOT / f"deploy/crds/{family}/kustomization.yaml").read_text())["resources"]
         assert sorted(Path(file_of(d)).name for d in DEFINITIONS if d.family == family) == sorted(listed)
+
+
+def test_the_chart_brings_the_same_definitions() -> None:
+    """Helm installs what is in `crds` where it is missing, and never touches what is there."""
+    for family in FAMILIES:
+        expected = run("crds", "--family", family).stdout
+        assert expected == (ROOT / f"deploy/helm/tierwise/crds/{family}.yaml").read_text()
 
 
 def _lost(type_: msgspec.inspect.Type, schema: dict[str, Any], path: str) -> Iterator[str]:

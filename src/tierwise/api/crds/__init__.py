@@ -21,6 +21,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
     volcano_job.JOB,
     koordinator.CLUSTER_NETWORK_TOPOLOGY,
     koordinator.POD_GROUP,
+    koordinator.DOCUMENT_POD_GROUP,
     koordinator.ELASTIC_QUOTA,
     network_aware.APP_GROUP,
     network_aware.NETWORK_TOPOLOGY,

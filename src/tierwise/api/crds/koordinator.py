@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.crds.definition import AGE, Column, Definition
 from tierwise.api.crds.schema import amounts, conditions, items, names, number, part, text, time
 
-__all__ = ["CLUSTER_NETWORK_TOPOLOGY", "ELASTIC_QUOTA", "POD_GROUP"]
+__all__ = ["CLUSTER_NETWORK_TOPOLOGY", "DOCUMENT_POD_GROUP", "ELASTIC_QUOTA", "POD_GROUP"]
 
 # A text in the design document, a list of texts in Koordinator: no schema but the empty one allows both.
 _LABEL_KEY: Final[Raw] = {
@@ -146,6 +147,9 @@ POD_GROUP: Final = Definition(
         ),
     },
 )
+
+DOCUMENT_POD_GROUP: Final = replace(POD_GROUP, group="scheduling.koordinator.sh", short_names=())
+"""The same in the group that the design document gives it."""
 
 ELASTIC_QUOTA: Final = Definition(
     family="koordinator",

@@ -1,0 +1,44 @@
+"""`tierwise snapshot`: the state of a real cluster in a file, to be looked at elsewhere."""
+
+from __future__ import annotations
+
+import click
+
+from tierwise.cli import options
+
+__all__ = ["snapshot"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise snapshot -o cluster.jsonl
+  tierwise schedule -f cluster.jsonl
+  tierwise snapshot -o - --context prod | tierwise explain -f - --job default/train
+"""
+)
+@options.cluster
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Where to write JSON lines, or - for standard output.",
+)
+def snapshot(file: str) -> None:
+    """Save the state of a cluster: all objects that scheduling looks at, and the time.
+
+    Verbs that read the file see what the scheduler saw and run at that time, so they decide the same, bit for bit.
+    Secrets are not read. What pods and ConfigMaps say of themselves, such as environment variables, is in the file.
+    """
+    import msgspec
+
+    from tierwise.cli.live import live_state
+
+    lines = [msgspec.json.encode(raw) + b"\n" for raw in live_state()]
+    with click.open_file(file, "wb", atomic=file != "-") as out:
+        out.writelines(lines)
+    if file != "-":
+        click.echo(f"{len(lines) - 1} objects in {file}", err=True)

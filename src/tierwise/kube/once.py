@@ -1,0 +1,67 @@
+"""One look at a cluster: every object of every kind that is known and served, as manifests.
+
+For commands that look once and end; whoever stays uses `KubeCluster`. Needs nothing but the right to list. Kinds that
+may not be listed are named and left out, except for nodes and pods, without which there is nothing to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.kube.auth import Access
+from tierwise.kube.client import Client
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.kinds import SELECTORS, Resource, discover
+
+__all__ = ["look_once"]
+
+_PAGE: Final = "5000"
+_NEEDED: Final = (("", "Node"), ("", "Pod"))
+
+
+class _Meta(msgspec.Struct, rename={"rest": "continue"}):
+    rest: str = ""
+
+
+class _List(msgspec.Struct):
+    items: list[Raw]
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
+    """All objects, kind by kind; `left_out` hears of kinds that may not be listed. InputError where it is no use."""
+    try:
+        async with Client(access) as client:
+            served = await discover(client, codec.KINDS)
+            found: list[Raw] = []
+            for kind, resource in sorted(served.items()):
+                try:
+                    found += await _every(client, resource)
+                except ApiError as error:
+                    if error.status != 403 or kind in _NEEDED:
+                        raise
+                    left_out(resource.plural)
+            return found
+    except ApiError as error:
+        hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
+        raise InputError(f"{error}{hint}", file=access.server) from None
+    except UnreachableError as error:
+        raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
+
+
+async def _every(client: Client, resource: Resource) -> list[Raw]:
+    """The objects of one kind; the API server leaves kind and version out of the items of a list."""
+    found: list[Raw] = []
+    query = {**SELECTORS.get((resource.group, resource.kind), {}), "limit": _PAGE}
+    while True:
+        page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
+        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.items]
+        if not page.metadata.rest:
+            return found
+        query["continue"] = page.metadata.rest
