@@ -1,12 +1,13 @@
-"""A plain client for tests: blocking, one connection per thread, nothing of tierwise in it."""
+"""A plain client for tests: blocking, with a few connections that are kept, and nothing of tierwise in it."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import threading
+import queue
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -55,7 +56,7 @@ class Api:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._local = threading.local()
+        self._idle: queue.LifoQueue[http.client.HTTPSConnection] = queue.LifoQueue()
 
     def ask(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
@@ -63,17 +64,32 @@ class Api:
         try:
             status, said = self._once(method, path, data, headers)
         except (OSError, http.client.HTTPException):
-            del self._local.connection  # the server has closed it, or was started anew
+            self.close()  # the server has closed this connection, and perhaps all: it was idle or started anew
             status, said = self._once(method, path, data, headers)
         if status >= 300:
             raise ApiRefusal(status, said)
         return said
 
     def _once(self, method: str, path: str, data: str | None, headers: dict[str, str]) -> tuple[int, Json]:
-        connection = self._connection()
-        connection.request(method, path, data, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read() or b"{}")
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self._connect()
+        try:
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            status, said = answer.status, answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+        return status, json.loads(said or b"{}")
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
 
     def list(self, kind: str, namespace: str = "") -> list[Json]:
         items: list[Json] = self.ask("GET", path_of(kind, namespace=namespace)).get("items") or []
@@ -111,17 +127,13 @@ class Api:
 
     def watch(self, kind: str, version: str) -> Iterator[Json]:
         """Events from a version on, until the connection ends."""
-        connection = http.client.HTTPSConnection("127.0.0.1", self._plane.port, context=self._plane.tls(), timeout=600)
-        query = urlencode({"watch": "true", "resourceVersion": version})
-        connection.request("GET", f"{path_of(kind)}?{query}", headers={"Authorization": f"Bearer {self._plane.token}"})
-        answer = connection.getresponse()
-        while line := answer.readline():
-            yield json.loads(line)
+        query = urlencode({"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"})
+        headers = {"Authorization": f"Bearer {self._plane.token}"}
+        with closing(self._connect()) as connection:
+            connection.request("GET", f"{path_of(kind)}?{query}", headers=headers)
+            with connection.getresponse() as answer:
+                while line := answer.readline():
+                    yield json.loads(line)
 
-    def _connection(self) -> http.client.HTTPSConnection:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = http.client.HTTPSConnection(
-                "127.0.0.1", self._plane.port, context=self._plane.tls(), timeout=60
-            )
-        found: http.client.HTTPSConnection = self._local.connection
-        return found
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._plane.port, context=self._plane.tls(), timeout=60)

@@ -29,7 +29,8 @@ class Kubelets:
 
     def stop(self) -> None:
         self._ending.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._thread.join(timeout=20)
+        self._pool.shutdown(cancel_futures=True)
 
     def _follow(self) -> None:
         while not self._ending.is_set():

@@ -67,10 +67,9 @@ def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPoli
         rest = []
         for pod in left:
             labels = pod.metadata.labels
-            if all(key in labels for key in policy.match_label_keys) and matches(
-                policy.label_selector, labels, absent=True
-            ):
-                found.setdefault(tuple(labels[key] for key in policy.match_label_keys), []).append(pod)
+            values = tuple(labels.get(key, "") for key in policy.match_label_keys)
+            if values and all(values) and matches(policy.label_selector, labels, absent=True):
+                found.setdefault(values, []).append(pod)
             else:
                 rest.append(pod)
         left = rest

@@ -19,6 +19,7 @@ from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Cluster, Effect, Objects, Outcome, Version
+from tierwise.runtime.refusals import Refused
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.outcomes import amended
@@ -78,6 +79,7 @@ class Loop:
         self._with_controllers = with_controllers
         self._observers = observers
         self._settled: Objects | None = None
+        self._refused = Refused()
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
@@ -122,12 +124,13 @@ class Loop:
         marks = [self._ticks()]
         objects = self._cluster.read()
         marks.append(self._ticks())
-        snapshot = build(objects, self._clock(), duty.schedulers)
+        snapshot = build(self._refused.over(objects, self._clock()), self._clock(), duty.schedulers)
         marks.append(self._ticks())
         report = cycle(snapshot, duty.profile)
         marks.append(self._ticks())
         outcomes = list(self._cluster.apply(effects(snapshot, report)))
         marks.append(self._ticks())
+        self._refused.note(outcomes, self._clock())
         report = amended(report, outcomes)
         outcomes += self._publish(snapshot, report, outcomes)
         marks.append(self._ticks())
