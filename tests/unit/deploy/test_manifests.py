@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ DEPLOY = Path(__file__).parents[3] / "deploy"
 BASE = DEPLOY / "kustomize/base"
 CHART = DEPLOY / "helm/tierwise"
 POLICIES = sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml"))
+KEYS = ("apiGroups", "resources", "verbs")
 COMPONENTS = ("scheduler", "controllers", "webhook")
 BUILT_IN = {
     ("", "Node"): "nodes",
@@ -116,6 +118,18 @@ def test_the_scheduler_makes_and_deletes_no_pods() -> None:
 
     assert {("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch")} <= verbs
     assert not any(resource == "pods" for resource, _ in verbs)
+
+
+@pytest.mark.parametrize("component", ["read", *COMPONENTS])
+def test_the_page_lists_every_rule(component: str) -> None:
+    """What people read of rights is what is given."""
+    page = (DEPLOY.parent / "docs/reference/rbac.md").read_text()
+    section = page.partition(f"\n## {component}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| .+ \|$", section, re.MULTILINE)[1:]
+
+    shown = [tuple(", ".join(part or "core" for part in rule[key]) for key in KEYS) for rule in _rules(component)]
+
+    assert shown == rows
 
 
 def test_the_chart_gives_the_same_rights() -> None:
