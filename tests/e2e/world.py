@@ -99,8 +99,11 @@ class World:
     def run(self, *arguments: str, verb: str = "run", kubeconfig: Path | None = None) -> subprocess.Popen[bytes]:
         """A process of tierwise, acting alone unless told otherwise."""
         alone = [] if any("lease" in argument for argument in arguments) else ["--no-leader-election"]
-        where = ["--kubeconfig", str(kubeconfig or self.plane.kubeconfig)]
-        command = [*_COMMAND, verb, *where, *alone, *arguments]
+        return self.start(verb, *alone, *arguments, kubeconfig=kubeconfig)
+
+    def start(self, verb: str, *arguments: str, kubeconfig: Path | None = None) -> subprocess.Popen[bytes]:
+        """A process of tierwise that ends with the scenario."""
+        command = [*_COMMAND, verb, "--kubeconfig", str(kubeconfig or self.plane.kubeconfig), *arguments]
         with (self._folder / f"{verb}-{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(command, stderr=log, stdout=log)
         self._processes.append(process)
