@@ -28,30 +28,12 @@ _PLURALS: Final = {
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "CustomResourceDefinition": ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
-    "ServiceAccount": ("/api/v1", "serviceaccounts"),
-    "Service": ("/api/v1", "services"),
-    "Deployment": ("/apis/apps/v1", "deployments"),
-    "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles"),
-    "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
-    "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
-    "ClusterRoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
-    "ValidatingWebhookConfiguration": ("/apis/admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
     "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Queue": ("/apis/scheduling.volcano.sh/v1beta1", "queues"),
     "HyperNode": ("/apis/topology.volcano.sh/v1alpha1", "hypernodes"),
     "Job": ("/apis/batch.volcano.sh/v1alpha1", "jobs"),
 }
-_CLUSTER_WIDE: Final = {
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "CustomResourceDefinition",
-    "HyperNode",
-    "Namespace",
-    "Node",
-    "PriorityClass",
-    "Queue",
-    "ValidatingWebhookConfiguration",
-}
+_CLUSTER_WIDE: Final = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "Queue", "HyperNode"}
 
 
 class ApiRefusal(Exception):  # noqa: N818 - it is the server that errs or not
@@ -127,8 +109,6 @@ class Api:
     def apply(self, manifest: Json) -> None:
         """Server-side apply."""
         meta = manifest["metadata"]
-        if manifest["kind"] in _CLUSTER_WIDE:
-            meta.pop("namespace", None)
         path = path_of(manifest["kind"], meta["name"], meta.get("namespace", "default"))
         self.ask("PATCH", f"{path}?fieldManager=e2e&force=true", manifest, "application/apply-patch+yaml")
 

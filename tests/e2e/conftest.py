@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.e2e.accounts import Accounts
 from tests.e2e.api import Api
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kubelet import Kubelets
@@ -49,12 +50,18 @@ def api(plane: ControlPlane) -> Iterator[Api]:
     api.close()
 
 
+@pytest.fixture(scope="session")
+def accounts(plane: ControlPlane, api: Api) -> Accounts:
+    """Who processes of tierwise run as: with the rights that deploy/ gives, and no others."""
+    return Accounts(plane, api)
+
+
 @pytest.fixture
-def world(plane: ControlPlane, api: Api, tmp_path: Path) -> Iterator[World]:
+def world(plane: ControlPlane, api: Api, accounts: Accounts, tmp_path: Path) -> Iterator[World]:
     """An empty cluster with kubelets; whatever a test leaves is removed."""
     kubelets = Kubelets(api)
     kubelets.start()
-    world = World(plane, api, kubelets, tmp_path)
+    world = World(plane, api, kubelets, accounts, tmp_path)
     try:
         yield world
     finally:

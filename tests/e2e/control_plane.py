@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-__all__ = ["ControlPlane", "free_ports"]
+__all__ = ["ControlPlane"]
 
 
 class ControlPlane:
@@ -27,7 +27,7 @@ class ControlPlane:
         self._binaries = binaries
         self.folder = folder
         self._token = secrets.token_hex(16)
-        self._etcd_port, self._peer_port, self.port = free_ports(3)
+        self._etcd_port, self._peer_port, self.port = _free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         (folder / "etcd").mkdir(parents=True)
         (folder / "certs").mkdir()
@@ -134,8 +134,7 @@ class ControlPlane:
         raise RuntimeError(f"the API server is not ready after {seconds:.0f} seconds:\n{said}")
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for found in sockets:
         found.bind(("127.0.0.1", 0))

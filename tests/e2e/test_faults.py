@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import Json
 from tests.e2e.proxy import FAULTS, Proxy
 from tests.e2e.world import World, job, task
@@ -92,7 +93,7 @@ def test_killed_at_any_moment(world: World, seed: int) -> None:
 def test_leader_fails_and_the_next_goes_on(world: World) -> None:
     """Two candidates: the one that leads is killed, the other takes over when the lease has lapsed, and schedules."""
     world.racks(1, 4)
-    candidates = [world.run("--lease-duration", "3", "--lease-namespace", "default") for _ in range(2)]
+    candidates = [world.run("--lease-duration", "3", "--lease-namespace", NAMESPACE) for _ in range(2)]
     world.api.create(job("one", task("w", 2)))
     world.until(lambda: len(world.running("one")) == 2)
     holder = world.api.get("Lease", "tierwise")["spec"]["holderIdentity"]
@@ -109,10 +110,10 @@ def test_leader_fails_and_the_next_goes_on(world: World) -> None:
 def test_leader_that_ends_in_order_hands_over_at_once(world: World) -> None:
     """SIGTERM gives the lease back: the next one does not wait for it to lapse."""
     world.racks(1, 2)
-    first = world.run("--lease-duration", "60", "--lease-namespace", "default", "--lease-name", "order")
+    first = world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
     world.until(lambda: bool(world.api.list("Lease", "default")), 20)
     world.until(lambda: _holder(world).endswith(f"_{first.pid}"), 20)
-    world.run("--lease-duration", "60", "--lease-namespace", "default", "--lease-name", "order")
+    world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
     first.terminate()
     assert 0 == first.wait(timeout=20)
     world.api.create(job("one", task("w", 2)))
@@ -122,5 +123,5 @@ def test_leader_that_ends_in_order_hands_over_at_once(world: World) -> None:
 
 
 def _holder(world: World) -> str:
-    found = [lease for lease in world.api.list("Lease", "default") if lease["metadata"]["name"] == "order"]
+    found = [lease for lease in world.api.list("Lease", NAMESPACE) if lease["metadata"]["name"] == "tierwise"]
     return str(found[0]["spec"].get("holderIdentity")) if found else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from tests.e2e.accounts import Accounts
 from tests.e2e.api import Api, ApiRefusal, Json, path_of
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kubelet import Kubelets
@@ -59,10 +60,11 @@ def job(name: str, *tasks: Json, minimum: int | None = None, **more: Any) -> Jso
 class World:
     """One scenario."""
 
-    def __init__(self, plane: ControlPlane, api: Api, kubelets: Kubelets, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, api: Api, kubelets: Kubelets, accounts: Accounts, folder: Path) -> None:
         self.plane = plane
         self.api = api
         self.kubelets = kubelets
+        self.accounts = accounts
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self._clear()
@@ -97,13 +99,11 @@ class World:
         )
 
     def run(self, *arguments: str, verb: str = "run", kubeconfig: Path | None = None) -> subprocess.Popen[bytes]:
-        """A process of tierwise, acting alone unless told otherwise."""
-        alone = [] if any("lease" in argument for argument in arguments) else ["--no-leader-election"]
-        return self.start(verb, *alone, *arguments, kubeconfig=kubeconfig)
-
-    def start(self, verb: str, *arguments: str, kubeconfig: Path | None = None) -> subprocess.Popen[bytes]:
-        """A process of tierwise that ends with the scenario."""
-        command = [*_COMMAND, verb, "--kubeconfig", str(kubeconfig or self.plane.kubeconfig), *arguments]
+        """A process of tierwise with the rights of its component, acting alone unless told otherwise."""
+        led = verb == "webhook" or any("lease" in argument for argument in arguments)
+        alone = [] if led else ["--no-leader-election"]
+        where = ["--kubeconfig", str(kubeconfig or self.accounts.of(verb, arguments))]
+        command = [*_COMMAND, verb, *where, *alone, *arguments]
         with (self._folder / f"{verb}-{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(command, stderr=log, stdout=log)
         self._processes.append(process)

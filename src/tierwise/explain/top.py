@@ -11,7 +11,7 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.explain.bars import meter
 from tierwise.explain.naming import Names, tier_label
-from tierwise.explain.page import Page, count, heading
+from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.slots import GANGS, TierSlots, one_slot, slots_by_tier
 from tierwise.explain.tables import Cell, Column, table
 from tierwise.explain.usage import held, scarce, short
@@ -23,6 +23,7 @@ __all__ = ["top_lines", "top_wire"]
 
 _JOBS = 12
 _BAR = 12
+_WIDE = 70  # below it, a column that people can do without is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = GANGS) -> l
         (f" {short(resource, used)} of {short(resource, total)} {resource}", "bold"),
         f" in use on {count(len(snapshot.nodes), 'node')}",
     )
-    lines = [headline, *heading("Free slots by tier"), *_tiers(page, snapshot, resource, gangs)]
+    lines = [
+        *wrapped(headline, page.width),
+        *heading("Free slots by tier, and how many gangs of a size would fit"),
+        *_tiers(page, snapshot, resource, gangs),
+    ]
     if shares:
         lines += [*heading("Gangs"), *_gangs(page, snapshot, resource, shares)]
     return lines
@@ -76,18 +81,22 @@ def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) 
     found: dict[int, list[TierSlots]] = {}
     for entry in slots_by_tier(snapshot, gangs=(1, *(gang for gang in gangs if gang > 1))):
         found.setdefault(entry.tier, []).append(entry)
-    columns = [Column("tier", least=8), Column("hyperNodes", right=True), Column("free", right=True)]
-    columns += [Column(f"gangs of {gang}", right=True) for gang in gangs if gang > 1]
+    counts = [Column("hyperNodes", right=True)] if page.width >= _WIDE else []
+    columns = [Column("tier", least=8), *counts, Column("free", right=True)]
+    columns += [Column(f"of {gang}", right=True) for gang in gangs if gang > 1]
     rows: list[list[Cell]] = []
     for tier, entries in found.items():
         domains = snapshot.topology.at_tier[tier]
         top = bool((domains == ROOT).all())
-        title = "all" if top else f"{tier_label(snapshot.topology, tier)}"
-        row: list[Cell] = [title, "" if top else str(len(domains)), short(resource, _units(resource, entries[0].free))]
-        rows.append(row + [_usable(entry) for entry in entries[1:]])
+        title = "all" if top else tier_label(snapshot.topology, tier)
+        number = ["" if top else str(len(domains))] if counts else []
+        free = short(resource, _units(resource, entries[0].free))
+        rows.append([title, *number, free, *(_usable(entry) for entry in entries[1:])])
     slot = next(iter(one_slot(snapshot).items()))
-    note = Text(f"  a slot is {short(*slot)} {slot[0]}; in brackets the share that is too scattered", style="dim")
-    return [*table(page, columns, rows), note]
+    note = Text(
+        f"a slot is {short(*slot)} {slot[0]}; in brackets the share that is too scattered for them", style="dim"
+    )
+    return [*table(page, columns, rows), *wrapped(note, page.width, first="  ", rest="  ")]
 
 
 def _units(resource: str, slots: int) -> int:
@@ -96,10 +105,11 @@ def _units(resource: str, slots: int) -> int:
 
 def _usable(entry: TierSlots) -> Text:
     """How many gangs fit, and what share of the free slots is of no use to them."""
+    if not entry.usable:
+        return Text("0", style="red" if entry.free else "")
     text = Text(str(entry.usable // entry.gang))
-    if entry.free and entry.fragmentation:
-        share = f"{entry.fragmentation:.0%}" if entry.fragmentation >= 0.01 else "<1%"
-        text.append(f" ({share})", style="yellow" if entry.usable else "red")
+    if entry.fragmentation:
+        text.append(f" ({entry.fragmentation:.0%})" if entry.fragmentation >= 0.01 else " (<1%)", style="yellow")
     return text
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 from tierwise import controllers
 from tierwise.config.profile import Profile
@@ -18,7 +18,22 @@ from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Cluster, Effect, Objects, Outcome, Version
+from tierwise.port import (
+    Bind,
+    Cluster,
+    Create,
+    Delete,
+    Effect,
+    Evict,
+    Nominate,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    Update,
+    Version,
+    key_of_raw,
+)
 from tierwise.runtime.refusals import Refused
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
@@ -153,4 +168,20 @@ class Loop:
 def _complain(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if not outcome.ok and not outcome.error.startswith("withheld"):
-            log.warning("%s: %s", outcome.effect, outcome.error)
+            log.warning("%s failed: %s", _named(outcome.effect), outcome.error)
+
+
+def _named(effect: Effect) -> str:
+    """An effect without the manifest that it may carry."""
+    match effect:
+        case Create(raw):
+            subject = key_of_raw(raw)
+        case Bind() | Evict() | Nominate():
+            subject = effect.pod
+        case RecordEvent():
+            subject = effect.about
+        case Update() | Delete() | PatchStatus():
+            subject = effect.key
+        case _:
+            assert_never(effect)
+    return f"{type(effect).__name__} {subject}"
