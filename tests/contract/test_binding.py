@@ -38,7 +38,7 @@ def _key(number: int) -> Key:
 
 
 def _bind(cluster: KubeCluster, node: str = "n0") -> list[Outcome]:
-    return cluster.apply([Bind(_key(i), node, "default/g") for i in range(SIZE)])
+    return cluster.apply([Bind(_key(i), node, gang="default/g") for i in range(SIZE)])
 
 
 def _nodes(api: FakeApi) -> list[str]:
@@ -77,7 +77,7 @@ def test_node_gone_before_sending_keeps_all_back(api: FakeApi, cluster: KubeClus
     """Nothing of a gang is sent once it is known that not all of it can be bound."""
     api.remove("nodes", "n1")
     assert eventually(cluster, lambda: len(cluster.read().every(Pod)) == SIZE and not _has_node(cluster, "n1"))
-    asked = [Bind(_key(i), "n0" if i else "n1", "default/g") for i in range(SIZE)]
+    asked = [Bind(_key(i), "n0" if i else "n1", gang="default/g") for i in range(SIZE)]
     outcomes = cluster.apply(asked)
 
     assert ([False] * SIZE, 0) == ([outcome.ok for outcome in outcomes], _binds(api))
@@ -92,7 +92,9 @@ def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.M
     with KubeCluster(Access(api.url)) as cluster:
         assert cluster.synced(timeout=10)
         other = Key("", "Pod", "default", "other")
-        outcomes = cluster.apply([*(Bind(_key(i), "n0", "default/g") for i in range(SIZE)), Bind(other, "n0", "pod o")])
+        outcomes = cluster.apply(
+            [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(other, "n0", gang="pod o")]
+        )
 
     assert [True, False, False, False, True] == [outcome.ok for outcome in outcomes]
     assert ["n0", "", "", ""] == _nodes(api)
@@ -104,7 +106,7 @@ def test_pod_of_another_scheduler_is_not_ours(api: FakeApi, cluster: KubeCluster
     """A pod that somebody else has bound meanwhile stays where it is, and the outcome says where."""
     taken = api.get("pods", "p0")
     api.silently({**taken, "spec": {**taken["spec"], "nodeName": "n1"}})
-    outcomes = cluster.apply([Bind(_key(0), "n0", "default/g")])
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
 
     assert [(False, "the pod is on node n1")] == [(outcome.ok, outcome.error) for outcome in outcomes]
 
@@ -113,7 +115,7 @@ def test_pod_of_the_same_name_is_another(api: FakeApi, cluster: KubeCluster) -> 
     """A pod that was deleted and made anew is not bound by a decision about the old one."""
     del api._objects["pods", "default", "p0"]
     api.silently(pod("p0"))
-    outcomes = cluster.apply([Bind(_key(0), "n0", "default/g")])
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
 
     assert [False] == [outcome.ok for outcome in outcomes]
     assert "" == _nodes(api)[0]
@@ -137,7 +139,9 @@ def test_budget_refuses_an_eviction(api: FakeApi, cluster: KubeCluster) -> None:
     said = {"message": "would violate the budget", "details": {"causes": [{"reason": "DisruptionBudget"}]}}
     api.fail("POST", "/eviction", 429, times=9, said=said)
     victim = Key("", "Pod", "default", "victim")
-    outcomes = cluster.apply([Evict(victim, "preempted", "default/g", "preempt"), Nominate(_key(0), "n0", "default/g")])
+    outcomes = cluster.apply(
+        [Evict(victim, "preempted", "default/g", "preempt"), Nominate(_key(0), "n0", gang="default/g")]
+    )
 
     assert [False, False] == [outcome.ok for outcome in outcomes]
     assert 1 == sum(request.endswith("/eviction") for request in api.requests)

@@ -64,7 +64,7 @@ def test_bind_shows_at_once(make: Make) -> None:
     """Whoever reads after a bind sees the node, and no nomination any more."""
     cluster = make(node("n0"), pod("p0", nominated="n0"))
 
-    assert [True] == _ok(cluster, Bind(P0, "n0", "pod default/p0"))
+    assert [True] == _ok(cluster, Bind(P0, "n0", gang="pod default/p0"))
     found = _pod(cluster)
     assert found is not None
     assert ("n0", "") == (found.spec.node_name, found.status.nominated_node_name)

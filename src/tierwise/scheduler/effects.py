@@ -29,7 +29,7 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
             for task in job.tasks:
                 if task.nominated >= 0 and task.status is Status.PENDING and task.key not in kept:
-                    yield Nominate(pod_key(task.key), "", job.key)
+                    yield Nominate(pod_key(task.key), "", gang=job.key)
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
@@ -38,7 +38,7 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
         make = Bind if decision.bound else Nominate
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                yield make(pod_key(task.key), names[row], decision.job.key)
+                yield make(pod_key(task.key), names[row], gang=decision.job.key)
 
 
 def pod_key(path: str) -> Key:
