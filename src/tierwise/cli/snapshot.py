@@ -35,7 +35,7 @@ def snapshot(file: str) -> None:
     """
     import msgspec
 
-    from tierwise.cli.live import live_state
+    from tierwise.cli.connected import live_state
 
     lines = [msgspec.json.encode(raw) + b"\n" for raw in live_state()]
     with click.open_file(file, "wb", atomic=file != "-") as out:

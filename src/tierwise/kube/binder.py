@@ -104,7 +104,12 @@ class Binder:
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": bind.pod.name, "namespace": bind.pod.namespace, "uid": pod.metadata.uid},
+            "metadata": {
+                "name": bind.pod.name,
+                "namespace": bind.pod.namespace,
+                "uid": pod.metadata.uid,
+                "annotations": dict(bind.annotations),  # the server puts them on the pod
+            },
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
         self.in_flight += 1
@@ -153,7 +158,7 @@ class Binder:
         self._store.forget(bind.pod)
 
     def _done(self, bind: Bind) -> Outcome:
-        self._store.assume(bind.pod, node=bind.node)
+        self._store.assume(bind.pod, node=bind.node, marks=bind.annotations)
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:

@@ -14,10 +14,11 @@ import msgspec
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
+from tierwise.api.meta import ObjectMeta
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
-from tierwise.kube.kinds import SELECTORS, Resource, discover
+from tierwise.kube.kinds import Resource, discover, of_interest
 
 __all__ = ["look_once"]
 
@@ -58,10 +59,16 @@ async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
 async def _every(client: Client, resource: Resource) -> list[Raw]:
     """The objects of one kind; the API server leaves kind and version out of the items of a list."""
     found: list[Raw] = []
-    query = {**SELECTORS.get((resource.group, resource.kind), {}), "limit": _PAGE}
+    query = {"limit": _PAGE}
     while True:
         page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
-        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.items]
+        kept = filter(lambda item: _counts(resource, item), page.items)
+        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
         if not page.metadata.rest:
             return found
         query["continue"] = page.metadata.rest
+
+
+def _counts(resource: Resource, item: Raw) -> bool:
+    meta = msgspec.convert(item.get("metadata"), ObjectMeta)
+    return of_interest(resource.group, resource.kind, meta.name, [owner.kind for owner in meta.owner_references])
