@@ -51,8 +51,8 @@ class Binder:
         """Bind pods; one outcome each, in order."""
         self._broken = {}
         for bind in binds:
-            if bind.gang not in self._broken and (fault := self._fault(bind)):
-                self._broken[bind.gang] = f"{bind.pod}: {fault}"
+            if _gang(bind) not in self._broken and (fault := self._fault(bind)):
+                self._broken[_gang(bind)] = f"{bind.pod}: {fault}"
         return await each(binds, self._one, IN_FLIGHT)
 
     def _fault(self, bind: Bind) -> str:
@@ -96,7 +96,7 @@ class Binder:
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
-        self._broken.setdefault(bind.gang, f"{bind.pod}: {_UNKNOWN}")
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {_UNKNOWN}")
         return Outcome(bind, ok=False, error=_UNKNOWN)
 
     async def _send(self, bind: Bind, pod: Pod) -> None:
@@ -162,5 +162,10 @@ class Binder:
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:
-        self._broken.setdefault(bind.gang, f"{bind.pod}: {error}")
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
         return Outcome(bind, ok=False, error=error)
+
+
+def _gang(bind: Bind) -> str:
+    """Whom a bind stands or falls with; a pod of no gang stands alone."""
+    return bind.gang or f"pod {bind.pod.path}"
