@@ -65,10 +65,8 @@ class Binder:
         return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
 
     async def _one(self, bind: Bind) -> Outcome:
-        if bind.gang in self._broken:
-            return Outcome(
-                bind, ok=False, error=f"withheld, because its gang would not be whole: {self._broken[bind.gang]}"
-            )
+        if broken := self._broken.get(_gang(bind)):
+            return Outcome(bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}")
         if not self._may():
             return Outcome(bind, ok=False, error="withheld: no longer the leader")
         pod = self._store.pod(bind.pod)
