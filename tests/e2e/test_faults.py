@@ -96,14 +96,14 @@ def test_leader_fails_and_the_next_goes_on(world: World) -> None:
     candidates = [world.run("--lease-duration", "3", "--lease-namespace", NAMESPACE) for _ in range(2)]
     world.api.create(job("one", task("w", 2)))
     world.until(lambda: len(world.running("one")) == 2)
-    holder = world.api.get("Lease", "tierwise")["spec"]["holderIdentity"]
+    holder = world.api.get("Lease", "tierwise", NAMESPACE)["spec"]["holderIdentity"]
     leader = next(p for p in candidates if holder.endswith(f"_{p.pid}"))
     leader.kill()
     leader.wait()
     world.api.create(job("two", task("w", 2)))
     world.until(lambda: len(world.running("two")) == 2, 30)
 
-    assert holder != world.api.get("Lease", "tierwise")["spec"]["holderIdentity"]
+    assert holder != world.api.get("Lease", "tierwise", NAMESPACE)["spec"]["holderIdentity"]
     assert [] == world.audit()
 
 
@@ -111,7 +111,7 @@ def test_leader_that_ends_in_order_hands_over_at_once(world: World) -> None:
     """SIGTERM gives the lease back: the next one does not wait for it to lapse."""
     world.racks(1, 2)
     first = world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
-    world.until(lambda: bool(world.api.list("Lease", "default")), 20)
+    world.until(lambda: bool(world.api.list("Lease", NAMESPACE)), 20)
     world.until(lambda: _holder(world).endswith(f"_{first.pid}"), 20)
     world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
     first.terminate()
