@@ -72,23 +72,26 @@ class Binder:
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
+        said, answered = "", True
         for attempt in range(_ATTEMPTS):
             wait = None
             try:
                 await self._send(bind, pod)
                 return self._done(bind)
             except ApiError as error:
-                if error.status not in (409, 429, 500, 502, 503, 504):
+                if not (error.passing or error.status == 409):
                     return self._failed(bind, str(error))
-                wait = error.retry_after
-                known = error.status in (429, 503)
-            except UnreachableError:
-                known = False
-            if not known:
+                said, wait, answered = str(error), error.retry_after, error.status not in (502, 504)
+                refused = error.status in (429, 503)
+            except UnreachableError as error:
+                said, answered, refused = str(error), False, False
+            if not refused:
                 found = await self._look_up(bind, pod)
                 if found is not None:
                     return found
             await asyncio.sleep(pause(attempt, least=0.05) if wait is None else wait)
+        if answered:
+            return self._failed(bind, said)
         # The last attempt may still be under way on the server.
         self._store.assume(bind.pod, node=bind.node)
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
@@ -132,6 +135,8 @@ class Binder:
             return self._failed(bind, "the pod is gone, and another of its name is there")
         if shown.spec.node_name == bind.node:
             return self._done(bind)
+        if shown.metadata.deletion_timestamp:
+            return self._failed(bind, "the pod is leaving")
         return self._failed(bind, f"the pod is on node {shown.spec.node_name}") if shown.spec.node_name else None
 
     async def _settle(self, bind: Bind, pod: Pod) -> None:
