@@ -92,9 +92,9 @@ def test_everything_that_is_read_may_be_read() -> None:
     plurals = BUILT_IN | {(d.group, d.kind): d.plural for d in DEFINITIONS}
     allowed = {(g, r) for rule in _rules("read") for g in rule["apiGroups"] for r in rule["resources"]}
 
-    missing = {(group, plurals[group, kind]) for group, kind in KINDS} - allowed
+    read = {(group, plurals[group, kind]) for group, kind in KINDS if not group.endswith(".test")}
 
-    assert set() == missing
+    assert set() == read - allowed
 
 
 def test_reading_rights_only_read() -> None:
