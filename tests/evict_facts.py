@@ -109,6 +109,9 @@ class Due:
         common = [r for r in self.deserved if pod.need[r]]
         return not common or any(held[r] > self.deserved[r] for r in common)
 
+    def share(self, held: Counter[str]) -> Fraction:
+        return max((held[r] / n for r, n in self.deserved.items() if n), default=Fraction(0))
+
     def allows(self, held: Counter[str], need: Counter[str], quota: str) -> bool:
         """Whether the queue may be given this much more."""
         limit = self.deserved if quota == "proportion" else self.real

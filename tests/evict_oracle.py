@@ -243,9 +243,20 @@ def _within_quota(plea: Plea, ordered: list[str]) -> Iterator[str]:
         gang, pod = plea.scene.pods()[path]
         due, has = known[gang.queue], held[gang.queue]
         kept = all(has[r] - pod.need[r] >= n for r, n in due.guarantee.items())
-        if kept and due.above(has, pod, plea.quota):
+        if kept and due.above(has, pod, plea.quota) and not _takes_turns(plea, due, has, pod):
             has.subtract(pod.need)
             yield path
+
+
+def _takes_turns(plea: Plea, due: Due, has: Counter[str], pod: Pod) -> bool:
+    """Whether the two queues could take from each other, and the reclaimer's share would not be the smaller one."""
+    if plea.quota != "capacity" or not any(pod.need[r] for r in due.deserved):
+        return False
+    own = plea.dues[plea.gang.queue]
+    would = used(plea.scene, plea.places, plea.gang.queue) + plea.need
+    liable = any(plea.need[r] and would[r] > n for r, n in own.deserved.items())
+    entitled = any(pod.need[r] and has[r] <= n for r, n in due.deserved.items())
+    return liable and entitled and due.share(has) <= own.share(would)
 
 
 # -- room, and the exact optimum

@@ -7,12 +7,13 @@ assert 1 == status(world, "HyperNode", "r0")["nodeCount"]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
-from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of_raw
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, RecordEvent, Update, key_of_raw
 
 NOW = 1_760_000_000.0
 STAMP = "2025-10-09T08:53:20Z"
@@ -128,6 +129,13 @@ def discovery(types: str, *, enabled: bool = True) -> Raw:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
+def discovery_source(kind: str, interval: str = "1h", **config: object) -> Raw:
+    """A controller configuration with one source of another kind than label."""
+    source = {"source": kind, "enabled": True, "interval": interval, "config": config}
+    data = {"volcano-controller.conf": json.dumps({"networkTopologyDiscovery": [source]})}
+    return discovery("a: b") | {"data": data}
+
+
 def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
     """The objects after these effects, as a cluster without kubelets would leave them."""
     pending: dict[Key, Raw | None] = {}
@@ -146,22 +154,33 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
             case Delete(key):
                 assert present(key) is not None, "deleted what is not there"
                 pending[key] = None
-            case PatchStatus(key, patch):
+            case PatchStatus(key, patch, marks):
                 found = present(key)
                 assert found is not None, "described what is not there"
-                pending[key] = {**found, "status": {**(part(found, "status") if "status" in found else {}), **patch}}
+                status = {**(part(found, "status") if "status" in found else {}), **patch}
+                pending[key] = _marked({**found, "status": status} if patch else found, marks)
+            case RecordEvent():
+                pass
             case _:
                 raise AssertionError(f"no controller asks for {effect}")
     gone = [key for key, raw in pending.items() if raw is None]
     return world.changed({key: raw for key, raw in pending.items() if raw is not None}, gone)
 
 
-def settled(world: Objects, now: float = NOW) -> Objects:
-    """The objects once the controllers have nothing more to do."""
+def _marked(raw: Raw, marks: Mapping[str, str]) -> Raw:
+    metadata = part(raw, "metadata")
+    annotations = part(metadata, "annotations") if "annotations" in metadata else {}
+    return {**raw, "metadata": {**metadata, "annotations": {**annotations, **marks}}} if marks else dict(raw)
+
+
+def settled(world: Objects, now: float = NOW, told: list[RecordEvent] | None = None) -> Objects:
+    """The objects once the controllers have nothing more to do; `told` gathers the events on the way."""
     for _ in range(10):
         effects = run(world, now)
         if not effects:
             return world
+        if told is not None:
+            told += [effect for effect in effects if isinstance(effect, RecordEvent)]
         world = applied(world, effects)
     raise AssertionError("the controllers do not settle")
 

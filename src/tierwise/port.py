@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NewType, Protocol, TypeVar, cast
+from typing import Final, NewType, Protocol, TypeVar, cast
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
 from tierwise.api.natural import NaturalKey, natural
 
 __all__ = [
+    "HYPERNODE_ANNOTATION",
+    "PATH_ANNOTATION",
+    "SUB_GROUPS_ANNOTATION",
     "Bind",
     "Cluster",
     "Create",
@@ -36,6 +39,15 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=Object)
+
+HYPERNODE_ANNOTATION: Final = "tierwise.io/hypernode"
+"""On a pod the innermost hyperNode of its node, on a pod group the one that was chosen for it."""
+
+SUB_GROUPS_ANNOTATION: Final = "tierwise.io/sub-groups"
+"""On a pod group, as JSON, the hyperNode that each of its sub-groups was last placed in."""
+
+PATH_ANNOTATION: Final = "tierwise.io/topology"
+"""On a pod the hyperNodes around its node, outermost first, with "/" between them."""
 
 Version = NewType("Version", int)
 """Grows with every change of a cluster's objects."""
@@ -193,10 +205,14 @@ def _type(kind: tuple[str, str]) -> type[object]:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Let a pod run on a node. Binds of one gang (`gang` is its job's key) are issued together."""
+    """Let a pod run on a node; the annotations are written on the pod in the same breath.
+
+    Binds of one gang (`gang` is its job's key) are issued together.
+    """
 
     pod: Key
     node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
     gang: str = ""
 
 

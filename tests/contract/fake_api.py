@@ -241,6 +241,7 @@ class FakeApi:
         if pod["spec"].get("nodeName"):
             return _refused(409, "Conflict")
         bound = {"spec": {"nodeName": body["target"]["name"]}, "status": {"nominatedNodeName": None}}
+        bound["metadata"] = {"annotations": body["metadata"].get("annotations", {})}
         await self._save(at, _merged(pod, bound), "MODIFIED")
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 

@@ -73,6 +73,38 @@ def test_lost_answer_is_looked_up(api: FakeApi, cluster: KubeCluster) -> None:
     assert "GET /api/v1/namespaces/default/pods/p2" in api.requests
 
 
+def test_refusal_that_does_not_pass_is_a_failure(api: FakeApi, cluster: KubeCluster) -> None:
+    """Refused again and again with an answer each time: the bind has failed, and nobody assumes otherwise."""
+    api.fail("POST", "/p2/binding", 500, times=100)
+    outcomes = _bind(cluster)
+
+    assert [True, True, False, True] == [outcome.ok for outcome in outcomes]
+    assert "" == cluster.read().every(Pod)["default/p2"].spec.node_name
+
+
+def test_pod_that_leaves_is_not_bound(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod that is on its way out, of which we have not heard yet, is given up."""
+    leaving = api.get("pods", "p0")
+    api.silently({**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    api.fail("POST", "/p0/binding", 409)
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
+
+    assert [(False, "the pod is leaving")] == [(outcome.ok, outcome.error) for outcome in outcomes]
+
+
+def test_unanswered_bind_is_held_until_it_is_known(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bind that may still happen keeps its room, and gives it back when the server shows that it did not."""
+    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    api.fail("POST", "/p2/binding", "drop", times=100)
+    outcomes = _bind(cluster)
+    held = cluster.read().every(Pod)["default/p2"].spec.node_name
+
+    assert (False, "n0") == (outcomes[2].ok, held)
+    assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
+
+
 def test_node_gone_before_sending_keeps_all_back(api: FakeApi, cluster: KubeCluster) -> None:
     """Nothing of a gang is sent once it is known that not all of it can be bound."""
     api.remove("nodes", "n1")

@@ -70,6 +70,16 @@ def test_bind_shows_at_once(make: Make) -> None:
     assert ("n0", "") == (found.spec.node_name, found.status.nominated_node_name)
 
 
+def test_annotations_come_with_the_bind(make: Make) -> None:
+    """A pod is told where it stands in the same breath as it is put there."""
+    cluster = make(node("n0"), pod("p0", group="g"))
+    cluster.apply([Bind(P0, "n0", {"tierwise.io/hypernode": "r0"})])
+
+    found = _pod(cluster)
+    assert found is not None
+    assert {"scheduling.k8s.io/group-name": "g", "tierwise.io/hypernode": "r0"} == dict(found.metadata.annotations)
+
+
 def test_outcomes_come_in_order(make: Make) -> None:
     """One outcome for each effect, and a failed one does not keep the others back."""
     cluster = make(node("n0"), pod("p0"))

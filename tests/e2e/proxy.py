@@ -67,6 +67,7 @@ class Proxy:
     async def _end(self) -> None:
         await self._runner.cleanup()
         await self._session.close()
+        await asyncio.sleep(0.2)  # transports close one turn of the event loop after they are told to
 
     def _draw(self, request: web.Request) -> str:
         if self.quiet or self._chance.random() >= self._share:

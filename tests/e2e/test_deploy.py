@@ -31,12 +31,14 @@ def test_two_components_with_their_own_rights_run_a_job(world: World, tmp_path: 
     world.until(lambda: bool(world.told(world.group("train")["metadata"]["name"])), 20)
 
     assert [4] == list(world.racks_of("train", 4).values())
-    logs = [log.read_text() for log in tmp_path.glob("*.log")]
-    assert not any("forbidden" in log for log in logs)
     (event,) = (
         e for e in world.api.list("Event") if e["reason"] == "Scheduled" and "PodGroup" == e["involvedObject"]["kind"]
     )
     decision = event["metadata"]["annotations"]["tierwise.io/decision"]
+    # The turn is logged when all of it is done, which is a little later than its events.
+    world.until(lambda: any(decision in log.read_text() for log in tmp_path.glob("*.log")))
+    logs = [log.read_text() for log in tmp_path.glob("*.log")]
+    assert not any("forbidden" in log for log in logs)
     lines = [json.loads(line) for log in logs for line in log.splitlines() if decision in line]
     assert [("bound", 4)] == [(line["message"], line["pods"]) for line in lines]
 

@@ -79,6 +79,30 @@ def test_replacement_goes_to_its_siblings(world: World) -> None:
     assert [] == world.audit()
 
 
+def test_partition_restarts_alone_and_returns(world: World) -> None:
+    """When a pod fails, its partition is made anew and stands in its rack again; the other one never stops."""
+    world.racks(racks=3, size=2)
+    world.run()
+    partitions = {"totalPartitions": 2, "partitionSize": 2, "networkTopology": HARD_RACK}
+    policies = [{"event": "PodFailed", "action": "RestartPartition"}]
+    world.api.create(
+        job("train", task("w", 4, partitionPolicy=partitions), networkTopology=HARD_SPINE, policies=policies)
+    )
+    world.until(lambda: len(world.running("train")) == 4)
+    before, uids = world.running("train"), _uids(world, "train")
+    world.api.patch("Pod", "train-w-0", {"status": {"phase": "Failed"}}, status=True)
+    world.until(lambda: len(world.running("train")) == 4 and _uids(world, "train")["train-w-0"] != uids["train-w-0"])
+
+    after = _uids(world, "train")
+    assert [True, True, False, False] == [after[f"train-w-{i}"] != uids[f"train-w-{i}"] for i in range(4)]
+    assert before == world.running("train")
+    assert [] == world.audit()
+
+
+def _uids(world: World, name: str) -> dict[str, str]:
+    return {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.pods(name)}
+
+
 def test_gang_preempts_a_whole_gang_in_one_domain(world: World, tmp_path: Path) -> None:
     """An urgent gang takes one rack; the gang that stood there goes as a whole, the other rack's stays."""
     world.racks(racks=2, size=2)

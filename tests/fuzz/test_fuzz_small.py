@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.fuzz_eviction import fuzz
+from tests.fuzz.fuzz_eviction import fuzz, history
 
 
 def test_histories_without_fault() -> None:
@@ -11,3 +11,8 @@ def test_histories_without_fault() -> None:
 
     assert [] == total.faults
     assert total.evictions > 0
+
+
+def test_two_evicting_actions_do_not_serve_one_gang_twice() -> None:
+    """A gang that one action nominated is left alone by the next; once, a pod was evicted for it in vain."""
+    assert [] == history(3247).faults

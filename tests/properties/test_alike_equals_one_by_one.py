@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.draw import Gang, Groups, draw, objects_of
 from tests.strategies import Scene, node_names, trees
 
-from tierwise.actions.demand import Backlog, Demand, demand
+from tierwise.actions.demand import Demand, demand
 from tierwise.actions.fit import Take
 from tierwise.actions.groups import alike, groups_held, place_alike
 from tierwise.actions.search import NOW_ONLY, Found, candidates, search_lot
@@ -37,7 +37,7 @@ def alike_scenes(draw_: st.DrawFn) -> Scene:
 def _open(scene: Scene) -> tuple[Cycle, Job, Demand]:
     cycle = open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), DEFAULT)
     (job,) = cycle.snapshot.jobs
-    return cycle, job, demand(cycle, Backlog(), job)
+    return cycle, job, demand(cycle, job)
 
 
 def _at_once(cycle: Cycle, job: Job, asked: Demand) -> Found | None:

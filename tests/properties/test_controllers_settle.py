@@ -4,11 +4,13 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.drawn_fabric import fabric
 from tests.manifests import (
     NOW,
     applied,
     children,
     discovery,
+    discovery_source,
     hypernode,
     job,
     labelled,
@@ -25,6 +27,7 @@ from tests.manifests import (
 
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
+from tierwise.discovery import record
 from tierwise.port import Objects
 
 RACKS = st.sampled_from(["", "r0", "r1", "r2"])
@@ -74,7 +77,16 @@ def batches(draw: st.DrawFn) -> list[Raw]:
     return [batch, *(pod_group("train-u1", phase=phase, minMember=1) for phase in group)]
 
 
-CONFIGS = st.sampled_from([[], [discovery("a: cluster rack host")], [discovery("a: rack host; b: cluster host")]])
+FETCHED = record.manifest(record.fetched(fabric("h1: r0[n0 n1] h0[n2]", "c1: r0[n3]"), NOW), "slurm", "volcano-system")
+CONFIGS = st.sampled_from(
+    [
+        [],
+        [discovery("a: cluster rack host")],
+        [discovery("a: rack host; b: cluster host")],
+        [discovery_source("topograph")],
+        [discovery_source("slurm"), FETCHED],
+    ]
+)
 WORLDS = st.tuples(machines(), domains(), batches(), CONFIGS).map(lambda parts: [raw for part in parts for raw in part])
 
 

@@ -13,6 +13,7 @@ from tests.evict_oracle import Plea, survivors
 from tests.evict_scenes import GANGS, Case, Dials, cases, scenes
 from tests.evict_world import Gang, Scene, objects, once, profile_of
 
+from tierwise.actions.demand import demand, needs
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.dialects.build import build
 from tierwise.framework.extension import Cause, Purpose
@@ -49,11 +50,12 @@ def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> 
     profile = Profile(("allocate",), (tuple(PluginChoice(name) for name in ("gang", *plugins)),))
     snapshot = build(objects(scene), 0.0)
     cycle, running = open_cycle(snapshot, profile), running_table(snapshot)
-    job = next(job for job in snapshot.jobs if any(job.parts()))
+    job = next(job for job in snapshot.jobs if job.key == scene.gangs[-1].key)
     positions = [i for i, task in enumerate(running.tasks) if running.job[i] != job.number]
     order.shuffle(positions)
     victims = np.array(positions, dtype=np.int64)
-    cause = Cause(purpose, job, next(job.parts()).shape.request, gang=True, running=running)
+    need = needs(demand(cycle, job), len(snapshot.axis))
+    cause = Cause(purpose, job, need, gang=True, running=running)
     allowed = cycle.pipeline.may_go(cause, victims)
     paths = [running.tasks[i].key for i in positions]
     return {path for path, goes in zip(paths, allowed.tolist(), strict=True) if goes}, paths

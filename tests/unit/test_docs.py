@@ -179,6 +179,7 @@ def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
         ["validate", "-f", EXAMPLES / "02-why-not"],
         ["topology", "show", "-f", EXAMPLES / "02-why-not"],
         ["reconcile", "-f", EXAMPLES / "02-why-not"],
+        ["submit", "-f", EXAMPLES / "02-why-not"],
     ],
     ids=lambda words: " ".join(str(word) for word in words if word not in ("-f", EXAMPLES / "02-why-not")),
 )

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs, surplus
+from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
@@ -44,13 +44,12 @@ class _Allocation:
     def __init__(self, cycle: Cycle, *, enqueues: bool) -> None:
         self._cycle = cycle
         self._enqueues = enqueues
-        self._backlog = Backlog()
         self._refusals = Refusals(cycle)
         self._waiting: dict[str, list[Entry]] = {}
 
     def run(self) -> None:
         for job in self._cycle.snapshot.jobs:
-            if any(job.parts()):
+            if self._cycle.backlog.open(job):
                 self._admit(job)
         queues = [(self._queue_key(name), name) for name in self._waiting]
         heapq.heapify(queues)
@@ -111,7 +110,7 @@ class _Allocation:
             if foretold is not None:
                 self._cycle.report.reject(job, foretold)
                 return False
-        asked = demand(self._cycle, self._backlog, job)
+        asked = demand(self._cycle, job)
         self._cycle.nominations.release(job)
         if not asked.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
@@ -132,7 +131,7 @@ class _Allocation:
                 statement.keep()
                 bound = all(take.pool is Pool.NOW for take in found.takes)
                 self._decide(job, found.takes, score=found.score, bound=bound)
-                return bound and any(self._backlog.left(part) for part in job.parts())
+                return bound and self._cycle.backlog.some_left(job)
         like = self._refusals.like(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
         self._refusals.learn(job, asked, rejection)
@@ -146,7 +145,7 @@ class _Allocation:
 
     def _find(self, job: Job, asked: Demand, *, nominated: bool) -> Found | bool:
         if nominated:
-            kept = place_nominated(self._cycle, self._backlog, job, asked)
+            kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
         if job.policies:
@@ -160,7 +159,7 @@ class _Allocation:
         """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
         takes: list[Take] = []
         left: list[Lot] = []
-        for lot in surplus(self._cycle, self._backlog, job):
+        for lot in surplus(self._cycle, job):
             allowed = self._allowed(job, lot)
             placed = place_surplus(self._cycle, job, replace(lot, need=allowed)) if allowed else []
             takes += placed
@@ -169,12 +168,12 @@ class _Allocation:
                 left.append(replace(lot, need=missing))
             if placed and self._cycle.pipeline.shares_move:
                 self._decide(job, placed, score=0.0, bound=True)
-                return any(self._backlog.left(part) for part in job.parts())
+                return self._cycle.backlog.some_left(job)
         if takes:
             self._decide(job, takes, score=0.0, bound=True)
         if left:
             self._cycle.report.reject(job, self._why_left(job, left))
-        elif any(self._backlog.left(part) for part in job.parts()):
+        elif self._cycle.backlog.some_left(job):
             self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
 
@@ -196,7 +195,7 @@ class _Allocation:
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
 
     def _decide(self, job: Job, takes: Iterable[Take], *, score: float, bound: bool) -> None:
-        decide(self._cycle, self._backlog, job, takes, action="allocate", score=score, bound=bound)
+        decide(self._cycle, job, takes, action="allocate", score=score, bound=bound)
 
 
 def _as_one(cycle: Cycle, job: Job, lot: Lot) -> bool:

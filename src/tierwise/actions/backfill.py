@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.actions.demand import Backlog, Demand, Lot, Portion
+from tierwise.actions.demand import Demand, Lot, Portion
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.settle import decide
@@ -19,15 +19,14 @@ _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place y
 
 def backfill(cycle: Cycle, *, enqueues: bool) -> None:
     """Every pending best-effort pod of a job that may run."""
-    backlog = Backlog()
     for job in cycle.snapshot.jobs:
         if job.effortless:
             if cycle.report.probe is not None:
                 cycle.report.probe.look(cycle, job)
-            _serve(cycle, backlog, job, enqueues=enqueues)
+            _serve(cycle, job, enqueues=enqueues)
 
 
-def _serve(cycle: Cycle, backlog: Backlog, job: Job, *, enqueues: bool) -> None:
+def _serve(cycle: Cycle, job: Job, *, enqueues: bool) -> None:
     reason = objection(cycle, job, enqueues=enqueues)
     if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
         reason = _WAITS
@@ -40,16 +39,16 @@ def _serve(cycle: Cycle, backlog: Backlog, job: Job, *, enqueues: bool) -> None:
         if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, sub):
             cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
         else:
-            _place(cycle, backlog, job, sub, part)
+            _place(cycle, job, sub, part)
 
 
-def _place(cycle: Cycle, backlog: Backlog, job: Job, sub: SubJob, part: Part) -> None:
+def _place(cycle: Cycle, job: Job, sub: SubJob, part: Part) -> None:
     """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
     known = cycle.report.rejections.get(job.key)
-    takes = place_surplus(cycle, job, _lot(sub, part, len(part.tasks)))
+    takes = place_surplus(cycle, job, _lot(sub, part, cycle.backlog.left(part)))
     if takes:
-        decide(cycle, backlog, job, takes, action="backfill", score=0.0, bound=True)
-    left = backlog.left(part)
+        decide(cycle, job, takes, action="backfill", score=0.0, bound=True)
+    left = cycle.backlog.left(part)
     if known is not None:
         cycle.report.reject(job, known)
     elif left:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.actions.demand import Backlog
 from tierwise.actions.fit import Take, take
 from tierwise.actions.gang_evict import starving_jobs
 from tierwise.actions.making_room import quota_allows
@@ -44,7 +43,6 @@ class _Maker:
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.position[eviction.task.key]] = True
-        self._backlog = Backlog()
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -68,7 +66,7 @@ class _Maker:
             return
         for victim in victims:
             cycle.report.evict(self._eviction(job, victim))
-        decide(cycle, self._backlog, job, takes, action=self._action, score=0.0, bound=False)
+        decide(cycle, job, takes, action=self._action, score=0.0, bound=False)
 
     def _place_all(self, job: Job) -> tuple[list[Take], list[int]]:
         """Task after task while the job starves; a task that finds no node is passed over."""
@@ -85,7 +83,7 @@ class _Maker:
 
     def _place_part(self, job: Job, sub: SubJob, part: Part, victims: list[int]) -> list[int]:
         rows: list[int] = []
-        for _ in range(self._backlog.left(part)):
+        for _ in range(self._cycle.backlog.left(part)):
             if not self._wanting(job):
                 break
             found = self._node_for(Ask(part.shape, sub, job))

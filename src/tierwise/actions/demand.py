@@ -13,33 +13,13 @@ import numpy as np
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.standing import job_ready, roles_count, standing_of
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Part, SubJob, Task
+from tierwise.model.job import Job, Part, SubJob
 
-__all__ = ["Backlog", "Demand", "Lot", "Portion", "demand", "needs", "surplus"]
+__all__ = ["Demand", "Lot", "Portion", "demand", "needs", "surplus"]
 
 
 _SINGLES = 32
 """How many tasks beyond the sub-jobs' sizes are tried one by one."""
-
-
-class Backlog:
-    """How many tasks of each part were dealt out already; the next ones are dealt in rank order."""
-
-    def __init__(self) -> None:
-        self._dealt: dict[int, int] = {}
-
-    def left(self, part: Part) -> int:
-        return len(part.tasks) - self._dealt.get(id(part), 0)
-
-    def next(self, part: Part, count: int) -> tuple[Task, ...]:
-        """The tasks that would be dealt next."""
-        start = self._dealt.get(id(part), 0)
-        return part.tasks[start : start + count]
-
-    def deal(self, part: Part, count: int) -> tuple[Task, ...]:
-        start = self._dealt.get(id(part), 0)
-        self._dealt[id(part)] = start + count
-        return part.tasks[start : start + count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +57,21 @@ class Demand:
         return sum(lot.need for lot in self.lots)
 
 
-def demand(cycle: Cycle, backlog: Backlog, job: Job) -> Demand:
+def demand(cycle: Cycle, job: Job) -> Demand:
     """The smallest ordered choice of lots that meets every minimum of the job; nothing where it is met already."""
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
     if not job.policies:
-        lot = _whole(cycle, backlog, job)
+        lot = _whole(cycle, job)
         return Demand((lot,), enough=sum(p.left for p in lot.portions) >= lot.need > 0)
-    return _Choice(cycle, backlog, job).demand()
+    return _Choice(cycle, job).demand()
 
 
-def surplus(cycle: Cycle, backlog: Backlog, job: Job) -> Iterator[Lot]:
+def surplus(cycle: Cycle, job: Job) -> Iterator[Lot]:
     """What is left beyond the minimum: a sub-job below its own minimum as one lot, other tasks part by part."""
     gangs = cycle.pipeline.gangs
     for sub in _ordered(cycle, job):
-        portions = _portions(cycle, backlog, sub)
+        portions = _portions(cycle, sub)
         missing = sub.minimum - standing_of(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
             if sum(p.left for p in portions) >= missing:
@@ -120,7 +100,7 @@ def needs(asked: Demand, resources: int) -> Ints:
     return total
 
 
-def _whole(cycle: Cycle, backlog: Backlog, job: Job) -> Lot:
+def _whole(cycle: Cycle, job: Job) -> Lot:
     """A job without policies is one lot, with a minimum for each role."""
     sub = job.subs[0]
     ready = standing_of(cycle.ledger, sub)
@@ -130,11 +110,11 @@ def _whole(cycle: Cycle, backlog: Backlog, job: Job) -> Lot:
             missing = least - int(cycle.ledger.role_ready[number])
             if missing > 0:
                 roles[number] = missing
-    return Lot(sub, _portions(cycle, backlog, sub), max(job.minimum - ready, sum(roles.values())), roles)
+    return Lot(sub, _portions(cycle, sub), max(job.minimum - ready, sum(roles.values())), roles)
 
 
-def _portions(cycle: Cycle, backlog: Backlog, sub: SubJob) -> tuple[Portion, ...]:
-    portions = [Portion(part, left) for part in sub.parts if (left := backlog.left(part))]
+def _portions(cycle: Cycle, sub: SubJob) -> tuple[Portion, ...]:
+    portions = [Portion(part, left) for part in sub.parts if (left := cycle.backlog.left(part))]
     if len(portions) > 1:
         portions.sort(key=lambda p: cycle.pipeline.part_key(p.part))  # stable: parts stand in rank order
     return tuple(portions)
@@ -160,10 +140,10 @@ def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
 class _Choice:
     """Chooses sub-jobs until the counts say that the job would be ready."""
 
-    def __init__(self, cycle: Cycle, backlog: Backlog, job: Job) -> None:
+    def __init__(self, cycle: Cycle, job: Job) -> None:
         self._cycle = cycle
         self._job = job
-        self._portions = {sub.number: _portions(cycle, backlog, sub) for sub in job.subs}
+        self._portions = {sub.number: _portions(cycle, sub) for sub in job.subs}
         self._standing = {sub.number: standing_of(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._standing.values())
         self._whole = [0] * len(job.policies)

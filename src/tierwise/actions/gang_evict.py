@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
-from tierwise.actions.demand import Backlog, Demand, Lot, demand, needs
+from tierwise.actions.demand import Demand, Lot, demand, needs
 from tierwise.actions.fit import bound_with
 from tierwise.actions.making_room import fits_in, place_in
 from tierwise.actions.search import candidates, home
@@ -95,12 +95,11 @@ class _RoomMaker:
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:
             self._gone[self._running.position[eviction.task.key]] = True
-        self._backlog = Backlog()
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
         cycle.nominations.release(job)
-        wanted = demand(cycle, self._backlog, job)
+        wanted = demand(cycle, job)
         if not wanted.lots:
             return
         asked = _of_those_who_may(wanted)
@@ -196,7 +195,7 @@ class _RoomMaker:
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
-        decide(cycle, self._backlog, job, found.takes, action=self._action, score=found.score, bound=False)
+        decide(cycle, job, found.takes, action=self._action, score=found.score, bound=False)
         cycle.report.tell(job, self._told(plan, looked))
         return True
 
@@ -253,8 +252,8 @@ class _RoomMaker:
             return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
         marked = self._running.spared[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
-        spared = f", {marked.sum()} are not preemptable" if marked.any() else ""
-        spared += "".join(f", {name} spares {n}" for name, n in vetoes.items() if n)
+        spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
+        spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.actions.demand import Backlog, Demand, Lot
+from tierwise.actions.demand import Demand, Lot
 from tierwise.actions.fit import Take, take
 from tierwise.actions.search import Found, home
 from tierwise.framework.cycle import Cycle
@@ -17,12 +17,12 @@ from tierwise.model.topology import ROOT
 __all__ = ["place_nominated"]
 
 
-def place_nominated(cycle: Cycle, backlog: Backlog, job: Job, asked: Demand) -> Found | None:
+def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> Found | None:
     """Every demanded task on the node that it was nominated to; None, and no trace, where one of them does not fit."""
     with cycle.ledger.statement() as statement:
         takes: list[Take] = []
         for lot in asked.lots:
-            found = _lot(cycle, backlog, job, lot)
+            found = _lot(cycle, job, lot)
             if found is None:
                 return None
             takes += found
@@ -33,11 +33,11 @@ def place_nominated(cycle: Cycle, backlog: Backlog, job: Job, asked: Demand) -> 
         return Found(ROOT if domain is None else domain, tuple(takes), 0.0)
 
 
-def _lot(cycle: Cycle, backlog: Backlog, job: Job, lot: Lot) -> list[Take] | None:
+def _lot(cycle: Cycle, job: Job, lot: Lot) -> list[Take] | None:
     takes: list[Take] = []
     missing = lot.need
     for portion in lot.portions:
-        rows = _nominated(backlog, portion.part, min(portion.left, missing))
+        rows = _nominated(cycle, portion.part, min(portion.left, missing))
         placed = _place(cycle, Ask(portion.part.shape, lot.sub, job), portion.part, rows)
         if placed is None:
             return None
@@ -46,10 +46,10 @@ def _lot(cycle: Cycle, backlog: Backlog, job: Job, lot: Lot) -> list[Take] | Non
     return takes if missing <= 0 else None
 
 
-def _nominated(backlog: Backlog, part: Part, most: int) -> Ints:
+def _nominated(cycle: Cycle, part: Part, most: int) -> Ints:
     """The rows of the next tasks in rank order, as far as they are nominated."""
     rows = []
-    for task in backlog.next(part, most):
+    for task in cycle.backlog.next(part, most):
         if task.nominated < 0:
             break
         rows.append(task.nominated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.actions.demand import Backlog, Demand, Lot, demand, surplus
+from tierwise.actions.demand import Demand, Lot, demand, surplus
 from tierwise.actions.fit import bound, fit
 from tierwise.actions.packing import pack
 from tierwise.actions.search import BOTH
@@ -17,7 +17,7 @@ __all__ = ["rate"]
 
 def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     """Score by name of every domain that holds the minimum, in the first gradient that has one."""
-    asked = demand(cycle, Backlog(), job)
+    asked = demand(cycle, job)
     if job.policies and sub.constraint is None and len(asked.lots) > 1:
         return _of_job(cycle, job, asked)
     lot = _lot_of(cycle, job, sub, asked)
@@ -32,7 +32,7 @@ def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
 
 
 def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> Lot | None:
-    lots = (*asked.lots, *asked.spares, *surplus(cycle, Backlog(), job))
+    lots = (*asked.lots, *asked.spares, *surplus(cycle, job))
     return next((lot for lot in lots if lot.sub is sub), None)
 
 

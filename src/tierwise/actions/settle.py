@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tierwise.actions.demand import Backlog
 from tierwise.actions.fit import Take
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
@@ -18,12 +17,15 @@ __all__ = ["decide"]
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
-def decide(
-    cycle: Cycle, backlog: Backlog, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool
-) -> None:
+def decide(cycle: Cycle, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
-    placed = tuple(Placed(take.sub, backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes)
+    placed = tuple(
+        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes
+    )
     domain = home(cycle, job)
     cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score))
-    if not bound and any(backlog.left(part) for part in job.parts()):
+    if bound:
+        return
+    cycle.backlog.hold(job)
+    if cycle.backlog.some_left(job):
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))

@@ -1,7 +1,8 @@
 """Admission: what a cluster should not accept, and what people should be told before they wait for it.
 
 `validate` judges a whole collection, for the command of that name; a webhook calls `judge`, the same checks for one
-object, and `complete` for its defaults. Changes nothing, and never raises for what an object says.
+object that is about to come or change, and `complete` for its defaults. Changes nothing, and never raises for what an
+object says.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tierwise.admission import hypernode, job, node_pod, podgroup, queue
+from tierwise.admission import command, hypernode, job, node_pod, podgroup, queue
 from tierwise.admission.defaults import complete
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
-from tierwise.api.codec import Object, Unknown, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
-from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
+from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "survey", "validate"]
+__all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "review", "survey", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = No
     return _verdict((key, issue) for issue in issues)
 
 
+def review(objects: Objects, raw: Raw) -> Verdict:
+    """As `judge`, for a manifest that is to be created, or to take the place of the present one.
+
+    InputError where it cannot be read at all.
+    """
+    key = key_of_raw(raw)
+    after = objects.changed({key: raw})
+    return judge(after, key, survey(after), objects.record(key))
+
+
 def _verdict(issues: Iterable[tuple[Key, Issue]]) -> Verdict:
     errors: list[Finding] = []
     warnings: list[Finding] = []
@@ -101,6 +112,8 @@ class _Checks:
                 return job.check(record, self._around)
             case Queue():
                 return queue.check(record, self._around.queues)
+            case Command():
+                return command.check(record, self._objects.every(Job))
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

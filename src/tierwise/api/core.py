@@ -28,9 +28,12 @@ __all__ = [
     "ContainerImage",
     "ContainerPort",
     "ContainerState",
+    "ContainerStateRunning",
     "ContainerStateTerminated",
+    "ContainerStateWaiting",
     "ContainerStatus",
     "Namespace",
+    "NetworkPolicy",
     "Node",
     "NodeAffinity",
     "NodeSelector",
@@ -54,6 +57,7 @@ __all__ = [
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "Service",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
@@ -183,17 +187,33 @@ class PodSpec(Record, frozen=True):
     termination_grace_period_seconds: Int | None = None
 
 
+class ContainerStateWaiting(Record, frozen=True):
+    """Why a container does not run yet, or not now."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateRunning(Record, frozen=True):
+    """Since when a container runs."""
+
+    started_at: str = ""
+
+
 class ContainerStateTerminated(Record, frozen=True):
     """How a container ended."""
 
     exit_code: Int = 0
     reason: str = ""
+    started_at: str = ""
     finished_at: str = ""
 
 
 class ContainerState(Record, frozen=True):
-    """Where a container is in its life; `terminated` is None until it ended."""
+    """Where a container is in its life: at most one of the three is there."""
 
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
     terminated: ContainerStateTerminated | None = None
 
 
@@ -255,6 +275,18 @@ class ConfigMap(Record, frozen=True):
 
     metadata: ObjectMeta
     data: dict[str, str] = {}
+
+
+class Service(Record, frozen=True):
+    """A name under which pods are found; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
+
+
+class NetworkPolicy(Record, frozen=True):
+    """Who may talk to some pods; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
 
 
 class Namespace(Record, frozen=True):

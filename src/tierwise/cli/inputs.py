@@ -21,7 +21,7 @@ _EPOCH: Final = "2026-01-01T00:00:00Z"
 def load(filenames: Sequence[str]) -> Objects:
     """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use."""
     if not filenames:
-        from tierwise.cli.live import live_objects
+        from tierwise.cli.connected import live_objects
 
         return live_objects()
     from tierwise.cli.progress import patience

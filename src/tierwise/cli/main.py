@@ -26,7 +26,8 @@ VERBS = {
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
-    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes."),
+    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
+    "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "snapshot": ("tierwise.cli.snapshot:snapshot", "Save the state of a real cluster in a file."),
     "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
@@ -43,6 +44,7 @@ _EPILOG = """\b
 Examples:
   tierwise schedule -f examples/01-llm-training
   tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
+  tierwise submit -f examples/05-a-jobs-life --watch
   kubectl get nodes,hypernodes -o yaml | tierwise topology show -f -
 """
 

@@ -9,7 +9,18 @@ import click
 
 from tierwise.api.meta import parse_time
 
-__all__ = ["cluster", "cluster_options", "config", "cycles", "everything", "filenames", "now", "output", "source"]
+__all__ = [
+    "cluster",
+    "cluster_options",
+    "config",
+    "cycles",
+    "everything",
+    "filenames",
+    "now",
+    "optional_filenames",
+    "output",
+    "source",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -31,6 +42,11 @@ _CLUSTER: Final = "tierwise.cluster"
 def filenames(command: F) -> F:
     """-f: where the manifests are."""
     return _filenames(command, _FILES, required=True)
+
+
+def optional_filenames(command: F) -> F:
+    """-f, where manifests are not all that a command can work on."""
+    return _filenames(command, _FILES, required=False)
 
 
 def source(command: F) -> F:

@@ -6,52 +6,57 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
     from tierwise.explain.page import Page
 
-__all__ = ["print_json", "print_page"]
+__all__ = ["page_of", "print_json", "print_page", "printable", "terminal"]
 
 _PLAIN_WIDTH: Final = 100
 _NARROWEST: Final = 40
 
 
-def print_json(data: Mapping[str, object]) -> None:
-    """One JSON object, indented."""
+def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
+    """One JSON object, indented; without indent it takes one line."""
     import json
 
     import msgspec
 
     text = json.dumps(data)  # ASCII only, so that any encoding of the output will do
-    click.echo(msgspec.json.format(text, indent=2))
+    click.echo(msgspec.json.format(text, indent=indent or -1))
 
 
 def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False) -> None:
-    """The lines that `render` makes for this terminal; without colour where nobody would see it."""
-    from rich.console import Console
+    """The lines that `render` makes for this terminal."""
+    console = terminal()
+    for line in render(page_of(console, everything=everything)):
+        console.print(printable(line), soft_wrap=True)
 
-    from tierwise.explain.page import Page, glyphs_for
+
+def terminal() -> Console:
+    """Standard output as a place to draw on; without colour where nobody would see it."""
+    from rich.console import Console
 
     class Terminal(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # `main` knows what to do; rich would exit on its own
 
     _never_fail_to_encode()
-    console = Terminal(
-        width=_width(),
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    for line in render(Page(_width(), glyphs_for(console.encoding), everything)):
-        line.plain = _printable(line.plain)
-        console.print(line, soft_wrap=True)
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Terminal(width=_width(), color_system=colours, highlight=False, markup=False, emoji=False)
+
+
+def page_of(console: Console, *, everything: bool) -> Page:
+    """The page that fits a terminal."""
+    from tierwise.explain.page import Page, glyphs_for
+
+    return Page(_width(), glyphs_for(console.encoding), everything)
 
 
 def _width() -> int:
@@ -65,9 +70,11 @@ def _width() -> int:
         return _PLAIN_WIDTH
 
 
-def _printable(text: str) -> str:
-    """The text with every character that a terminal would obey, such as escape, replaced by a question mark."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+def printable(line: Text) -> Text:
+    """The line with every character that a terminal would obey, such as escape, replaced by a question mark."""
+    if not line.plain.isprintable():
+        line.plain = "".join(c if c.isprintable() else "?" for c in line.plain)
+    return line
 
 
 def _never_fail_to_encode() -> None:

@@ -43,7 +43,7 @@ def snapshot(file: str, names: tuple[str, ...]) -> None:
     """
     import msgspec
 
-    from tierwise.cli.live import live_state
+    from tierwise.cli.connected import live_state
     from tierwise.sim.saved import served
 
     state = live_state()

@@ -1,17 +1,19 @@
-"""`tierwise topology show`: the tree of hyperNodes as the scheduler sees it."""
+"""`tierwise topology`: the tree of hyperNodes as the scheduler sees it, and where it could come from."""
 
 from __future__ import annotations
 
 import click
 
 from tierwise.cli import options
+from tierwise.cli.topology_diff import diff
+from tierwise.cli.topology_generate import generate
 
 __all__ = ["topology"]
 
 
 @click.group()
 def topology() -> None:
-    """Look at the tree of hyperNodes."""
+    """Look at the tree of hyperNodes, or make it from what a site knows of its network."""
 
 
 @topology.command(
@@ -57,3 +59,7 @@ def show(
         from tierwise.explain.landscape import topology_lines
 
         print_page(lambda page: topology_lines(page, snapshot), everything=everything)
+
+
+topology.add_command(generate)
+topology.add_command(diff)

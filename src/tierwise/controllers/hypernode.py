@@ -1,6 +1,8 @@
 """The status of every hyperNode: how many nodes stand below it, and what is wrong with its declaration.
 
-Called by `controllers.run`. Writes status only; `discovery_label` makes and removes hyperNodes.
+Called by `controllers.run`. Writes status only; `discovery_label` and `discovery_other` make and remove hyperNodes.
+A condition for each kind of problem stands beside `Ready`, and `Discovered` is false while the source that a hyperNode
+comes from cannot be read.
 """
 
 from __future__ import annotations
@@ -9,20 +11,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Node
+from tierwise.api.core import ConfigMap, Node
 from tierwise.api.volcano import HyperNode
+from tierwise.controllers.sources import failures
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.hypernodes import declare
+from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.model.topology import Problem, Topology
 from tierwise.model.tree import Declared, grow
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
 __all__ = ["READS", "reconcile"]
 
-READS: Final = (Node, HyperNode)
+READS: Final = (ConfigMap, Node, HyperNode)
 
-BROKEN: Final = "Broken"
-READY: Final = "Ready"
+_READY: Final = "Ready"
+_DISCOVERED: Final = "Discovered"
+_CODES: Final = frozenset(
+    {
+        "BadPattern",
+        "BrokenMember",
+        "Cycle",
+        "EmptyMember",
+        "IgnoredMember",
+        "ImpliedMember",
+        "MissingMember",
+        "MissingNode",
+        "Overlap",
+        "TierNameConflict",
+        "TierOrder",
+        "TwoParents",
+    }
+)
+_OURS: Final = frozenset({_READY, _DISCOVERED, "Broken", *_CODES})
+"""Types of conditions that are written here, and so taken back here; `Broken` was one of an earlier version."""
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
@@ -37,10 +59,14 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     problems: dict[str, list[Problem]] = {}
     for problem in topology.problems:
         problems.setdefault(problem.domain, []).append(problem)
+    failing = failures(objects)
     effects: list[Effect] = []
     for name, hypernode in hypernodes.items():
         count = _node_count(name, declared, topology)
         found = _findings(problems.get(name, []), broken=name in broken)
+        failure = failing.get(hypernode.metadata.labels.get(SOURCE_LABEL, ""))
+        if failure:
+            found.append((_DISCOVERED, "False", "SourceFailed", failure))
         effects += _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, found, now))
     return effects
 
@@ -64,17 +90,18 @@ def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology)
 
 
 def _findings(problems: Sequence[Problem], *, broken: bool) -> list[tuple[str, str, str, str]]:
-    """Type, status, reason and message of the conditions to show: one for errors, one for warnings."""
-    errors = [problem for problem in problems if problem.error]
-    warnings = [problem for problem in problems if not problem.error]
-    if broken and not errors:
-        errors = [Problem("", "BrokenMember", "a hyperNode below it is broken", error=True)]
-    found = []
-    if errors:
-        found.append((BROKEN, "True", errors[0].code, _joined(errors)))
-    if warnings:
-        found.append((READY, "False" if errors else "True", warnings[0].code, _joined(warnings)))
-    return found
+    """Type, status, reason and message of the conditions to show: whether it is in use, and one for each code."""
+    found = list(problems)
+    if broken and not any(problem.error for problem in found):
+        found.insert(0, Problem("", "BrokenMember", "a hyperNode below it is broken", error=True))
+    if not found:
+        return []
+    gravest = [problem for problem in found if problem.error] or found
+    codes = dict.fromkeys(problem.code for problem in found)
+    return [
+        (_READY, "False" if gravest[0].error else "True", gravest[0].code, _joined(gravest)),
+        *((code, "True", code, _joined(p for p in found if p.code == code)) for code in codes),
+    ]
 
 
 def _joined(problems: Iterable[Problem]) -> str:
@@ -103,7 +130,7 @@ def _patch(objects: Objects, hypernode: HyperNode, status: Raw, conditions: list
     ours: list[object] = []
     others: list[object] = []
     for condition in shown.get("conditions") or ():
-        (ours if isinstance(condition, dict) and condition.get("type") in (BROKEN, READY) else others).append(condition)
+        (ours if isinstance(condition, dict) and condition.get("type") in _OURS else others).append(condition)
     changes = {field: value for field, value in status.items() if shown.get(field) != value}
     if ours != conditions:
         changes["conditions"] = [*others, *conditions]

@@ -1,24 +1,34 @@
-"""The part of Volcano's controller configuration that says how to read the network from node labels.
+"""The part of Volcano's controller configuration that says where the network is to be read from.
 
-Read by the label discovery controller and by `validate`. A configuration that cannot be understood discovers
-nothing, and in particular deletes nothing: the faults are for people to see.
+Read by the discovery controllers, by whoever fetches, and by `validate`. A configuration that cannot be understood
+discovers nothing, and in particular deletes nothing: the faults are for people to see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
 
 from tierwise.api.core import ConfigMap
+from tierwise.api.duration import seconds
 
-__all__ = ["CONFIG_KEY", "LabelSource", "TopologyType", "label_source", "read_label_source"]
+__all__ = [
+    "CONFIG_KEY",
+    "LabelSource",
+    "OtherSource",
+    "TopologyType",
+    "label_source",
+    "other_sources",
+    "read_label_source",
+]
 
 CONFIG_KEY: Final = "volcano-controller.conf"
 _NAME_ENDING: Final = "-controller-configmap"
 _LONGEST_TYPE: Final = 20
+_INTERVAL: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,31 @@ class LabelSource:
     faults: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OtherSource:
+    """An enabled source of another kind, as it was configured.
+
+    `interval` is in seconds, `secret` is namespace and name of its credentials, and `namespace` is the configuration's
+    own.
+    """
+
+    kind: str
+    namespace: str
+    interval: float = _INTERVAL
+    settings: Mapping[str, object] = field(default_factory=dict)
+    secret: tuple[str, str] | None = None
+
+    def text(self, key: str) -> str:
+        """A setting that is a text, "" where it is missing or something else."""
+        value = self.settings.get(key)
+        return value if isinstance(value, str) else ""
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """A setting that is a list of texts."""
+        value = self.settings.get(key)
+        return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+
+
 def label_source(configs: Iterable[ConfigMap]) -> LabelSource | None:
     """The first enabled label source among configurations, None where there is none or it is not understood."""
     for config in configs:
@@ -48,19 +83,54 @@ def label_source(configs: Iterable[ConfigMap]) -> LabelSource | None:
 
 def read_label_source(config: ConfigMap) -> LabelSource | None:
     """The enabled label source of one ConfigMap, None where it is no controller configuration or has none."""
+    for source in _sources(config):
+        if isinstance(source, str):
+            return LabelSource(faults=(source,))
+        if source.get("source") == "label" and source.get("enabled") is True:
+            return _types(source.get("config"))
+    return None
+
+
+def other_sources(configs: Iterable[ConfigMap]) -> list[OtherSource]:
+    """The enabled sources that are not `label`, of each kind the first."""
+    found: dict[str, OtherSource] = {}
+    for config in configs:
+        for source in _sources(config):
+            kind = source.get("source") if isinstance(source, dict) else None
+            if isinstance(source, dict) and isinstance(kind, str) and kind != "label" and source.get("enabled") is True:
+                found.setdefault(kind, _other(kind, source, config.metadata.namespace or "default"))
+    return list(found.values())
+
+
+def _other(kind: str, source: Mapping[str, object], namespace: str) -> OtherSource:
+    interval = seconds(str(source.get("interval", "")))
+    settings = source.get("config")
+    credentials = source.get("credentials")
+    reference = credentials.get("secretRef") if isinstance(credentials, dict) else None
+    secret = None
+    if isinstance(reference, dict) and reference.get("name"):
+        secret = str(reference.get("namespace") or namespace), str(reference["name"])
+    return OtherSource(
+        kind,
+        namespace,
+        interval=interval if interval and interval > 0 else _INTERVAL,
+        settings=settings if isinstance(settings, dict) else {},
+        secret=secret,
+    )
+
+
+def _sources(config: ConfigMap) -> Iterator[dict[str, object] | str]:
+    """Every source that a configuration lists, or one text that says why it cannot be read."""
     text = config.data.get(CONFIG_KEY)
     if text is None or not config.metadata.name.endswith(_NAME_ENDING):
-        return None
+        return
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "not YAML"
-        return LabelSource(faults=(f"cannot be read: {problem}",))
+        yield f"cannot be read: {getattr(error, 'problem', None) or 'not YAML'}"
+        return
     sources = parsed.get("networkTopologyDiscovery") if isinstance(parsed, dict) else None
-    for source in sources if isinstance(sources, list) else ():
-        if isinstance(source, dict) and source.get("source") == "label" and source.get("enabled") is True:
-            return _types(source.get("config"))
-    return None
+    yield from (source for source in (sources if isinstance(sources, list) else ()) if isinstance(source, dict))
 
 
 def _types(config: object) -> LabelSource:

@@ -48,9 +48,8 @@ def _declared(hypernode: HyperNode, census: _Census) -> Declared:
     for index, member in enumerate(spec.members):
         where = f"members[{index}]"
         if member.type == "Node":
-            found, fault = _nodes_of(member, census)
+            found, code, fault = _nodes_of(member, census)
             nodes |= found
-            code = "EmptyMember"
         else:
             child, code, fault = _child_of(member)
             children += child
@@ -77,26 +76,26 @@ def _child_of(member: MemberSpec) -> tuple[list[str], str, str]:
     return ([exact.name], "", "") if exact.name else ([], "EmptyMember", "the member's name is empty")
 
 
-def _nodes_of(member: MemberSpec, census: _Census) -> tuple[frozenset[str], str]:
-    """The nodes that a member selects, and why there are none."""
+def _nodes_of(member: MemberSpec, census: _Census) -> tuple[frozenset[str], str, str]:
+    """The nodes that a member selects, and the code and text of why there are none."""
     exact, regex, labels = member.selector.exact_match, member.selector.regex_match, member.selector.label_match
-    if exact is not None:
+    if exact is not None and exact.name:
         found = census.names & {exact.name}
-        return (
-            found,
-            "" if found else f'node "{exact.name}" does not exist' if exact.name else "the node's name is empty",
-        )
+        return found, "MissingNode", "" if found else f'node "{exact.name}" does not exist'
+    if exact is not None:
+        return frozenset(), "EmptyMember", "the node's name is empty"
     if regex is not None:
         fault = pattern_fault(regex.pattern)
         if fault:
-            return frozenset(), f'pattern "{regex.pattern}" does not compile: {fault}'
+            return frozenset(), "BadPattern", f'pattern "{regex.pattern}" does not compile: {fault}'
         found = census.matching(regex.pattern)
-        return found, "" if found else f'pattern "{regex.pattern}" matches no node'
+        return found, "EmptyMember", "" if found else f'pattern "{regex.pattern}" matches no node'
     if labels is not None and not selects_nothing(labels):
         found = census.selected(labels)
-        return found, "" if found else f"no node has the labels {_shown(labels)}"
+        return found, "EmptyMember", "" if found else f"no node has the labels {_shown(labels)}"
     # Kubernetes reads an empty selector as "everything", Volcano's hyperNodes as "nothing"; here Volcano is right.
-    return frozenset(), "the member has no selector" if labels is None else "an empty labelMatch selects nothing"
+    fault = "the member has no selector" if labels is None else "an empty labelMatch selects nothing"
+    return frozenset(), "EmptyMember", fault
 
 
 def _shown(labels: LabelSelector) -> str:

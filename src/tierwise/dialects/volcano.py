@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
@@ -23,8 +24,9 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
+from tierwise.port import SUB_GROUPS_ANNOTATION
 
-__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of", "spared"]
+__all__ = ["GROUP_ANNOTATION", "Former", "JobBuilder", "Member", "formers", "group_of", "queue", "role_of", "spared"]
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
@@ -38,6 +40,16 @@ _NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no no
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _READY = (Status.RUNNING, Status.SUCCEEDED)
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
+
+
+class Former(Record, frozen=True):
+    """Where a sub-group was last placed, as its pod group remembers it."""
+
+    hyper_node: str = ""
+    tier: int = 0
+
+
+_NOWHERE = Former()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,7 @@ class JobBuilder:
             Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
             for p in spec.sub_group_policy
         )
+        owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
         ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
         for member in members:
             if member.task.role in roles and _counts_ready(member.task):
@@ -138,7 +151,10 @@ class JobBuilder:
             min_resources=self._least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
+            owner=owner.name if owner is not None else "",
+            lone=owner is not None and owner.kind == "Pod",
             split=_split(key, spec.sub_group_policy, members),
+            formers=formers(record.metadata),
             numbers=roles,
         )
 
@@ -170,7 +186,9 @@ class JobBuilder:
             policies=(),
             min_resources=None,
             split={key: (-1, 0, [member])},
+            formers={},
             numbers={},
+            lone=True,
         )
 
     def _job(
@@ -181,6 +199,7 @@ class JobBuilder:
         policies: tuple[Policy, ...],
         minimum: int,
         split: dict[str, tuple[int, int, list[Member]]],
+        formers: dict[str, Former],
         numbers: dict[str, int],
         **rest: object,
     ) -> Job:
@@ -213,6 +232,7 @@ class JobBuilder:
                     held=_held(members),
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
+                    former=formers.get(sub_key.removeprefix(f"{key}/"), _NOWHERE).hyper_node,
                 )
             )
             self._subs += 1
@@ -229,6 +249,15 @@ class JobBuilder:
             effortless=tuple(effortless),
             **rest,  # type: ignore[arg-type]
         )
+
+
+def formers(meta: ObjectMeta) -> dict[str, Former]:
+    """Where the sub-groups of a pod group were last placed; what cannot be read is forgotten."""
+    try:
+        found = msgspec.json.decode(meta.annotations.get(SUB_GROUPS_ANNOTATION, "{}"), type=dict[str, Former])
+    except msgspec.DecodeError:
+        return {}
+    return found
 
 
 def _counts_ready(task: Task) -> bool:

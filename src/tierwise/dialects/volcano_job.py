@@ -6,12 +6,12 @@ Answers questions about one job; looks at no other object.
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
 from msgspec.structs import replace
 
 from tierwise.api.volcano import Job, TaskSpec
+from tierwise.dialects.identity import made_up_uid
 
 __all__ = [
     "DEFAULT_MAX_RETRY",
@@ -19,8 +19,11 @@ __all__ = [
     "DEFAULT_SCHEDULER",
     "GROUP_NAME",
     "PARTITION_ID",
+    "PROVIDED_PLUGINS",
+    "TASK_INDEX",
     "TASK_SPEC",
     "defaulted",
+    "partition_of",
     "pod_group_name",
     "pod_name",
     "task_minimum",
@@ -30,10 +33,13 @@ __all__ = [
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
+PROVIDED_PLUGINS: Final = frozenset({"env", "svc"})
+"""Job plugins that the job controller carries out."""
+
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
 PARTITION_ID: Final = "volcano.sh/partition-id"
-_UIDS: Final = uuid.UUID("6b0f3a54-4c1c-5d0e-9a53-0c1f6f1c7a11")
 
 
 def defaulted(job: Job) -> Job:
@@ -69,8 +75,7 @@ def task_minimum(task: TaskSpec) -> int:
 
 def uid_of(job: Job) -> str:
     """The job's uid; for a manifest without one, a stable one that follows from its name."""
-    name = f"{job.metadata.namespace or 'default'}/{job.metadata.name}"
-    return job.metadata.uid or str(uuid.uuid5(_UIDS, name))
+    return job.metadata.uid or made_up_uid("Job", job.metadata.namespace or "default", job.metadata.name)
 
 
 def pod_group_name(job: Job) -> str:
@@ -81,3 +86,11 @@ def pod_group_name(job: Job) -> str:
 def pod_name(job: Job, task: TaskSpec, index: int) -> str:
     """The name of a task's pod."""
     return f"{job.metadata.name}-{task.name}-{index}"
+
+
+def partition_of(task: TaskSpec, index: int) -> str:
+    """The partition that a pod of a task belongs to, "" where the task is not parted."""
+    if task.partition_policy is None:
+        return ""
+    size = task.partition_policy.partition_size or 0
+    return str(index // size if size > 0 else 0)

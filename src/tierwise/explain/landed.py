@@ -66,7 +66,7 @@ def tell(names: Names, found: Sequence[Landed]) -> list[Text]:
     """One line per job: which of its pods these are. Many jobs share one line."""
     jobs: dict[str, list[Landed]] = {}
     for entry in found:
-        jobs.setdefault(entry.job.key if entry.job.declared else "", []).append(entry)
+        jobs.setdefault("" if entry.job.lone else entry.job.key, []).append(entry)
     if len(jobs) <= _JOBS:
         return [_of_job(names, key, entries) for key, entries in jobs.items()]
     lone = jobs.pop("", [])

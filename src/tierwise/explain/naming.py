@@ -12,6 +12,8 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Names", "belongs_to", "domain_title", "limit_text", "name_of_pod", "sub_id", "tier_label", "tier_title"]
 
 _UID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_MADE = "podgroup"
+"""What is left of the name of a podGroup that was made for a pod or its owner."""
 
 _PALETTE = ("cyan", "magenta", "bright_blue", "bright_cyan", "bright_magenta", "bright_yellow")
 
@@ -20,14 +22,14 @@ class Names:
     """Short names of jobs; a name that two jobs would share keeps as much as tells them apart."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
-        keys = list(dict.fromkeys(job.key for job in jobs))
+        known = {job.key: job for job in jobs}
         self._short: dict[str, str] = {}
         for shorten in (_bare, _without_uid):
-            shared = Counter(shorten(key) for key in keys)
-            for key in keys:
-                if shared[shorten(key)] == 1:
-                    self._short.setdefault(key, shorten(key))
-        self._place = {key: i for i, key in enumerate(keys)}
+            shared = Counter(shorten(job) for job in known.values())
+            for key, job in known.items():
+                if shared[shorten(job)] == 1:
+                    self._short.setdefault(key, shorten(job))
+        self._place = {key: i for i, key in enumerate(known)}
 
     def of(self, job: Job) -> str:
         return self._short.get(job.key, job.key)
@@ -39,20 +41,23 @@ class Names:
     @staticmethod
     def stem(job: Job) -> str:
         """What the names of the job's pods begin with, where its controller names them."""
-        return _bare(job.key).rpartition("/")[2]
+        return _bare(job).rpartition("/")[2]
 
 
-def _without_uid(key: str) -> str:
-    return _UID.sub("", key.removeprefix("pod "))
+def _without_uid(job: Job) -> str:
+    """A podGroup without the uid in its name; where nothing else is in it, the object that it was made for."""
+    namespace, _, name = job.key.removeprefix("pod ").rpartition("/")
+    bare = _UID.sub("", name)
+    return f"{namespace}/{job.owner if job.owner and bare == _MADE else bare}"
 
 
-def _bare(key: str) -> str:
-    return _without_uid(key).removeprefix("default/")
+def _bare(job: Job) -> str:
+    return _without_uid(job).removeprefix("default/")
 
 
 def belongs_to(job: Job, name: str) -> bool:
     """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup stands for."""
-    return name in (job.key, _without_uid(job.key))
+    return name in (job.key, _without_uid(job))
 
 
 def sub_id(sub: SubJob) -> str:

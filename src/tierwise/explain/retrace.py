@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierwise.actions.demand import Backlog, Demand, demand
+from tierwise.actions.demand import Demand, demand
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.fit import take
 from tierwise.actions.groups import alike, groups_held
@@ -23,6 +23,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.report import CycleReport, Decision, Placed
 from tierwise.model.job import Job
 from tierwise.model.reason import Tried
+from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 
@@ -58,8 +59,10 @@ def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: C
     if not any(decision.job.key in wanted for decision in report.decisions):
         return traces
     current = open_cycle(snapshot, profile)
+    victims = _Victims(snapshot, report)
     for decision in report.decisions:
         job = decision.job
+        victims.let_go(current, decision)
         if job.key in wanted and job.key not in traces and decision.action == "allocate":
             traces[job.key] = _trace(current, decision)
         for placed in decision.placed:
@@ -69,7 +72,7 @@ def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: C
 
 def _trace(current: Cycle, decision: Decision) -> Trace:
     job = decision.job
-    asked = demand(current, Backlog(), job)
+    asked = demand(current, job)
     if not asked.lots:
         return Trace(job, decision)
     if job.policies:
@@ -95,6 +98,23 @@ def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[Groups, ...]:
         holding = int((held[domains] >= len(asked.lots)).sum())
         found.append(Groups(tier, len(domains), topology.name[best], int(held[best]), len(asked.lots), holding))
     return tuple(found)
+
+
+class _Victims:
+    """Those who went, by the decision that they made room for."""
+
+    def __init__(self, snapshot: Snapshot, report: CycleReport) -> None:
+        self._running = running_table(snapshot) if report.evictions else None
+        self._left: dict[tuple[str, str], list[str]] = {}
+        for eviction in report.evictions:
+            self._left.setdefault((eviction.by.key, eviction.action), []).append(eviction.task.key)
+
+    def let_go(self, current: Cycle, decision: Decision) -> None:
+        """Take the victims of a decision off the ledger."""
+        keys = self._left.pop((decision.job.key, decision.action), [])
+        if keys and self._running is not None:
+            victims = np.array([self._running.position[key] for key in keys], dtype=np.int64)
+            current.ledger.evict(self._running, victims, current.snapshot.jobs)
 
 
 def _stand(current: Cycle, placed: Placed) -> None:

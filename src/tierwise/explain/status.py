@@ -1,57 +1,132 @@
-"""What a report means for pod groups: phase, conditions, chosen domain, events. Only changes are asked for."""
+"""What a cycle means for pod groups: phase, conditions, counts, chosen domains, events. Only changes are asked for.
+
+The one place that writes the status of a pod group, as in Volcano, where that is the scheduler's. Whoever runs a cycle
+applies these effects after those of the scheduler.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
+from tierwise.dialects.volcano import formers, group_of
+from tierwise.explain.conditions import READY, conditions, unschedulable
 from tierwise.explain.decisions import decision_id
-from tierwise.explain.message import message
-from tierwise.framework.report import CycleReport
+from tierwise.explain.whereabouts import Place, whereabouts
+from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
-__all__ = ["DOMAIN_ANNOTATION", "TIER_ANNOTATION", "statuses"]
+__all__ = ["TIER_ANNOTATION", "statuses"]
 
-DOMAIN_ANNOTATION = "tierwise.io/hypernode"
-TIER_ANNOTATION = "tierwise.io/tier"
-_GROUP = "scheduling.volcano.sh"
+# Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
+TIER_ANNOTATION: Final = "tierwise.io/tier"
+_LONGEST: Final = 100_000
+"""Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
+_GROUP: Final = "scheduling.volcano.sh"
+_STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Status patches and events of the pod groups that a cycle changed."""
-    return [effect for job in snapshot.jobs if job.declared for effect in _of(objects, snapshot, report, job)]
+    counts = _counts(objects)
+    decisions: dict[str, list[Decision]] = {}
+    for decision in report.decisions:
+        decisions.setdefault(decision.job.key, []).append(decision)
+    writer = _Writer(objects, snapshot, report, counts)
+    return [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
 
 
-def _of(objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job) -> Iterator[Effect]:
-    namespace, _, name = job.key.partition("/")
-    record = objects.every(PodGroup).get(job.key)
-    if record is None:
-        return
-    key = Key(_GROUP, "PodGroup", namespace, name)
-    bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
-    rejection = report.rejections.get(job.key)
-    phase = _phase(job, report, bound)
-    status: Raw = {}
-    if record.status.phase != phase.value:
-        status["phase"] = phase.value
-    condition = _condition(job, rejection, bound)
-    if condition is not None and not any(
-        _same(condition, c.type, c.reason, c.message) for c in record.status.conditions
-    ):
-        status["conditions"] = [condition]
-        kind = "Warning" if rejection is not None else "Normal"
-        decision = decision_id(snapshot.now, job.key)
-        yield RecordEvent(key, kind, str(condition["type"]), str(condition["message"]), decision)
-    if bound or rejection is not None:
-        yield from _unknown_tiers(snapshot, job, key)
-    annotations = _domain(snapshot, report, job) if bound else {}
-    if status or any(record.metadata.annotations.get(k) != v for k, v in annotations.items()):
-        yield PatchStatus(key, status, annotations)
+def _counts(objects: Objects) -> Counter[tuple[str, str]]:
+    """How many pods of each group are in each phase."""
+    phases = ((group_of(pod), pod.status.phase) for pod in objects.every(Pod).values())
+    return Counter((group, phase) for group, phase in phases if group and phase)
+
+
+class _Writer:
+    def __init__(
+        self, objects: Objects, snapshot: Snapshot, report: CycleReport, counts: Counter[tuple[str, str]]
+    ) -> None:
+        self._objects = objects
+        self._snapshot = snapshot
+        self._report = report
+        self._counts = counts
+
+    def of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
+        """What becomes of one group."""
+        namespace, _, name = job.key.partition("/")
+        key = Key(_GROUP, "PodGroup", namespace, name)
+        record = self._objects.record(key)
+        if not isinstance(record, PodGroup):
+            return
+        bound = sum(decision.count() for decision in decisions if decision.bound)
+        rejection = self._report.rejections.get(job.key)
+        phase = _phase(job, self._report, bound)
+        waits = None
+        if rejection is not None:
+            waits = rejection.reason.code, unschedulable(job, rejection, bound)
+        wanted = self._status(record, job, phase, waits)
+        yield from _events(key, record, bound, waits, decision_id(self._snapshot.now, job.key))
+        if bound or rejection is not None:
+            yield from _unknown_tiers(self._snapshot, job, key)
+        marks = self._marks(record, job, decisions)
+        if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
+            yield PatchStatus(key, wanted, marks)
+
+    def _status(self, record: PodGroup, job: Job, phase: Phase, waits: tuple[str, str] | None) -> Raw:
+        """The fields that differ from what is there."""
+        status = record.status
+        running, succeeded, failed = (self._counts[job.key, p] for p in ("Running", "Succeeded", "Failed"))
+        ready = phase in (Phase.RUNNING, Phase.COMPLETED)
+        said = conditions(status.conditions, job, ready=ready, waits=waits, now=self._snapshot.now)
+        differs = {
+            "phase": status.phase != phase.value,
+            "conditions": [(c.type, c.transition_id) for c in status.conditions]
+            != [(c["type"], c["transitionID"]) for c in said],
+            "running": status.running != running,
+            "succeeded": status.succeeded != succeeded,
+            "failed": status.failed != failed,
+        }
+        wanted: Raw = {"phase": phase.value, "conditions": said}
+        wanted |= {"running": running, "succeeded": succeeded, "failed": failed}
+        return {field: value for field, value in wanted.items() if differs[field]}
+
+    def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
+        """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
+        found = whereabouts(self._snapshot.topology, job, decisions)
+        marks: dict[str, str] = {}
+        if found.whole is not None and not found.whole.anywhere:
+            marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
+        stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+        if stand:
+            known = {sub: msgspec.to_builtins(former) for sub, former in formers(record.metadata).items()}
+            text = json.dumps({**known, **stand}, separators=(",", ":"))
+            if len(text) <= _LONGEST:
+                marks[SUB_GROUPS_ANNOTATION] = text
+        return marks
+
+
+def _wire(place: Place) -> Raw:
+    return {"hyperNode": place.name, "tier": place.tier}
+
+
+def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
+    """News for people: what waits, unless that was said before; and that pods were placed."""
+    if waits is not None:
+        if not any(
+            (c.type, c.status, c.message) == ("Unschedulable", "True", waits[1]) for c in record.status.conditions
+        ):
+            yield RecordEvent(key, "Warning", "Unschedulable", waits[1], decision)
+    elif bound:
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
 
 
 def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
@@ -63,41 +138,18 @@ def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
 
 
 def _phase(job: Job, report: CycleReport, bound: int) -> Phase:
-    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed."""
-    held = sum(task.status in (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED) for task in job.tasks) + bound
-    ended = sum(task.status is Status.SUCCEEDED for task in job.tasks)
-    if job.tasks and ended == len(job.tasks):
+    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed.
+
+    A group that fell below its minimum queues again, as in Volcano.
+    """
+    held = sum(task.status in _STANDING for task in job.tasks) + bound
+    succeeded = sum(task.status is Status.SUCCEEDED for task in job.tasks)
+    ended = succeeded + sum(task.status is Status.FAILED for task in job.tasks)
+    if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
         return Phase.COMPLETED
     if held and held >= job.minimum:
         return Phase.RUNNING
     if held and job.key in report.rejections:
         return Phase.UNKNOWN
-    return report.phases.get(job.key, job.phase)
-
-
-def _condition(job: Job, rejection: Rejection | None, bound: int) -> Raw | None:
-    if rejection is not None:
-        pending = sum(len(part.tasks) for part in job.parts()) - bound
-        text = f"{pending}/{len(job.tasks)} tasks in gang unschedulable: {message(rejection)}"
-        return {"type": "Unschedulable", "status": "True", "reason": rejection.reason.code, "message": text}
-    if bound:
-        text = "tasks in gang are ready to be scheduled"
-        return {
-            "type": "Scheduled",
-            "status": "True",
-            "reason": "tasks in gang are ready to be scheduled",
-            "message": text,
-        }
-    return None
-
-
-def _same(condition: Raw, *values: str) -> bool:
-    return (condition["type"], condition["reason"], condition["message"]) == values
-
-
-def _domain(snapshot: Snapshot, report: CycleReport, job: Job) -> dict[str, str]:
-    last = [d for d in report.decisions if d.job is job][-1]
-    if last.domain == ROOT:
-        return {}
-    topology = snapshot.topology
-    return {DOMAIN_ANNOTATION: topology.name[last.domain], TIER_ANNOTATION: str(int(topology.tier[last.domain]))}
+    phase = report.phases.get(job.key, job.phase)
+    return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING

@@ -72,7 +72,7 @@ def _section(title: str, lines: list[Text]) -> list[Text]:
 def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
     decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
     bound = sum(d.count() for decisions in decided for d in decisions if d.bound)
-    gangs = sum(decisions[0].job.declared for decisions in decided)
+    gangs = sum(not decisions[0].job.lone for decisions in decided)
     lone = len(decided) - gangs
     parts = [count(gangs, "gang")] if gangs or not lone else []
     parts += [count(lone, "single pod")] if lone else []
@@ -85,8 +85,8 @@ def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
         text.append(f", nodes kept for {count(kept, 'pod')}")
     pods = sum(entry.number for entry in idle)
     if pods:
-        declared = sum(entry.job.declared for entry in idle)
-        who = f" in {count(declared, 'gang')}" if declared else ""
+        gangs = sum(not entry.job.lone for entry in idle)
+        who = f" in {count(gangs, 'gang')}" if gangs else ""
         text.append(", ").append(f"{count(pods, 'pod')}{who} waiting", style="bold yellow")
     if run.evictions:
         text.append(f", {count(len(run.evictions), 'pod')} evicted", style="red")
@@ -95,7 +95,7 @@ def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
 
 def _placed(page: Page, names: Names, run: Run) -> list[Text]:
     decided = run.decisions()
-    gangs = [key for key, decisions in decided.items() if decisions[0].job.declared]
+    gangs = [key for key, decisions in decided.items() if not decisions[0].job.lone]
     shown = gangs if page.everything else gangs[:_JOBS]
     traces: dict[str, Trace] = {}
     for snapshot, report in run.reports:
@@ -108,7 +108,7 @@ def _placed(page: Page, names: Names, run: Run) -> list[Text]:
     if rest:
         pods = sum(d.count() for key in rest for d in decided[key])
         lines.append(Text(f"  and {count(len(rest), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim"))
-    lone = [name_of_pod(key.removeprefix("pod ")) for key, found in decided.items() if not found[0].job.declared]
+    lone = [names.of(found[0].job) for found in decided.values() if found[0].job.lone]
     if lone:
         told = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
         lines += wrapped(told, page.width, first="  ", rest="      ")

@@ -173,7 +173,7 @@ class _Folding:
     def _one_job(self, span: slice) -> bool:
         """Whether all that landed here is of one job: then its domain says as much as the domains below it."""
         found = self._landings.within(span) if self._landings is not None else ()
-        return len({entry.job.key if entry.job.declared else "" for entry in found}) == 1
+        return len({"" if entry.job.lone else entry.job.key for entry in found}) == 1
 
     def _notes(self, *spans: slice) -> tuple[Text, ...]:
         if self._landings is None:

@@ -36,9 +36,9 @@ class Waiting:
 
 
 def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) -> list[Waiting]:
-    """Every job that is not wholly placed, in order."""
+    """Every job that is not wholly placed, in order; pods by themselves come last."""
     found = []
-    for job in after.jobs:
+    for job in sorted(after.jobs, key=lambda job: job.lone):
         pods = tuple(t.key for t in job.tasks if t.status is Status.PENDING and t.key not in nominated)
         rejection = report.rejections.get(job.key)
         if pods or (rejection is not None and not job.tasks):
@@ -74,9 +74,9 @@ def _reason(page: Page, after: Snapshot, entry: Waiting) -> list[Text]:
 
 
 def _title(names: Names, entries: list[Waiting]) -> Text:
-    gangs = [entry for entry in entries if entry.job.declared]
+    gangs = [entry for entry in entries if not entry.job.lone]
     shown = [names.of(entry.job) for entry in gangs]
-    lone = [name_of_pod(pod) for entry in entries if not entry.job.declared for pod in entry.pods]
+    lone = [name_of_pod(pod) for entry in entries if entry.job.lone for pod in entry.pods]
     if lone:
         shown.append(compact(lone))
     code = entries[0].rejection.reason.code if entries[0].rejection is not None else "NotTried"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
+from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Problem, Topology
+from tierwise.model.topology import Problem
 
 __all__ = ["explain_wire", "pending_wire", "pod_groups_wire", "schedule_wire", "topology_wire"]
 
@@ -82,20 +81,14 @@ def pod_groups_wire(snapshot: Snapshot) -> Raw:
 
 
 def _pod_group(snapshot: Snapshot, job: Job) -> Raw:
-    rows = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
-    subs: Raw = {}
-    for sub in job.subs:
-        if sub.policy >= 0:
-            subs[sub.key.rpartition("/")[2]] = _where(snapshot.topology, sub.held.tolist())
-    return {"phase": job.phase.value, **_where(snapshot.topology, rows), "subGroups": subs}
+    found = whereabouts(snapshot.topology, job)
+    subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
+    return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 
 
-def _where(topology: Topology, rows: list[int]) -> Raw:
-    """The innermost domain that holds these rows; nothing where there are none."""
-    if not rows:
-        return {"hyperNode": "", "tier": None}
-    domain = topology.meet_rows(np.array(rows))
-    return {"hyperNode": topology.name[domain], "tier": int(topology.tier[domain])}
+def _where(place: Place | None) -> Raw:
+    """The innermost domain that holds something; nothing where it stands nowhere."""
+    return {"hyperNode": place.name, "tier": place.tier} if place is not None else {"hyperNode": "", "tier": None}
 
 
 def explain_wire(look: Look, report: CycleReport) -> Raw:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tierwise.framework.backlog import Backlog
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.nominations import Nominations
@@ -29,6 +30,7 @@ class Cycle:
     rooms: Rooms
     nominations: Nominations
     report: ReportBuilder
+    backlog: Backlog = field(default_factory=Backlog)
 
     @property
     def nodes(self) -> NodeTable:

@@ -7,7 +7,8 @@ another uid, or not at all. A bind whose outcome nobody knows is assumed as well
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ class _Assumption:
     seen: Pod  # as the server last showed it
     node: str = ""
     leaving: str = ""  # since when; "" for a pod that stays
+    marks: Mapping[str, str] = field(default_factory=dict)  # annotations that come with the node
 
     def shown(self, pod: Pod) -> bool:
         """Whether the server shows what was assumed."""
@@ -32,7 +34,8 @@ class _Assumption:
         """The pod as it is to be read; what was nominated for one with a node no longer matters."""
         if self.node and not pod.spec.node_name:
             spec, status = replace(pod.spec, node_name=self.node), replace(pod.status, nominated_node_name="")
-            pod = replace(pod, spec=spec, status=status)
+            marked = replace(pod.metadata, annotations={**pod.metadata.annotations, **self.marks})
+            pod = replace(pod, metadata=marked, spec=spec, status=status)
         if self.leaving and not pod.metadata.deletion_timestamp:
             pod = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=self.leaving))
         return pod
@@ -47,10 +50,11 @@ class Assumed:
     def __len__(self) -> int:
         return len(self._all)
 
-    def begin(self, key: Key, pod: Pod, *, node: str = "", leaving: str = "") -> Pod:
+    def begin(self, key: Key, pod: Pod, *, node: str, leaving: str, marks: Mapping[str, str]) -> Pod:
         """Assume a pod to be on a node, or on its way out; the pod as it is to be read."""
         assumption = self._all.setdefault(key, _Assumption(pod))
         assumption.node, assumption.leaving = node or assumption.node, leaving or assumption.leaving
+        assumption.marks = marks or assumption.marks
         return self.over(key, assumption.seen)
 
     def over(self, key: Key, shown: Pod) -> Pod:

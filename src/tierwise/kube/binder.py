@@ -51,8 +51,8 @@ class Binder:
         """Bind pods; one outcome each, in order."""
         self._broken = {}
         for bind in binds:
-            if bind.gang not in self._broken and (fault := self._fault(bind)):
-                self._broken[bind.gang] = f"{bind.pod}: {fault}"
+            if _gang(bind) not in self._broken and (fault := self._fault(bind)):
+                self._broken[_gang(bind)] = f"{bind.pod}: {fault}"
         return await each(binds, self._one, IN_FLIGHT)
 
     def _fault(self, bind: Bind) -> str:
@@ -65,38 +65,39 @@ class Binder:
         return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
 
     async def _one(self, bind: Bind) -> Outcome:
-        if bind.gang in self._broken:
-            return Outcome(
-                bind, ok=False, error=f"withheld, because its gang would not be whole: {self._broken[bind.gang]}"
-            )
+        if broken := self._broken.get(_gang(bind)):
+            return Outcome(bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}")
         if not self._may():
             return Outcome(bind, ok=False, error="withheld: no longer the leader")
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
+        said, answered = "", True
         for attempt in range(_ATTEMPTS):
             wait = None
             try:
                 await self._send(bind, pod)
                 return self._done(bind)
             except ApiError as error:
-                if error.status not in (409, 429, 500, 502, 503, 504):
+                if not (error.passing or error.status == 409):
                     return self._failed(bind, str(error))
-                wait = error.retry_after
-                known = error.status in (429, 503)
-            except UnreachableError:
-                known = False
-            if not known:
+                said, wait, answered = str(error), error.retry_after, error.status not in (502, 504)
+                refused = error.status in (429, 503)
+            except UnreachableError as error:
+                said, answered, refused = str(error), False, False
+            if not refused:
                 found = await self._look_up(bind, pod)
                 if found is not None:
                     return found
             await asyncio.sleep(pause(attempt, least=0.05) if wait is None else wait)
+        if answered:
+            return self._failed(bind, said)
         # The last attempt may still be under way on the server.
         self._store.assume(bind.pod, node=bind.node)
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
-        self._broken.setdefault(bind.gang, f"{bind.pod}: {_UNKNOWN}")
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {_UNKNOWN}")
         return Outcome(bind, ok=False, error=_UNKNOWN)
 
     async def _send(self, bind: Bind, pod: Pod) -> None:
@@ -104,7 +105,12 @@ class Binder:
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": bind.pod.name, "namespace": bind.pod.namespace, "uid": pod.metadata.uid},
+            "metadata": {
+                "name": bind.pod.name,
+                "namespace": bind.pod.namespace,
+                "uid": pod.metadata.uid,
+                "annotations": dict(bind.annotations),  # the server puts them on the pod
+            },
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
         self.in_flight += 1
@@ -129,6 +135,8 @@ class Binder:
             return self._failed(bind, "the pod is gone, and another of its name is there")
         if shown.spec.node_name == bind.node:
             return self._done(bind)
+        if shown.metadata.deletion_timestamp:
+            return self._failed(bind, "the pod is leaving")
         return self._failed(bind, f"the pod is on node {shown.spec.node_name}") if shown.spec.node_name else None
 
     async def _settle(self, bind: Bind, pod: Pod) -> None:
@@ -153,9 +161,14 @@ class Binder:
         self._store.forget(bind.pod)
 
     def _done(self, bind: Bind) -> Outcome:
-        self._store.assume(bind.pod, node=bind.node)
+        self._store.assume(bind.pod, node=bind.node, marks=bind.annotations)
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:
-        self._broken.setdefault(bind.gang, f"{bind.pod}: {error}")
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
         return Outcome(bind, ok=False, error=error)
+
+
+def _gang(bind: Bind) -> str:
+    """Whom a bind stands or falls with; a pod of no gang stands alone."""
+    return bind.gang or f"pod {bind.pod.path}"

@@ -17,12 +17,21 @@ from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError
 from tierwise.port import Key
 
-__all__ = ["SELECTORS", "Resource", "discover"]
+__all__ = ["Resource", "discover", "of_interest"]
 
-SELECTORS: Final[dict[tuple[str, str], dict[str, str]]] = {
-    ("", "ConfigMap"): {"fieldSelector": "metadata.name=volcano-controller-configmap"},
-}
-"""Of kinds that others keep a great deal in, only what a controller of ours reads."""
+_OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
+"""Kinds that others keep a great deal in."""
+
+
+def of_interest(group: str, kind: str, name: str, owners: Iterable[str]) -> bool:
+    """Whether a controller of ours may look at an object: of some kinds that is little, and the rest is not kept.
+
+    What was made for a job (`owners` are the kinds of an object's owners), and what network discovery is told by.
+    """
+    if (group, kind) not in _OTHERS:
+        return True
+    discovery = name.endswith("-controller-configmap") or name.startswith("tierwise-discovery-")
+    return "Job" in owners or (kind == "ConfigMap" and discovery)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ import msgspec
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
+from tierwise.api.meta import ObjectMeta
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
-from tierwise.kube.kinds import SELECTORS, Resource, discover
+from tierwise.kube.kinds import Resource, discover, of_interest
 
 __all__ = ["look_once"]
 
@@ -51,18 +52,23 @@ async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
 
 async def _every(client: Client, resource: Resource, left_out: Callable[[str], None]) -> list[Raw]:
     """The objects of one kind; the API server leaves kind and version out of the items of a list."""
-    kind = resource.group, resource.kind
     found: list[Raw] = []
-    query = {**SELECTORS.get(kind, {}), "limit": _PAGE}
+    query = {"limit": _PAGE}
     while True:
         try:
             page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
         except ApiError as error:
-            if error.status != 403 or kind in _NEEDED:
+            if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
                 raise
             left_out(resource.plural)
             return []
-        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.items]
+        kept = filter(lambda item: _counts(resource, item), page.items)
+        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
         if not page.metadata.rest:
             return found
         query["continue"] = page.metadata.rest
+
+
+def _counts(resource: Resource, item: Raw) -> bool:
+    meta = msgspec.convert(item.get("metadata"), ObjectMeta)
+    return of_interest(resource.group, resource.kind, meta.name, [owner.kind for owner in meta.owner_references])

@@ -18,7 +18,7 @@ import msgspec
 from tierwise.kube.client import Client, pause
 from tierwise.kube.decoding import Entry, event, page
 from tierwise.kube.errors import ApiError, UnreachableError
-from tierwise.kube.kinds import SELECTORS, Resource
+from tierwise.kube.kinds import Resource, of_interest
 from tierwise.kube.store import Store
 
 __all__ = ["Reflector"]
@@ -37,7 +37,6 @@ class Reflector:
         self._client = client
         self._resource = resource
         self._store = store
-        self._select = SELECTORS.get((resource.group, resource.kind), {})
         self._version = ""  # the last that we were told of
         self.synced = asyncio.Event()
         self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
@@ -65,9 +64,9 @@ class Reflector:
         entries: list[Entry] = []
         rest = ""
         while True:
-            query = {**self._select, "limit": _PAGE, **({"continue": rest} if rest else {})}
+            query = {"limit": _PAGE, **({"continue": rest} if rest else {})}
             found = page(self._resource, await self._client.ask("GET", self._resource.collection, query=query))
-            entries += found.entries
+            entries += filter(self._counts, found.entries)
             rest = found.rest
             if not rest:
                 break
@@ -100,7 +99,6 @@ class Reflector:
     async def _watch(self) -> None:
         """One watch, from the last version that was told of until it ends."""
         query = {
-            **self._select,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
@@ -112,8 +110,13 @@ class Reflector:
                 found = event(self._resource, line)
                 if found.entry is None:
                     self._store.marked(self._resource, found.version)
-                elif found.type == "DELETED":
+                elif found.type == "DELETED" or not self._counts(found.entry):
                     self._store.delete(self._resource, found.entry)
                 else:
                     self._store.put(self._resource, found.entry)
                 self._version = found.version
+
+    def _counts(self, entry: Entry) -> bool:
+        meta = entry[0].metadata
+        owners = [owner.kind for owner in meta.owner_references]
+        return of_interest(self._resource.group, self._resource.kind, meta.name, owners)

@@ -8,7 +8,7 @@ so far (`assumed`), so that nobody reads a pod as waiting which is on its way to
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tierwise.api.core import Pod
 from tierwise.kube.assumed import Assumed
@@ -127,12 +127,13 @@ class Store:
         """Nothing has happened to a kind up to this version."""
         self._progress[resource.group, resource.kind] = _number(version)
 
-    def assume(self, key: Key, *, node: str = "", leaving: str = "") -> None:
-        """Read a pod as bound, or as leaving since then, until the watch says so or it is gone."""
+    def assume(self, key: Key, *, node: str = "", leaving: str = "", marks: Mapping[str, str] | None = None) -> None:
+        """Read a pod as bound, with these annotations, or as leaving since then, until the watch says so."""
         with self._changed:
             pod = self._pod(key)
             if pod is not None:
-                self._publish(key, (self.assumed.begin(key, pod, node=node, leaving=leaving), None))
+                assumed = self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks or {})
+                self._publish(key, (assumed, None))
 
     def forget(self, key: Key) -> None:
         """Read a pod again as the watch shows it: its bind did not happen."""

@@ -97,6 +97,7 @@ class SubJob:
     held: Ints  # rows of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
+    former: str = ""  # the domain that it was last placed in
 
     @property
     def pending(self) -> int:
@@ -127,6 +128,8 @@ class Job:
     role_names: dict[int, str] = field(default_factory=dict)
     role_ready: dict[int, int] = field(default_factory=dict)
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
+    owner: str = ""  # the name of the object that its pod group was made for
+    lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

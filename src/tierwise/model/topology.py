@@ -25,7 +25,7 @@ class Problem:
     """Something wrong with a declared domain: an error takes it out of the tree, a warning does not."""
 
     domain: str
-    code: str  # stable, CamelCase: "Cycle", "TwoParents", "Overlap", "TierOrder", "EmptyMember", ...
+    code: str  # stable, CamelCase: "Cycle", "TwoParents", "Overlap", "TierOrder", "MissingNode", ...
     text: str
     error: bool
 

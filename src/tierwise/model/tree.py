@@ -76,7 +76,7 @@ class _Draft:
                     self.claimers.setdefault(child, []).append(d.name)
                 else:
                     text = f"member hyperNode {child} does not exist"
-                    self.problems.append(Problem(d.name, "EmptyMember", text, error=False))
+                    self.problems.append(Problem(d.name, "MissingMember", text, error=False))
         self._check_tier_names()
 
     def _check_tier_names(self) -> None:

@@ -48,6 +48,10 @@ _MOST: Final = 20
 """Passes of the controllers in one turn: what they still want then has its place in the next one."""
 
 
+_LEAST: Final = 0.2
+"""Seconds between two turns that only time brings about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Whose pods are scheduled, and how."""
@@ -101,7 +105,7 @@ class Loop:
         """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
         seen = Version(-1)
         while not stopping():
-            version = self._cluster.wait(seen, period)
+            version = self._cluster.wait(seen, self._patience(period))
             if stopping():
                 return
             if version != seen:
@@ -113,6 +117,12 @@ class Loop:
                 self.turn()
             else:
                 self.turned = self._ticks()
+
+    def _patience(self, period: float) -> float:
+        """How long to wait for a change: until time alone gives a controller something to do."""
+        due = controllers.due(self._cluster.read()) if self._with_controllers else None
+        # What could not be done at its time is tried again soon, but not without a pause.
+        return period if due is None else max(_LEAST, min(period, due - self._clock()))
 
     def turn(self) -> None:
         """Everything once."""

@@ -7,6 +7,7 @@ on at once. A second signal ends the process on the spot, which is safe as well:
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -66,6 +67,7 @@ class Service:
             while not self._stopping.is_set() and not self._cluster.synced(timeout=1.0):
                 pass
             log.info("caches are filled")
+            _spare_the_collector()
             self._loop.run(
                 period=self._pace.period,
                 rest=self._pace.rest,
@@ -110,3 +112,13 @@ class Service:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _spare_the_collector() -> None:
+    """Look for garbage in what is new, and rarely: records and reports form no cycles, and there are millions of them.
+
+    With 30,000 pods the collector would take a third of the time that building a snapshot takes.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)

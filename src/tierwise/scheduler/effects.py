@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Evict, Key, Nominate
+from tierwise.model.topology import ROOT, Topology
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate
 
 __all__ = ["effects", "pod_key"]
 
@@ -33,12 +34,27 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    names = snapshot.nodes.names
+    names, leaves = snapshot.nodes.names, snapshot.topology.leaf
+    places: dict[int, dict[str, str]] = {}
     for decision in report.decisions:
-        make = Bind if decision.bound else Nominate
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                yield make(pod_key(task.key), names[row], gang=decision.job.key)
+                if not decision.bound:
+                    yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
+                    continue
+                leaf = int(leaves[row])
+                if leaf not in places:
+                    places[leaf] = _place(snapshot.topology, leaf)
+                yield Bind(pod_key(task.key), names[row], places[leaf], gang=decision.job.key)
+
+
+def _place(topology: Topology, leaf: int) -> dict[str, str]:
+    """Where nodes of an innermost domain stand, as their pods are told: its name, and the way to it."""
+    chain = []
+    while leaf != ROOT:
+        chain.append(topology.name[leaf])
+        leaf = int(topology.parent[leaf])
+    return {HYPERNODE_ANNOTATION: chain[0], PATH_ANNOTATION: "/".join(reversed(chain))} if chain else {}
 
 
 def pod_key(path: str) -> Key:

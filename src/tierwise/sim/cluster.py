@@ -1,12 +1,13 @@
-"""The embedded cluster: an object store that carries out effects, with kubelets that take a moment.
+"""The embedded cluster: an object store that carries out effects.
 
-`apply` changes objects, and an evicted pod is gone with it; `settle` lets one moment pass: bound pods run, and
-terminating ones are gone.
+Without a clock it knows one moment alone: an evicted or deleted pod is gone at once, and `settle` lets that moment
+pass, so that bound pods run and terminating ones are gone. With a clock it does what an API server does: objects are
+born at a time, and a pod that stands on a node gets its time to terminate, until whoever plays the kubelet removes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
@@ -24,8 +25,8 @@ from tierwise.port import (
     RecordEvent,
     Update,
     Version,
-    key_of_raw,
 )
+from tierwise.sim.batch import Batch, merged
 
 __all__ = ["EmbeddedCluster"]
 
@@ -33,8 +34,10 @@ __all__ = ["EmbeddedCluster"]
 class EmbeddedCluster:
     """Objects in memory, and what happens to them."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, clock: float | None = None) -> None:
         self._objects = objects
+        self.clock = clock  # None: time does not pass
+        self.done: list[Effect] = []  # what was carried out since somebody took note; kept with a clock alone
         self.events: list[RecordEvent] = []
         self.settled: Objects | None = None  # what controllers last had nothing to do for
         self.touched: dict[Key, None] = {}  # objects changed or created since the start, in order
@@ -48,19 +51,31 @@ class EmbeddedCluster:
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects in order; one outcome each."""
-        batch = _Batch(self._objects)
+        batch = Batch(self._objects, self.clock)
         outcomes = [self._one(batch, effect) for effect in effects]
+        self._take(batch)
+        if self.clock is not None:
+            self.done += [outcome.effect for outcome in outcomes if outcome.ok]
+        return outcomes
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Let objects be gone for good: nothing of theirs runs any more."""
+        batch = Batch(self._objects, None)
+        batch.deletes.update(dict.fromkeys(keys))
+        self._take(batch)
+
+    def _take(self, batch: Batch) -> None:
         if batch.puts or batch.deletes:
             self._objects = self._objects.changed(batch.puts, batch.deletes)
             self.touched.update(dict.fromkeys(batch.puts))
             for key in batch.deletes:
                 self.touched.pop(key, None)
-        return outcomes
 
-    def _one(self, batch: _Batch, effect: Effect) -> Outcome:
+    def _one(self, batch: Batch, effect: Effect) -> Outcome:
         match effect:
-            case Bind(pod, node):
-                return batch.edit(effect, pod, {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}})
+            case Bind(pod, node, annotations):
+                bound: Raw = {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}}
+                return batch.edit(effect, pod, bound | {"metadata": {"annotations": dict(annotations)}})
             case Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
             case Evict(pod):
@@ -79,7 +94,7 @@ class EmbeddedCluster:
 
     def settle(self) -> None:
         """One moment later: pods with a node run, pods on their way out are gone."""
-        batch = _Batch(self._objects)
+        batch = Batch(self._objects, None)
         for pod in self._objects.every(Pod).values():
             key = Key("", "Pod", pod.metadata.namespace or "default", pod.metadata.name)
             if pod.metadata.deletion_timestamp:
@@ -87,86 +102,10 @@ class EmbeddedCluster:
             elif pod.spec.node_name and pod.status.phase in ("", "Pending"):
                 raw = self._objects.raw(key)
                 if raw is not None:
-                    batch.put(key, _merged(raw, {"status": {"phase": "Running"}}))
+                    batch.put(key, merged(raw, {"status": {"phase": "Running"}}))
         if batch.puts or batch.deletes:
             self._objects = self._objects.changed(batch.puts, batch.deletes)
 
     def changed(self) -> Iterable[Raw]:
         """Objects changed or created since the start, whole."""
         return [raw for key in self.touched if (raw := self._objects.raw(key)) is not None]
-
-
-class _Batch:
-    """Changes on their way into the store, visible to the effects that follow."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self.puts: dict[Key, Raw] = {}
-        self.deletes: dict[Key, None] = {}
-
-    def raw(self, key: Key) -> Raw | None:
-        if key in self.puts:
-            return self.puts[key]
-        return None if key in self.deletes else self._objects.raw(key)
-
-    def put(self, key: Key, raw: Raw) -> None:
-        self.puts[key] = raw
-        self.deletes.pop(key, None)
-
-    def create(self, effect: Effect, raw: Raw) -> Outcome:
-        key = key_of_raw(raw)
-        if self.raw(key) is not None:
-            return Outcome(effect, ok=False, error=f"{key} already exists")
-        self.put(key, raw)
-        return Outcome(effect, ok=True)
-
-    def update(self, effect: Effect, key: Key, raw: Raw) -> Outcome:
-        if self.raw(key) is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
-        self.put(key, raw)
-        return Outcome(effect, ok=True)
-
-    def edit(self, effect: Effect, key: Key, patch: Raw) -> Outcome:
-        raw = self.raw(key)
-        if raw is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
-        merged = _merged(raw, patch)
-        if merged != raw:
-            self.put(key, merged)
-        return Outcome(effect, ok=True)
-
-    def patch_status(self, effect: Effect, key: Key, status: Raw, annotations: Mapping[str, str]) -> Outcome:
-        """Fields of the status are replaced one by one, never merged."""
-        raw = self.raw(key)
-        if raw is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
-        current = raw.get("status")
-        merged = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}}
-        if annotations:
-            merged = _merged(merged, {"metadata": {"annotations": dict(annotations)}})
-        if merged != raw:
-            self.put(key, merged)
-        return Outcome(effect, ok=True)
-
-    def delete(self, effect: Effect, key: Key) -> Outcome:
-        if self.raw(key) is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
-        self.puts.pop(key, None)
-        self.deletes[key] = None
-        return Outcome(effect, ok=True)
-
-
-def _merged(raw: Raw, patch: Raw) -> Raw:
-    """A merge patch: mappings merge, None removes, anything else replaces; empty mappings add nothing."""
-    result = dict(raw)
-    for key, value in patch.items():
-        current = result.get(key)
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            inner = _merged(current if isinstance(current, dict) else {}, value)
-            if inner or key in result:
-                result[key] = inner
-        else:
-            result[key] = value
-    return result

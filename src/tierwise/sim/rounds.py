@@ -70,7 +70,7 @@ def schedule(
 
 
 def _round(history: History, profile: Profile, now: float) -> bool:
-    """Controllers, one cycle, its effects, a moment's pause; whether anything came of it."""
+    """Controllers, one cycle, its effects, a moment's pause, statuses; whether anything came of it."""
     cluster = history.cluster
     reconcile(cluster, now)
     before = cluster.read().version
@@ -78,6 +78,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
     report = cycle(snapshot, profile)
     asked = effects(snapshot, report)
     cluster.apply(asked)
+    cluster.settle()
     cluster.apply(statuses(cluster.read(), snapshot, report))
     _remember(history, snapshot, report)
     history.nominations = {}
@@ -90,7 +91,6 @@ def _round(history: History, profile: Profile, now: float) -> bool:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                     history.nominations[task.key] = snapshot.nodes.names[row]
-    cluster.settle()
     reconcile(cluster, now)
     return cluster.read().version != before
 

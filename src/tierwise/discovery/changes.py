@@ -1,0 +1,131 @@
+"""What applying discovered hyperNodes to a cluster would create, change and delete.
+
+Called by `topology diff`. A hyperNode counts as changed where its tier, its tier's name or its members differ; whatever
+else stands in its manifest is not discovery's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tierwise.api.natural import natural
+from tierwise.api.volcano import HyperNode, MemberSpec
+from tierwise.discovery.manifests import SOURCE_LABEL
+
+__all__ = ["Change", "Changes", "Move", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One hyperNode that comes, goes or becomes different; members that are not given by name are shown as patterns."""
+
+    name: str
+    tier: int
+    tier_name: str
+    was: tuple[int, str] | None  # tier and name before, where they differ
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A node that leaves one hyperNode for another; empty texts for none."""
+
+    node: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Everything that would become different."""
+
+    created: tuple[Change, ...]
+    changed: tuple[Change, ...]
+    deleted: tuple[Change, ...]
+    same: int
+    moves: tuple[Move, ...]
+    unknown: tuple[str, ...]  # nodes that the source names and the cluster lacks
+    unplaced: tuple[str, ...]  # nodes of the cluster that the source does not name
+
+    @property
+    def none(self) -> bool:
+        return not (self.created or self.changed or self.deleted)
+
+
+def changes(
+    wanted: Sequence[HyperNode], present: Mapping[str, HyperNode], *, source: str, nodes: Iterable[str]
+) -> Changes:
+    """From the hyperNodes that a cluster has to those that a source wants; only the source's own are deleted."""
+    named = {hypernode.metadata.name: hypernode for hypernode in wanted}
+    mine = [hypernode for hypernode in present.values() if hypernode.metadata.labels.get(SOURCE_LABEL) == source]
+    gone = [hypernode for hypernode in mine if hypernode.metadata.name not in named]
+    both = [(present[name], hypernode) for name, hypernode in named.items() if name in present]
+    changed = [(old, new) for old, new in both if _differ(old, new)]
+    after = _homes(named.values())
+    existing = set(nodes)
+    return Changes(
+        created=_told((None, hypernode) for name, hypernode in named.items() if name not in present),
+        changed=_told(changed),
+        deleted=_told((hypernode, None) for hypernode in gone),
+        same=len(both) - len(changed),
+        moves=tuple(_moves(_homes([*(old for old, _ in both), *gone]), after)),
+        unknown=tuple(sorted(after.keys() - existing, key=natural)) if existing else (),
+        unplaced=tuple(sorted(existing - after.keys(), key=natural)),
+    )
+
+
+def _differ(old: HyperNode, new: HyperNode) -> bool:
+    return (old.spec.tier, old.spec.tier_name) != (new.spec.tier, new.spec.tier_name) or _members(old) != _members(new)
+
+
+def _told(pairs: Iterable[tuple[HyperNode | None, HyperNode | None]]) -> tuple[Change, ...]:
+    found = []
+    for old, new in pairs:
+        shown = new or old
+        assert shown is not None
+        before, after = _members(old), _members(new)
+        height = (shown.spec.tier, shown.spec.tier_name)
+        was = (old.spec.tier, old.spec.tier_name) if old is not None else height
+        found.append(
+            Change(
+                shown.metadata.name,
+                *height,
+                was=None if was == height else was,
+                added=tuple(sorted(after - before, key=natural)),
+                removed=tuple(sorted(before - after, key=natural)),
+            )
+        )
+    return tuple(sorted(found, key=lambda change: (change.tier, natural(change.name))))
+
+
+def _members(hypernode: HyperNode | None) -> set[str]:
+    return {_shown(member) for member in hypernode.spec.members} if hypernode is not None else set()
+
+
+def _shown(member: MemberSpec) -> str:
+    selector = member.selector
+    if selector.exact_match is not None:
+        return selector.exact_match.name
+    if selector.regex_match is not None:
+        return f"/{selector.regex_match.pattern}/"
+    labels = selector.label_match.match_labels if selector.label_match is not None else {}
+    return f"{{{', '.join(f'{key}={value}' for key, value in sorted(labels.items()))}}}"
+
+
+def _homes(hypernodes: Iterable[HyperNode]) -> dict[str, str]:
+    """The hyperNode that names each node exactly."""
+    homes = {}
+    for hypernode in hypernodes:
+        for member in hypernode.spec.members:
+            if member.type == "Node" and member.selector.exact_match is not None:
+                homes[member.selector.exact_match.name] = hypernode.metadata.name
+    return homes
+
+
+def _moves(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Move]:
+    for node in sorted(before.keys() | after.keys(), key=natural):
+        old, new = before.get(node, ""), after.get(node, "")
+        if old != new:
+            yield Move(node, old, new)

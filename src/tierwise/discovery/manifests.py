@@ -1,0 +1,38 @@
+"""A discovered tree as hyperNodes: exact members in natural order, marked with the source that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.discovery.tree import Path, Tree
+
+__all__ = ["SOURCE_LABEL", "hypernode", "hypernodes"]
+
+SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
+"""Says which source made a hyperNode; a source changes and removes only its own."""
+
+_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
+
+
+def hypernodes(tree: Tree, names: Mapping[Path, str], source: str) -> list[Raw]:
+    """The hyperNode of each domain under these names, tier after tier from the innermost."""
+    return [hypernode(tree, path, names, {SOURCE_LABEL: source}) for path in tree]
+
+
+def hypernode(tree: Tree, path: Path, names: Mapping[Path, str], labels: Mapping[str, str]) -> Raw:
+    """The hyperNode of one domain."""
+    tier = path[-1].tier
+    members = tree.domains[path]
+    spec: Raw = {"tier": tier}
+    if tree.tier_names.get(tier):
+        spec["tierName"] = tree.tier_names[tier]
+    inner = [_member("HyperNode", names[domain]) for domain in members.domains]
+    spec["members"] = inner + [_member("Node", node) for node in members.nodes]
+    metadata = {"name": names[path], "labels": dict(labels)}
+    return {"apiVersion": _API_VERSION, "kind": "HyperNode", "metadata": metadata, "spec": spec}
+
+
+def _member(kind: str, name: str) -> Raw:
+    return {"type": kind, "selector": {"exactMatch": {"name": name}}}

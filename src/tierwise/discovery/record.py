@@ -1,0 +1,148 @@
+"""What is known of the last tries to fetch a source: kept in a ConfigMap beside the configuration.
+
+Whoever fetches writes it, and the discovery controllers read it: so they stay functions of what a cluster holds. It
+keeps the last tree that was read, however many tries have failed since, and says when the next one is due.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap
+from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
+from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
+from tierwise.discovery.tree import Path, Step, Tree
+
+__all__ = ["Record", "due", "failed", "fetched", "manifest", "next_try", "read", "record_name"]
+
+_FIRST_WAIT: Final = 30.0
+"""Seconds to wait after a first failure; each further one doubles it, up to the source's interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The last tree, and how fetching goes; times are in seconds since the epoch, 0 for never."""
+
+    tree: Tree | None = None
+    fetched_at: float = 0.0
+    tried_at: float = 0.0
+    failures: int = 0
+    error: str = ""
+
+
+def record_name(kind: str) -> str:
+    """The name of the ConfigMap that keeps the record of a source."""
+    return f"tierwise-discovery-{kind}"
+
+
+def fetched(tree: Tree, now: float) -> Record:
+    """The record of a try that gave a tree."""
+    return Record(tree, fetched_at=now, tried_at=now)
+
+
+def failed(before: Record | None, error: str, now: float) -> Record:
+    """The record of a try that gave none: the old tree stays."""
+    before = before or Record()
+    return replace(before, tried_at=now, failures=before.failures + 1, error=" ".join(error.split()))
+
+
+def next_try(record: Record, interval: float) -> float:
+    """When to try again: 30 s after a failure, then 1, 2, 4 … minutes, never later than the interval."""
+    if not record.failures:
+        return record.tried_at + interval
+    doubled = float(2 ** min(record.failures - 1, 32))
+    return record.tried_at + min(_FIRST_WAIT * doubled, interval)
+
+
+def due(record: Record | None, interval: float, now: float) -> bool:
+    """Whether it is time to try."""
+    return record is None or now >= next_try(record, interval)
+
+
+def manifest(record: Record, kind: str, namespace: str) -> Raw:
+    """The ConfigMap of a record."""
+    data = {"triedAt": _stamp(record.tried_at), "failures": str(record.failures), "error": record.error}
+    if record.tree is not None:
+        data |= {"fetchedAt": _stamp(record.fetched_at), "tree": json.dumps(_packed(record.tree), ensure_ascii=False)}
+    metadata = {"name": record_name(kind), "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def read(config: ConfigMap) -> Record:
+    """The record in a ConfigMap; ValueError where somebody else wrote it."""
+    data = config.data
+    try:
+        text = data.get("tree")
+        return Record(
+            tree=_unpacked(json.loads(text)) if text else None,
+            fetched_at=parse_time(data["fetchedAt"]) if text else 0.0,
+            tried_at=parse_time(data["triedAt"]),
+            failures=int(data.get("failures", "0")),
+            error=data.get("error", ""),
+        )
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"ConfigMap {config.metadata.name} is no record of discovery: {error}") from None
+
+
+def _packed(tree: Tree) -> Raw:
+    homes: dict[Path, list[str]] = {}
+    for node in sorted(tree.places, key=natural):
+        homes.setdefault(tree.places[node], []).append(node)
+    return {
+        "tierNames": {str(tier): name for tier, name in sorted(tree.tier_names.items())},
+        "unique": tree.unique,
+        "places": [{"path": [list(step) for step in path], "nodes": _folded(nodes)} for path, nodes in homes.items()],
+    }
+
+
+def _folded(nodes: Iterable[str]) -> object:
+    """Nodes as an expression, or as a list where one of them could not stand in it."""
+    listed = list(nodes)
+    return compress(listed) if all(map(fits, listed)) else listed
+
+
+def _unpacked(data: Raw) -> Tree:
+    places: dict[str, Path] = {}
+    for entry in _listed(data["places"]):
+        if not isinstance(entry, dict):
+            raise TypeError("a place is not an object")
+        path = tuple(_step(step) for step in _listed(entry["path"]))
+        if not path:
+            raise ValueError("a path is empty")
+        places |= dict.fromkeys(_nodes(entry["nodes"]), path)
+    names = data["tierNames"]
+    if not isinstance(names, dict):
+        raise TypeError("tierNames is not an object")
+    return Tree(places, {int(tier): str(name) for tier, name in names.items()}, unique=data["unique"] is True)
+
+
+def _nodes(value: object) -> list[str]:
+    if isinstance(value, str):
+        try:
+            return expand(value)
+        except HostlistError as error:
+            raise ValueError(str(error)) from None
+    return [str(node) for node in _listed(value)]
+
+
+def _step(value: object) -> Step:
+    tier, name = _listed(value)
+    if not (isinstance(tier, int) and isinstance(name, str)):
+        raise TypeError("a step is not a tier and a name")
+    return Step(tier, name)
+
+
+def _listed(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError("a list is missing")
+    return value
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

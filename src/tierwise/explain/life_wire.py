@@ -1,0 +1,39 @@
+"""The JSON of `submit`: what became of jobs, podGroups and pods. docs/reference/json.md describes it."""
+
+from __future__ import annotations
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.controllers.stamp import stamp
+from tierwise.explain.fortunes import fortunes, jobs_wire
+from tierwise.explain.life_page import View
+from tierwise.explain.wire import pending_wire, pod_groups_wire
+
+__all__ = ["life_wire"]
+
+
+def life_wire(view: View, start: float) -> Raw:
+    """Everything but the timeline."""
+    return {
+        "start": stamp(start),
+        "end": stamp(start + view.at),
+        "elapsed": int(view.at),
+        "cycles": view.cycles,
+        "unfinished": view.unfinished,
+        "jobs": jobs_wire(fortunes(view.objects, view.snapshot, view.places)),
+        "podGroups": pod_groups_wire(view.snapshot),
+        "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
+        "pending": pending_wire(view.snapshot, view.report, {}),
+    }
+
+
+def _pod(pod: Pod) -> Raw:
+    """Where a pod is, what it is doing, and how its containers last ended."""
+    first = next(iter(pod.status.container_statuses), None)
+    ended = (first.state.terminated or first.last_state.terminated) if first is not None else None
+    return {
+        "phase": pod.status.phase or "Pending",
+        "node": pod.spec.node_name,
+        "exitCode": ended.exit_code if ended is not None else None,
+        "restarts": first.restart_count if first is not None else 0,
+    }

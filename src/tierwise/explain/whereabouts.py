@@ -1,0 +1,55 @@
+"""Where a job and its sub-groups stand: the innermost domain of each. One answer for JSON, status and live views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.framework.report import Decision
+from tierwise.model.job import Job, Status
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Place", "Whereabouts", "whereabouts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A domain with its tier; the virtual root counts as one."""
+
+    domain: int
+    name: str
+    tier: int
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether nothing tighter than the whole cluster holds it."""
+        return self.domain == ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The place of a job, and of each of its sub-groups by id; None for what has no pod standing."""
+
+    whole: Place | None
+    subs: Mapping[str, Place | None]
+
+
+def whereabouts(topology: Topology, job: Job, decisions: Iterable[Decision] = ()) -> Whereabouts:
+    """Where the job's pods stand, together with those that these decisions bind."""
+    rows: dict[int, list[int]] = {}
+    for sub in job.subs:
+        rows[sub.number] = [task.row for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0]
+    for decision in decisions:
+        for placed in decision.placed if decision.bound else ():
+            rows[placed.sub.number] += placed.rows.tolist()
+    subs = {sub.key.rpartition("/")[2]: _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
+    return Whereabouts(_place(topology, [row for found in rows.values() for row in found]), subs)
+
+
+def _place(topology: Topology, rows: list[int]) -> Place | None:
+    if not rows:
+        return None
+    domain = topology.meet_rows(np.array(rows))
+    return Place(domain, topology.name[domain], int(topology.tier[domain]))

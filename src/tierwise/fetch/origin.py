@@ -1,0 +1,123 @@
+"""Where a topology is to be read from, and reading it: "slurm:/etc/slurm", "csv:hosts.csv", "ufm:https://ufm.example".
+
+Called by `topology generate` and `topology diff`. Finds out which format a text has, and leaves the rest to the readers
+of `discovery`. A label source has trees of several networks and names of its own, hence `label` is not read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, TextIO
+
+from tierwise.api.core import Node
+from tierwise.api.errors import InputError
+from tierwise.api.json_text import values
+from tierwise.api.volcano import HyperNode
+from tierwise.api.yaml_text import documents
+from tierwise.discovery import from_hypernodes, host_map, slurm_conf, slurm_yaml, topograph, ufm
+from tierwise.discovery.tree import Discovered
+from tierwise.fetch.ufm import Ufm, ports_and_systems
+from tierwise.port import Objects
+from tierwise.sim.sources import sources
+
+__all__ = ["FROM_MANIFESTS", "KINDS", "Origin", "discover"]
+
+KINDS: Final = ("label", "topograph", "slurm", "csv", "json", "ufm", "hypernodes")
+FROM_MANIFESTS: Final = ("label", "topograph", "hypernodes")
+"""Kinds that read objects of the cluster: their place is one more file of manifests."""
+
+_SLURM_FILES: Final = ("topology.yaml", "topology.conf")  # Slurm ignores the second where there is the first
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A kind of source, its place, and what its reader has to be told; `ufm` is the server to ask."""
+
+    kind: str
+    place: str = ""
+    host: str = ""
+    tiers: tuple[str, ...] = ()
+    topology: str = ""
+    ufm: Ufm | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.place}" if self.place else self.kind
+
+
+def discover(origin: Origin, objects: Objects, stdin: TextIO | BinaryIO | None = None) -> Discovered:
+    """The tree of a source. InputError for a file that cannot be read, FetchError for a server that does not answer."""
+    return _READERS[origin.kind](origin, objects, stdin)
+
+
+def _slurm(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+    place = origin.place
+    if place != "-" and Path(place).is_dir():
+        found = [str(Path(place, name)) for name in _SLURM_FILES if Path(place, name).is_file()]
+        if not found:
+            raise InputError(f"holds neither {' nor '.join(_SLURM_FILES)}", file=place)
+        place = found[0]
+    data, file = _read(place, stdin)
+    if not _is_yaml(data):
+        return slurm_conf.parse(_text(data, file), file)
+    found_documents = [document for document, _ in documents(data, file=file) if document is not None]
+    return slurm_yaml.parse(found_documents[0] if found_documents else None, file, origin.topology)
+
+
+def _is_yaml(data: bytes) -> bool:
+    """Whether the first line that says something starts a YAML document or list; a line of the other format cannot."""
+    lines = (line.strip() for line in data.removeprefix(b"\xef\xbb\xbf").splitlines())
+    first = next((line for line in lines if line and not line.startswith((b"#", b"%"))), b"")
+    return first.startswith((b"-", b"[", b"{"))
+
+
+def _csv(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+    data, file = _read(origin.place, stdin)
+    return host_map.parse_csv(_text(data, file), file, origin.host, origin.tiers)
+
+
+def _json(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+    data, file = _read(origin.place, stdin)
+    found = values(data, file=file)
+    # Objects one to a line are a list without its brackets.
+    content = found[0] if len(found) == 1 else found
+    return host_map.parse_json(content, file, origin.host, origin.tiers)
+
+
+def _ufm(origin: Origin, _objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+    server = origin.ufm or Ufm(origin.place)
+    return ufm.read(*ports_and_systems(server), file=server.base)
+
+
+def _topograph(_origin: Origin, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+    return topograph.read(objects.every(Node).values())
+
+
+def _hypernodes(_origin: Origin, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+    return from_hypernodes.read(objects.every(HyperNode).values(), objects.every(Node).values())
+
+
+_READERS: Final[dict[str, Callable[[Origin, Objects, TextIO | BinaryIO | None], Discovered]]] = {
+    "topograph": _topograph,
+    "slurm": _slurm,
+    "csv": _csv,
+    "json": _json,
+    "ufm": _ufm,
+    "hypernodes": _hypernodes,
+}
+
+
+def _read(place: str, stdin: TextIO | BinaryIO | None) -> tuple[bytes, str]:
+    if place != "-" and Path(place).is_dir():
+        raise InputError("is a folder, a file is expected", file=place)
+    [source] = sources([place], stdin)
+    return source.read(), source.name
+
+
+def _text(data: bytes, file: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("the text is not UTF-8", file=f"{file}:{line}") from None

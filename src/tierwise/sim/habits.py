@@ -1,0 +1,79 @@
+"""How a simulated pod behaves: when it starts, how long it runs, how it ends. Annotations on the pod say so.
+
+A pod without such annotations starts after a second and runs on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tierwise.api.codec import label
+from tierwise.api.core import Pod
+from tierwise.api.duration import seconds
+from tierwise.api.errors import InputError
+from tierwise.api.volcano import Job
+from tierwise.port import Objects
+
+__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "Habits", "check_habits", "habits"]
+
+START_AFTER: Final = "tierwise.io/start-after"
+RUN_FOR: Final = "tierwise.io/run-for"
+EXIT_CODE: Final = "tierwise.io/exit-code"
+STOP_AFTER: Final = "tierwise.io/stop-after"
+_MOMENT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Whole seconds, as the API counts them: from the node's word to the start, from there to the end, and to stop."""
+
+    start: int = _MOMENT
+    run: int | None = None  # None: until somebody ends it
+    exit_code: int = 0
+    stop: int = _MOMENT
+
+
+def habits(annotations: Mapping[str, str]) -> Habits:
+    """What annotations say; InputError for a time or a number that cannot be read."""
+    return Habits(
+        start=_time(annotations, START_AFTER, _MOMENT),
+        run=_time(annotations, RUN_FOR, 0) if RUN_FOR in annotations else None,
+        exit_code=_exit_code(annotations),
+        stop=_time(annotations, STOP_AFTER, _MOMENT),
+    )
+
+
+def check_habits(objects: Objects) -> None:
+    """Raise InputError now for what would be found unreadable in the middle of a run."""
+    for pod in objects.every(Pod).values():
+        try:
+            habits(pod.metadata.annotations)
+        except InputError as error:
+            raise error.inside(obj=label(pod)) from None
+    for job in objects.every(Job).values():
+        for index, task in enumerate(job.spec.tasks):
+            try:
+                habits(task.template.metadata.annotations)
+            except InputError as error:
+                field = f"spec.tasks[{index}].template.{error.field}"
+                raise InputError(error.message, obj=label(job), field=field) from None
+
+
+def _time(annotations: Mapping[str, str], key: str, default: int) -> int:
+    text = annotations.get(key)
+    if text is None:
+        return default
+    time = seconds(text)
+    if time is None or time < 0:
+        raise InputError(f'"{text}" is not a duration such as 90s or 1h30m', field=f"metadata.annotations.{key}")
+    return math.ceil(time)
+
+
+def _exit_code(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(EXIT_CODE, "0")
+    if not (text.isascii() and text.isdigit() and int(text) <= 255):
+        raise InputError(f'"{text}" is not an exit code from 0 to 255', field=f"metadata.annotations.{EXIT_CODE}")
+    return int(text)

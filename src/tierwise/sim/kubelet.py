@@ -1,0 +1,157 @@
+"""Simulated kubelets: what becomes of a pod on its node as time passes, written down as real kubelets write it.
+
+A pod's life is a function of the pod and the time; nothing is remembered but what stands in its status. So the same
+pods at the same times live the same lives, and a run can be taken up where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
+from tierwise.api.meta import parse_time
+from tierwise.controllers.stamp import stamp
+from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
+from tierwise.sim.batch import grace
+from tierwise.sim.habits import Habits, habits
+
+__all__ = ["Turn", "killed", "turn"]
+
+_ENDED: Final = ("Succeeded", "Failed")
+_BACK_OFF: Final = 10
+_LONGEST_BACK_OFF: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a kubelet does about a pod now, and when it will look at it again (None: not on its own)."""
+
+    effects: tuple[Effect, ...] = ()
+    gone: bool = False
+    wake: float | None = None
+
+
+def turn(pod: Pod, now: float) -> Turn:
+    """A pod that stands on a living node, at a time."""
+    own = habits(pod.metadata.annotations)
+    if pod.metadata.deletion_timestamp:
+        return _leaving(pod, own, now)
+    if pod.status.phase in _ENDED:
+        return Turn()
+    if pod.status.phase != "Running":
+        return _starting(pod, own, now)
+    return _running(pod, own, now)
+
+
+def killed(pod: Pod, now: float, exit_code: int, reason: str = "") -> tuple[Effect, ...]:
+    """The containers of a running pod end with a code: the pod with them, unless it restarts them."""
+    state = _first(pod)
+    since = state.state.running.started_at if state is not None and state.state.running is not None else ""
+    reason = reason or ("Error" if exit_code else "Completed")
+    ended: Raw = {"exitCode": exit_code, "reason": reason, "startedAt": since, "finishedAt": stamp(now)}
+    if _restarts(pod, exit_code):
+        text = f"exit code {exit_code} ({reason}); its containers start again"
+        down: Raw = {"ready": False, "restartCount": _restarts_so_far(pod) + 1, "lastState": {"terminated": ended}}
+        down["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+        return _written(pod, "Running", down, now), _event(pod, "Warning", "BackOff", text)
+    phase = "Failed" if exit_code else "Succeeded"
+    over: Raw = {"ready": False, "restartCount": _restarts_so_far(pod), "state": {"terminated": ended}}
+    kind, word = ("Warning", "Failed") if exit_code else ("Normal", "Completed")
+    return _written(pod, phase, over, now), _event(pod, kind, word, f"exit code {exit_code} ({reason})")
+
+
+def _leaving(pod: Pod, own: Habits, now: float) -> Turn:
+    """A container stops when it likes, and is stopped when its grace is over."""
+    asked = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
+    stops = asked + min(own.stop, grace(pod))
+    if pod.status.phase in _ENDED or now >= stops:
+        return Turn((_event(pod, "Normal", "Gone", f"stopped on node {pod.spec.node_name}"),), gone=True)
+    return Turn(wake=stops)
+
+
+def _starting(pod: Pod, own: Habits, now: float) -> Turn:
+    since = pod.status.start_time
+    if not since and own.start:
+        waiting: Raw = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
+        patch = _written(pod, "Pending", waiting, now, startTime=stamp(now))
+        return Turn((patch,), wake=now + own.start)
+    due = parse_time(since) + own.start if since else now
+    if now < due:
+        return Turn(wake=due)
+    started = _event(pod, "Normal", "Started", f"on node {pod.spec.node_name}")
+    return Turn((_up(pod, now, since or stamp(now)), started), wake=_end(own, now))
+
+
+def _running(pod: Pod, own: Habits, now: float) -> Turn:
+    status = _first(pod)
+    if status is None or (status.state.running is None and status.state.waiting is None):
+        # Somebody else says that it runs: what is left of its life is counted from now on.
+        return Turn((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(own, now))
+    if status.state.running is not None:
+        end = _end(own, parse_time(status.state.running.started_at))
+        if end is None or now < end:
+            return Turn(wake=end)
+        return Turn(killed(pod, now, own.exit_code), wake=now)
+    last = status.last_state.terminated
+    due = now if last is None else _back(last, status.restart_count)
+    if now < due:
+        return Turn(wake=due)
+    again = _event(pod, "Normal", "Restarted", f"on node {pod.spec.node_name}, restart {status.restart_count}")
+    return Turn((_up(pod, now, pod.status.start_time), again), wake=_end(own, now))
+
+
+def _end(own: Habits, since: float) -> float | None:
+    return None if own.run is None else since + own.run
+
+
+def _back(last: ContainerStateTerminated, restarts: int) -> float:
+    """When a container that ended starts again: at once the first time, then after ever longer, up to five minutes."""
+    pause = min(_BACK_OFF * 2 ** min(restarts - 2, 16), _LONGEST_BACK_OFF) if restarts > 1 else 0
+    return parse_time(last.finished_at) + pause
+
+
+def _restarts(pod: Pod, exit_code: int) -> bool:
+    """By the pod's restart policy; a pod that names none ends for good, because whoever gives it an end means it."""
+    policy = pod.spec.restart_policy
+    return bool(pod.spec.containers) and (policy == "Always" or (policy == "OnFailure" and exit_code != 0))
+
+
+def _first(pod: Pod) -> ContainerStatus | None:
+    """All containers of a simulated pod are alike, so the first speaks for them."""
+    return next(iter(pod.status.container_statuses), None)
+
+
+def _restarts_so_far(pod: Pod) -> int:
+    status = _first(pod)
+    return status.restart_count if status is not None else 0
+
+
+def _up(pod: Pod, now: float, since: str) -> Effect:
+    status = _first(pod)
+    container: Raw = {
+        "ready": True,
+        "restartCount": _restarts_so_far(pod),
+        "state": {"running": {"startedAt": stamp(now)}},
+    }
+    if status is not None and status.last_state.terminated is not None:
+        last = status.last_state.terminated
+        shown = {"exitCode": last.exit_code, "reason": last.reason}
+        container["lastState"] = {"terminated": shown | {"startedAt": last.started_at, "finishedAt": last.finished_at}}
+    return _written(pod, "Running", container, now, startTime=since)
+
+
+def _written(pod: Pod, phase: str, container: Raw, now: float, **more: str) -> Effect:
+    """The status of a pod in this phase, all of whose containers are in this state."""
+    ready = "True" if container["ready"] else "False"
+    conditions: list[Raw] = [
+        {"type": kind, "status": ready, "lastTransitionTime": stamp(now)} for kind in ("Ready", "ContainersReady")
+    ]
+    statuses = [{"name": own.name, "image": own.image, **container} for own in pod.spec.containers]
+    status: Raw = {"phase": phase, **more, "conditions": conditions, "containerStatuses": statuses}
+    return PatchStatus(key_of(pod), status)
+
+
+def _event(pod: Pod, kind: str, reason: str, text: str) -> RecordEvent:
+    return RecordEvent(key_of(pod), kind, reason, text)

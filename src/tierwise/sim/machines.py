@@ -1,0 +1,159 @@
+"""The machines behind the nodes, and the node controller that watches over them.
+
+A machine that is lost falls silent. Nobody notices for a while; then its node turns not ready and is tainted, its pods
+are told to go once they tolerate that no longer, and as nobody is there to stop them they are gone when their grace is
+over: as on a cluster whose provider takes lost machines away. A machine that comes back has lost its containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.meta import parse_time
+from tierwise.controllers.stamp import stamp
+from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
+from tierwise.sim.kubelet import killed
+
+__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "Machines", "Watch"]
+
+NOTICED_AFTER: Final = 40
+"""Seconds of silence after which a node counts as lost: Kubernetes' node-monitor-grace-period."""
+
+TOLERATED_FOR: Final = 300
+"""Seconds that a pod stays on a lost node where it names no other time: what Kubernetes' admission puts on pods."""
+
+_TAINT: Final = "node.kubernetes.io/unreachable"
+_EFFECTS: Final = ("NoSchedule", "NoExecute")
+_LOST_FOR_GOOD: Final = 255
+"""The exit code of a container whose machine went down: what a kubelet reports after a reboot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What the node controller asks for, which pods are gone for good, and when it looks again."""
+
+    effects: tuple[Effect, ...] = ()
+    gone: tuple[Key, ...] = ()
+    wake: float | None = None
+
+
+@dataclass(slots=True)
+class Machines:
+    """Which machines are down, and since when."""
+
+    down: dict[str, float] = field(default_factory=dict)
+
+    def lose(self, node: str, now: float) -> None:
+        """Let a machine fall silent."""
+        self.down.setdefault(node, now)
+
+    def restore(self, node: str, pods: Iterable[Pod], now: float) -> list[Effect]:
+        """Let a machine come back: what ran on it has ended."""
+        if self.down.pop(node, None) is None:
+            return []
+        ran = (pod for pod in pods if pod.spec.node_name == node and pod.status.phase == "Running")
+        return [
+            e for pod in ran if not pod.metadata.deletion_timestamp for e in killed(pod, now, _LOST_FOR_GOOD, "Unknown")
+        ]
+
+    def watch(self, objects: Objects, now: float) -> Watch:
+        """What the node controller does at a time."""
+        effects: list[Effect] = []
+        gone: list[Key] = []
+        wakes: list[float] = []
+        for name, node in objects.every(Node).items():
+            since = _lost_since(node)
+            if name in self.down and since is None:
+                noticed = self.down[name] + NOTICED_AFTER
+                if now >= noticed:
+                    effects += _marked(objects, node, now, lost=True)
+                else:
+                    wakes.append(noticed)
+            elif name not in self.down and since is not None:
+                effects += _marked(objects, node, now, lost=False)
+        for pod in objects.every(Pod).values() if self.down else ():
+            deed, wake = self._about(objects, pod, now)
+            if isinstance(deed, Key):
+                gone.append(deed)
+                effects.append(RecordEvent(deed, "Normal", "Gone", f"removed with node {pod.spec.node_name}"))
+            effects += deed if isinstance(deed, tuple) else ()
+            wakes += [wake] if wake is not None else []
+        return Watch(tuple(effects), tuple(gone), min(wakes, default=None))
+
+    def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
+        """What becomes of one pod on a lost machine: effects, or its key where it is gone; and when to look again."""
+        name = pod.spec.node_name
+        if name not in self.down or pod.status.phase in ("Succeeded", "Failed"):
+            return (), None
+        if pod.metadata.deletion_timestamp:
+            due = parse_time(pod.metadata.deletion_timestamp)
+            return (key_of(pod), None) if now >= due else ((), due)
+        node = objects.every(Node).get(name)
+        since, stays = (None if node is None else _lost_since(node)), _tolerated(pod)
+        if since is None or stays is None:
+            return (), None
+        if now < since + stays:
+            return (), since + stays
+        text = f"node {name} is lost, and it was tolerated for {stays}s"
+        return (RecordEvent(key_of(pod), "Warning", "TaintManagerEviction", text), Delete(key_of(pod))), None
+
+
+def _lost_since(node: Node) -> float | None:
+    """When a node was found to be lost; None while it is not."""
+    for condition in node.status.conditions:
+        if (condition.type, condition.status) == ("Ready", "Unknown"):
+            return parse_time(condition.last_transition_time) if condition.last_transition_time else 0.0
+    return None
+
+
+def _tolerated(pod: Pod) -> int | None:
+    """How long a pod stays on a lost node; None for as long as that takes."""
+    times: list[int | None] = [
+        toleration.toleration_seconds
+        for toleration in pod.spec.tolerations
+        if toleration.key in ("", _TAINT) and toleration.effect in ("", "NoExecute")
+    ]
+    bounded = [time for time in times if time is not None]
+    if not times:
+        return TOLERATED_FOR
+    return max(min(bounded), 0) if bounded else None
+
+
+def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Effect]:
+    """A node whose conditions and taints say whether its kubelet is heard of."""
+    raw = objects.raw(key_of(node)) or {}
+    reason = ("NodeStatusUnknown", "Kubelet stopped posting node status.") if lost else ("KubeletReady", "")
+    ready: Raw = {
+        "type": "Ready",
+        "status": "Unknown" if lost else "True",
+        "reason": reason[0],
+        "message": reason[1],
+        "lastTransitionTime": stamp(now),
+    }
+    status, spec = _part(raw, "status"), _part(raw, "spec")
+    others = [c for c in _items(status, "conditions") if c.get("type") != "Ready"]
+    taints = [t for t in _items(spec, "taints") if t.get("key") != _TAINT]
+    if lost:
+        taints += [{"key": _TAINT, "effect": effect, "timeAdded": stamp(now)} for effect in _EFFECTS]
+    changed = {
+        **raw,
+        "spec": {**spec, "taints": taints},
+        "status": {**status, "conditions": [*others, ready]},
+    }
+    text = f"not heard of for {NOTICED_AFTER}s" if lost else "heard of again"
+    kind, word = ("Warning", "NodeNotReady") if lost else ("Normal", "NodeReady")
+    return [Update(key_of(node), changed), RecordEvent(key_of(node), kind, word, text)]
+
+
+def _part(raw: Raw, name: str) -> Raw:
+    found = raw.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _items(raw: Raw, name: str) -> list[Raw]:
+    found = raw.get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
