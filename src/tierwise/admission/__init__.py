@@ -1,13 +1,14 @@
 """Admission: what a cluster should not accept, and what people should be told before they wait for it.
 
-`validate` judges a whole collection, for the command of that name. `review` and `complete` are what a webhook needs:
-the same checks for one object that is about to come or change, and its defaults. Changes nothing, and never raises for
-what an object says.
+`validate` judges a whole collection, for the command of that name; a webhook calls `judge`, the same checks for one
+object that is about to come or change, and `complete` for its defaults. Changes nothing, and never raises for what an
+object says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 
 from tierwise.admission import (
@@ -24,9 +25,9 @@ from tierwise.admission import (
 from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.room import Room
-from tierwise.admission.surroundings import Surroundings, look_around
+from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
-from tierwise.api.codec import Raw, Unknown, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import ClusterNetworkTopology
@@ -38,46 +39,72 @@ from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["Finding", "Issue", "Verdict", "complete", "review", "validate"]
+__all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "review", "survey", "validate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The tree of a collection and what its domains hold: the part of all checks that takes time on a large cluster."""
+
+    objects: Objects
+    topology: Topology
+    room: Room | None
+
+
+def survey(objects: Objects, last: Ground | None = None) -> Ground:
+    """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
+    if last is not None and objects.alike(last.objects, Node, HyperNode):
+        return last
+    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
+    return Ground(objects, topology, Room.of(topology, nodes) if nodes else None)
 
 
 def validate(objects: Objects) -> Verdict:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
-    checks = _checks(objects)
+    checks = _Checks(objects, survey(objects))
     return _verdict((key, issue) for key in objects for issue in checks.of(key))
 
 
-def review(objects: Objects, raw: Raw) -> Verdict:
-    """What is wrong or doubtful about one object that is to be created, or to take the place of the present one.
+def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = None) -> Verdict:
+    """What is wrong or doubtful about one object of a collection, and about making it from the one `before`.
 
-    InputError where the manifest cannot be read at all.
+    Several hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is
+    wrong between hyperNodes is a warning here, and an error in `validate`.
+    """
+    checks, record = _Checks(objects, ground), objects.record(key)
+    if isinstance(record, HyperNode):
+        between = [issue._replace(fatal=False) for issue in checks.between(key)]
+        return _verdict((key, issue) for issue in [*hypernode.check(record, objects.raw(key) or {}), *between])
+    issues = list(checks.of(key))
+    if isinstance(before, Job) and isinstance(record, Job):
+        issues += job.check_change(before, record)
+    return _verdict((key, issue) for issue in issues)
+
+
+def review(objects: Objects, raw: Raw) -> Verdict:
+    """As `judge`, for a manifest that is to be created, or to take the place of the present one.
+
+    InputError where it cannot be read at all.
     """
     key = key_of_raw(raw)
-    before, after = objects.record(key), objects.changed({key: raw})
-    record = after.record(key)
-    changes = job.check_change(before, record) if isinstance(before, Job) and isinstance(record, Job) else ()
-    return _verdict((key, issue) for issue in (*changes, *_checks(after).of(key)))
+    after = objects.changed({key: raw})
+    return judge(after, key, survey(after), objects.record(key))
 
 
-def _verdict(found: Iterable[tuple[Key, Issue]]) -> Verdict:
+def _verdict(issues: Iterable[tuple[Key, Issue]]) -> Verdict:
     errors: list[Finding] = []
     warnings: list[Finding] = []
-    for key, issue in found:
+    for key, issue in issues:
         (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
     return Verdict(tuple(errors), tuple(warnings))
-
-
-def _checks(objects: Objects) -> _Checks:
-    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
-    return _Checks(objects, look_around(objects, Room.of(topology, nodes) if nodes else None), topology)
 
 
 class _Checks:
     """The checks of every object, with what they need to know of the others."""
 
-    def __init__(self, objects: Objects, around: Surroundings, topology: Topology) -> None:
+    def __init__(self, objects: Objects, ground: Ground) -> None:
         self._objects = objects
-        self._around = around
+        self._around = look_around(objects, ground.room)
         self._nodes = objects.every(Node)
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
         self._quotas = Forest(objects.every(ElasticQuota).values())
@@ -85,7 +112,7 @@ class _Checks:
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
         self._tree: dict[str, list[Issue]] = {}
-        for name, issue in hypernode.check_tree(topology):
+        for name, issue in hypernode.check_tree(ground.topology):
             self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
@@ -128,12 +155,16 @@ class _Checks:
             case _:
                 return []
 
+    def between(self, key: Key) -> Iterable[Issue]:
+        """What is wrong between a hyperNode and the others."""
+        return self._tree.get(key.name, ())
+
     def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:
         own = list(hypernode.check(record, self._objects.raw(key) or {}))
         yield from own
         # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
         broken = any(issue.fatal for issue in own)
-        yield from (issue for issue in self._tree.get(key.name, ()) if issue.fatal or not broken)
+        yield from (issue for issue in self.between(key) if issue.fatal or not broken)
 
 
 def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:

@@ -23,12 +23,14 @@ __all__ = [
     "Raw",
     "Unknown",
     "decode",
+    "decode_json",
     "encode",
     "group_of",
     "key",
     "kind_of",
     "label",
     "register",
+    "version_of",
 ]
 
 Raw = dict[str, object]
@@ -64,6 +66,8 @@ class Kind(NamedTuple):
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 """The type of record for an API group ("" for the core group) and kind; filled by `register`."""
 
+_READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
+_VERSIONS: Final[dict[tuple[str, str], str]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
 _AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
 _SIGNED: Final[set[type[Any]]] = set()
@@ -83,6 +87,7 @@ def register(
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
     KINDS[group_of(api_version), name] = record
+    _VERSIONS[group_of(api_version), name] = api_version.rpartition("/")[2]
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
         _AMOUNTS[record] = quantities
@@ -93,6 +98,11 @@ def register(
 def group_of(api_version: str) -> str:
     """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
     return api_version.rpartition("/")[0]
+
+
+def version_of(group: str, name: str) -> str:
+    """The version in which tierwise asks a server for a kind that it knows: "v1beta1"."""
+    return _VERSIONS[group, name]
 
 
 def decode(raw: object) -> Any:
@@ -113,6 +123,27 @@ def decode(raw: object) -> Any:
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
     return found
+
+
+def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | None:
+    """The record for the JSON of an object whose kind is known, without its manifest ever being made.
+
+    None where the short way cannot read it: `decode` then reads it, or says what is wrong. About four times as fast;
+    not for volcano jobs, whose templates are kept as they were written.
+    """
+    try:
+        found: R = _reader(record).decode(data)
+        _check(found)
+    except (msgspec.MsgspecError, InputError):
+        return None
+    return found
+
+
+def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:
+    reader = _READERS.get(record)
+    if reader is None:
+        reader = _READERS[record] = msgspec.json.Decoder(record)
+    return reader
 
 
 def encode(record: Object) -> Raw:

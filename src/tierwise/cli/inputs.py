@@ -19,7 +19,11 @@ _EPOCH: Final = "2026-01-01T00:00:00Z"
 
 
 def load(filenames: Sequence[str]) -> Objects:
-    """The objects of all manifests; InputError for whatever cannot be used."""
+    """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use."""
+    if not filenames:
+        from tierwise.cli.connected import live_objects
+
+        return live_objects()
     from tierwise.cli.progress import patience
     from tierwise.port import Objects
     from tierwise.sim.manifests import read
@@ -30,9 +34,12 @@ def load(filenames: Sequence[str]) -> Objects:
 
 
 def moment(objects: Objects, given: float | None) -> float:
-    """The time of the run: as given, else the newest creation or deletion time of any object, else a fixed one."""
-    if given is not None:
-        return given
+    """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one."""
+    from tierwise.sim.saved import saved_at
+
+    told = given if given is not None else saved_at(objects)
+    if told is not None:
+        return told
     metas = (record.metadata for key in objects if (record := objects.record(key)) is not None)
     times = {time for meta in metas for time in (meta.creation_timestamp, meta.deletion_timestamp) if time}
     return max(map(parse_time, times or {_EPOCH}))

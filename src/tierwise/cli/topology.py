@@ -25,7 +25,7 @@ Examples:
   tierwise topology show -f cluster.yaml -o json | jq '.problems'
 """
 )
-@options.filenames
+@options.source
 @options.config
 @options.now
 @options.everything

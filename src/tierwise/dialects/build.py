@@ -53,8 +53,13 @@ SCHEDULER_NAMES = frozenset(
 """Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
 
 
-def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
-    """What one cycle sees; pods are told apart as far as the profile does, and served if it names their scheduler."""
+def build(
+    objects: Objects, now: float, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None
+) -> Snapshot:
+    """What one cycle sees; pods are told apart as far as the profile does.
+
+    Pods of these schedulers are served; None for every name that we go by, and those that the profile names.
+    """
     nodes = list(objects.every(Node).values())
     topology, order, topology_faults = tree(objects, nodes)
     pods = list(objects.every(Pod).values())
@@ -65,7 +70,8 @@ def build(objects: Objects, now: float, profile: Profile = DEFAULT) -> Snapshot:
     priorities = Priorities(objects.every(PriorityClass))
     shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile, firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
-    schedulers = SCHEDULER_NAMES.union(profile.schedulers)
+    if schedulers is None:
+        schedulers = SCHEDULER_NAMES.union(profile.schedulers)
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
     alone = bool(quotas) or not _SINGLY.isdisjoint(profile.actions)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets, alone=alone).sort(pods, groups, gangs)

@@ -18,6 +18,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.volcano import formers, group_of
 from tierwise.explain.conditions import READY, conditions, unschedulable
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.gang_status import gang_statuses
 from tierwise.explain.phases import phase_after
 from tierwise.explain.whereabouts import Place, whereabouts
@@ -82,7 +83,7 @@ class _Writer:
         if rejection is not None:
             waits = rejection.reason.code, unschedulable(job, rejection, bound)
         wanted = self._status(record, job, phase, waits)
-        yield from _events(key, record, bound, waits)
+        yield from _events(key, record, bound, waits, decision_id(self._snapshot.now, job.key))
         if bound or rejection is not None:
             yield from _unknown_tiers(self._snapshot, job, key)
         marks = self._marks(record, job, decisions)
@@ -126,15 +127,15 @@ def _wire(place: Place) -> Raw:
     return {"hyperNode": place.name, "tier": place.tier}
 
 
-def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None) -> Iterator[Effect]:
+def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
     """News for people: what waits, unless that was said before; and that pods were placed."""
     if waits is not None:
         if not any(
             (c.type, c.status, c.message) == ("Unschedulable", "True", waits[1]) for c in record.status.conditions
         ):
-            yield RecordEvent(key, "Warning", "Unschedulable", waits[1])
+            yield RecordEvent(key, "Warning", "Unschedulable", waits[1], decision)
     elif bound:
-        yield RecordEvent(key, "Normal", "Scheduled", READY)
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
 
 
 def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:

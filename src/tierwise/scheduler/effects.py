@@ -31,7 +31,7 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
             for task in job.tasks:
                 if task.nominated >= 0 and task.status is Status.PENDING and task.key not in kept:
-                    yield Nominate(pod_key(task.key), "")
+                    yield Nominate(pod_key(task.key), "", gang=job.key)
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
@@ -41,12 +41,12 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 if not decision.bound:
-                    yield Nominate(pod_key(task.key), names[row])
+                    yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
                     continue
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
-                yield Bind(pod_key(task.key), names[row], places[leaf])
+                yield Bind(pod_key(task.key), names[row], places[leaf], gang=decision.job.key)
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:
