@@ -21,7 +21,7 @@ from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable, running_table
+from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
@@ -39,7 +39,7 @@ class _Maker:
         self._cycle = cycle
         self._purpose = purpose
         self._action = action
-        self._running: RunningTable = running_table(cycle.snapshot)
+        self._running: RunningTable = cycle.running
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.position[eviction.task.key]] = True

@@ -33,7 +33,7 @@ from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable, running_table
+from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["gang_evict"]
@@ -45,9 +45,11 @@ _SHOWN = 4
 
 def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     """Serve every starving job once, in queue and job order."""
-    room_maker = _RoomMaker(cycle, purpose, options)
-    for job in starving_jobs(cycle):
-        room_maker.serve(job)
+    starving = list(starving_jobs(cycle))
+    if starving:  # or nobody would ask who runs where
+        room_maker = _RoomMaker(cycle, purpose, options)
+        for job in starving:
+            room_maker.serve(job)
 
 
 class _RoomMaker:
@@ -58,7 +60,7 @@ class _RoomMaker:
         self._purpose = purpose
         self._options = options
         self._action = options.action
-        self._running: RunningTable = running_table(cycle.snapshot)
+        self._running: RunningTable = cycle.running
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:
             self._gone[self._running.position[eviction.task.key]] = True

@@ -6,15 +6,12 @@ wait for room although their own quota would allow them hear who holds it.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tierwise.actions.demand import demand, needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Eviction, Story
 from tierwise.framework.standing import job_ready
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable, running_table
 
 __all__ = ["give_back"]
 
@@ -23,18 +20,17 @@ _ACTION = "giveback"
 
 def give_back(cycle: Cycle, *, enabled: bool) -> None:
     """Let quotas pay what they owe; `enabled` is what the profile says about it."""
-    running = running_table(cycle.snapshot)
-    gone = np.zeros(len(running), dtype=bool)
-    for eviction in cycle.report.evictions:
-        gone[running.position[eviction.task.key]] = True
+    gone = {eviction.task.key for eviction in cycle.report.evictions}
     told = []
-    for debt in cycle.pipeline.debts(running):
-        going = debt.victims[~gone[debt.victims]]
+    for plugin, debt in cycle.pipeline.debts():
         if not enabled or not debt.due:
             told.append(_kept(debt.text, enabled=enabled))
-        elif len(going):
-            cycle.ledger.evict(running, going, cycle.snapshot.jobs)
-            _report(cycle, running, going.tolist(), debt.text)
+            continue
+        paid = plugin.paid_with(debt, cycle.running)
+        going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
+        if len(going):
+            cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
+            _report(cycle, going.tolist(), debt.text)
     if told:
         for job in _denied(cycle):
             for reason in told:
@@ -48,10 +44,10 @@ def _kept(text: str, *, enabled: bool) -> Reason:
     return Reason("GiveBackOff", _ACTION, f"{text}, and giving back is off")
 
 
-def _report(cycle: Cycle, running: RunningTable, going: list[int], text: str) -> None:
+def _report(cycle: Cycle, going: list[int], text: str) -> None:
     for victim in going:
-        owner = cycle.snapshot.jobs[int(running.job[victim])]
-        cycle.report.evict(Eviction(running.tasks[victim], owner, None, _ACTION, text))
+        owner = cycle.snapshot.jobs[int(cycle.running.job[victim])]
+        cycle.report.evict(Eviction(cycle.running.tasks[victim], owner, None, _ACTION, text))
 
 
 def _denied(cycle: Cycle) -> list[Job]:

@@ -80,6 +80,7 @@ def build(
     drawn = drawn_to(pods, table.row)
     jobs += build_gangs(builder, gangs, sorted_pods.gangs, drawn)
     jobs += [builder.lone(member, lone_gather(member, drawn)) for member in sorted_pods.lone]
+    jobs += [builder.standing(member) for member in sorted_pods.standing]
     return Snapshot(
         axis=axis,
         nodes=table,
@@ -129,7 +130,8 @@ class _Sorted:
 
     grouped: dict[str, list[Member]]
     gangs: dict[str, list[Member]]
-    lone: list[Member]
+    lone: list[Member]  # pending pods of no group
+    standing: list[Member]  # running ones, where they are jobs too
     others: list[Task]  # they take up room, nothing more
     orphans: dict[str, str]  # pending pods whose group does not exist -> the group
     faults: list[Fault]
@@ -148,7 +150,7 @@ class _Sorting:
         self._schedulers = schedulers
 
     def sort(self, pods: Sequence[Pod], groups: Mapping[str, PodGroup], gangs: Mapping[str, Gang]) -> _Sorted:
-        result = _Sorted({}, {}, [], [], {}, [])
+        result = _Sorted({}, {}, [], [], [], {}, [])
         for pod in pods:
             task = self._task(pod, result.faults)
             if task is None:
@@ -160,7 +162,7 @@ class _Sorting:
             elif gang in gangs and ours:
                 result.gangs.setdefault(gang, []).append(Member(pod, task))
             elif self._alone and ours and not group and task.status is Status.RUNNING:
-                result.lone.append(Member(pod, task))
+                result.standing.append(Member(pod, task))
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 result.others.append(task)
             elif ours and (group or gang) and task.status is Status.PENDING:

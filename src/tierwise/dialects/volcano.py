@@ -186,6 +186,50 @@ class JobBuilder:
         """The quota of a gang: that of its first pod, in which all of it is counted."""
         return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
 
+    def standing(self, member: Member) -> Job:
+        """A running pod without a group, as a job of one; there may be very many, so it is made without detours."""
+        task, meta = member.task, member.pod.metadata
+        key = f"pod {task.key}"
+        order, shape = natural(key), task.shape
+        sub = SubJob(
+            key=key,
+            number=self._subs,
+            job_number=self._jobs,
+            policy=-1,
+            minimum=1,
+            constraint=None,
+            match_index=0,
+            order=order,
+            priority=shape.priority,
+            parts=(),
+            total=1,
+            request=shape.request,
+            held=np.array([task.row] if task.row >= 0 else [], dtype=np.int64),
+            ready=1,
+            tasks=(task,),
+        )
+        job = Job(
+            key=key,
+            number=self._jobs,
+            queue=meta.annotations.get(_QUEUE) or self._quotas.of(member.pod),
+            priority=shape.priority,
+            created=task.created,
+            order=order,
+            phase=Phase.RUNNING,
+            declared=False,
+            minimum=1,
+            roles={},
+            constraint=None,
+            policies=(),
+            min_resources=None,
+            subs=(sub,),
+            tasks=(task,),
+            scheduler=shape.scheduler,
+        )
+        self._jobs += 1
+        self._subs += 1
+        return job
+
     def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
@@ -195,7 +239,7 @@ class JobBuilder:
             queue=member.pod.metadata.annotations.get(_QUEUE) or self._quotas.of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
-            phase=Phase.RUNNING if member.task.status is Status.RUNNING else Phase.INQUEUE,
+            phase=Phase.INQUEUE,
             minimum=1,
             roles={},
             role_names={},

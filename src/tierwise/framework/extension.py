@@ -262,18 +262,21 @@ class Turns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """What a queue holds that others were promised: in words, and the tasks with which it is paid back."""
+    """What a queue holds that others were promised, in figures and in words."""
 
+    queue: str
+    over: Ints  # per resource; not positive where nothing is owed
     text: str
-    victims: Ints  # positions in the running table; none where it need not be paid yet
-    due: bool
+    due: bool  # it must be paid back now
 
 
 @runtime_checkable
 class Lending(Protocol):
     """Says which queues hold more than their share of what they were lent, and who must go for it."""
 
-    def debts(self, running: RunningTable) -> Iterable[Debt]: ...
+    def debts(self) -> Iterable[Debt]: ...
+
+    def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
 
 
 @runtime_checkable

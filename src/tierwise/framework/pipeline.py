@@ -57,7 +57,6 @@ from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
@@ -343,10 +342,11 @@ class Pipeline:
         filters = self._victim_filters[cause.purpose].chosen(cause.job.scheduler)
         return {choice.name: int(plugin.spare(cause, victims).sum()) for choice, plugin in filters}
 
-    def debts(self, running: RunningTable) -> Iterator[Debt]:
-        """What queues hold that others were promised."""
+    def debts(self) -> Iterator[tuple[Lending, Debt]]:
+        """What queues hold that others were promised, each with the plugin that says so."""
         for _, plugin in self._lendings.all:
-            yield from plugin.debts(running)
+            for debt in plugin.debts():
+                yield plugin, debt
 
     def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
         """The choice of the first plugin that has an opinion."""

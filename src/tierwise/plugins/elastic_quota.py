@@ -125,26 +125,26 @@ class ElasticQuota:
         outside = column < 0 or not self.tree.inside[column]
         return np.full(len(victims), inside and outside and not self._default_preempts)
 
-    def debts(self, running: RunningTable) -> Iterator[Debt]:
-        """What each quota holds beyond its runtime, if it has done so for long enough."""
+    def debts(self) -> Iterator[Debt]:
+        """What each quota holds beyond its runtime; due once it has done so for long enough."""
         queues = tuple(self._view.queues.values())
-        of_job = np.array([self._index.get(job.queue, -1) for job in self._view.jobs], dtype=np.int64)
         for column in np.flatnonzero(self.tree.inside).tolist():
             over = self._used[:, column] - self.tree.runtime[:, column]
             if not (over > 0).any():
                 continue
             since = queues[column].over_since
             due = self._delay == 0 or (since is not None and self._view.snapshot.now - since >= self._delay)
-            mine = np.flatnonzero((of_job[running.job] == column) & ~running.spared)
-            yield Debt(self._owes(column, over), self._going(running, mine, over) if due else mine[:0], due=due)
+            yield Debt(queues[column].name, over, self._owes(column, over), due)
 
     def _owes(self, column: int, over: Ints) -> str:
         names = self._view.axis.names
         figures = ", ".join(f"{show(names[r], int(over[r]))} {names[r]}" for r in np.flatnonzero(over > 0).tolist())
         return f"quota {self.tree.names[column]} holds {figures} more than its runtime"
 
-    def _going(self, running: RunningTable, mine: Ints, over: Ints) -> Ints:
+    def paid_with(self, debt: Debt, running: RunningTable) -> Ints:
         """The least important until the quota is within its runtime, less those that are not needed for it."""
+        own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
+        mine, over = np.flatnonzero(own[running.job] & ~running.spared), debt.over
         order = np.lexsort((running.rank[mine], -running.created[mine], running.priority[mine]))
         mine = mine[order]
         freed = np.cumsum(running.request[:, mine], axis=1)
