@@ -6,7 +6,7 @@ import pytest
 from tests.koordinator import objects_of
 from tests.quotas import quota, worker
 
-from tierwise.admission import validate
+from tierwise.admission import complete, validate
 from tierwise.api.codec import Raw
 
 PREFIX = "quota.scheduling.koordinator.sh/"
@@ -112,3 +112,14 @@ def test_what_has_no_effect_is_told() -> None:
     odd = worker("w", quota="a")
     odd["metadata"]["labels"][f"{PREFIX}preemptible"] = "False"  # type: ignore[index]
     assert 1 == len(warnings(quota("a", most=1), odd))
+
+
+def test_defaults_are_written_out() -> None:
+    """The parent, and max as the weight; what was given stays."""
+    bare: Raw = {**quota("a", most=4), "metadata": {"name": "a"}}
+    filled = complete(bare)["metadata"]
+
+    assert isinstance(filled, dict)
+    assert {f"{PREFIX}parent": "koordinator-root-quota"} == filled["labels"]
+    assert {f"{PREFIX}shared-weight": '{"nvidia.com/gpu":"4"}'} == filled["annotations"]
+    assert complete(quota("a", most=4, parent="p", weight=1)) == quota("a", most=4, parent="p", weight=1)
