@@ -47,6 +47,7 @@ DEFAULT = Profile(
             PluginChoice("binpack"),
             PluginChoice("coscheduling", {"awareNetworkTopology": True}),
             PluginChoice("network-topology-aware"),
+            PluginChoice("elasticquota"),
         ),
     ),
 )

@@ -31,10 +31,15 @@ from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable
 from tierwise.plugins.quota_tree import QuotaTree
 
-__all__ = ["ElasticQuota"]
+__all__ = ["ElasticQuota", "elastic_quota"]
 
 _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
+
+
+def elastic_quota(arguments: Arguments, view: CycleView) -> object:
+    """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
+    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else object()
 
 
 class ElasticQuota:

@@ -6,6 +6,7 @@ import pytest
 from tests.quotas import koordinator, nodes, quota, runtimes, settle, worker
 
 from tierwise.api.codec import Raw
+from tierwise.config.profile import DEFAULT
 
 HALL = nodes("n0 n1 n2 n3")
 
@@ -51,6 +52,13 @@ def test_the_default_quota_has_the_max_that_the_profile_sets() -> None:
 def test_without_quotas_nothing_is_limited() -> None:
     """The plugin has no say where nobody declares a quota."""
     assert 4 == len(settle(HALL, [worker(f"w{i}", gpu=8) for i in range(4)]).bound)
+
+
+def test_quotas_hold_without_a_configuration() -> None:
+    """What a cluster declares is not ignored because no file was given."""
+    pods = [worker(f"w{i}", quota="a", gpu=8) for i in range(2)]
+
+    assert ["w0"] == list(settle(HALL, [quota("a", most=8)], pods, profile=DEFAULT).bound)
 
 
 # -- who is let in
