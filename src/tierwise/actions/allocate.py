@@ -15,6 +15,7 @@ from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
+from tierwise.actions.gather import everything, gather_lot
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
 from tierwise.actions.search import Found, search_lot
@@ -148,12 +149,21 @@ class _Allocation:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
+        if self._cycle.pipeline.ways(job, asked.tasks):
+            return self._gather(job, asked.lots[0]) or False
         if job.policies:
             found = search_job(self._cycle, job, asked)
             if isinstance(found, bool) and asked.otherwise is not None:
                 return search_job(self._cycle, job, asked.otherwise)
             return found
         return search_lot(self._cycle, job, asked.lots[0]) or False
+
+    def _gather(self, job: Job, least: Lot) -> Found | None:
+        """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
+        whole = everything(least)
+        over = self._over(job, Demand((whole,))) if whole.need > least.need else None
+        lots = (whole, least) if over is None and whole.need > least.need else (least,)
+        return next((found for lot in lots if (found := gather_lot(self._cycle, job, lot)) is not None), None)
 
     def _place_surplus(self, job: Job) -> bool:
         """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
@@ -180,7 +190,8 @@ class _Allocation:
     def _allowed(self, job: Job, lot: Lot) -> int:
         """How many tasks of a lot the quotas leave, and the turn."""
         single = len(lot.portions) == 1
-        wanted = 1 if single and self._cycle.pipeline.shares_move and not _as_one(self._cycle, job, lot) else lot.need
+        together = _as_one(self._cycle, job, lot) or bool(self._cycle.pipeline.ways(job, lot.need))
+        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else lot.need
         if not single:
             over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
             return 0 if over is not None else wanted

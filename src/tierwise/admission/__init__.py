@@ -9,14 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
-from tierwise.admission import command, hypernode, job, node_pod, podgroup, queue
+from tierwise.admission import (
+    app_group,
+    command,
+    hypernode,
+    job,
+    koordinator,
+    network_map,
+    node_pod,
+    podgroup,
+    queue,
+)
 from tierwise.admission.defaults import complete
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
 from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
@@ -90,6 +104,7 @@ class _Checks:
         self._objects = objects
         self._around = look_around(objects, ground.room)
         self._nodes = objects.every(Node)
+        self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
@@ -101,7 +116,10 @@ class _Checks:
         record = self._objects.record(key)
         match record:
             case Pod():
-                return node_pod.check_pod(record, self._nodes, self._groups, self._around)
+                return chain(
+                    node_pod.check_pod(record, self._nodes, self._groups, self._around),
+                    koordinator.check_pod(record, self._layers),
+                )
             case Node():
                 return node_pod.check_node(record)
             case HyperNode():
@@ -110,10 +128,18 @@ class _Checks:
                 return podgroup.check(record, self._members.get(key.path, ()), self._around)
             case Job():
                 return job.check(record, self._around)
+            case ClusterNetworkTopology():
+                return koordinator.check_topology(record)
+            case Gang():
+                return koordinator.check_gang(record, self._layers)
             case Queue():
                 return queue.check(record, self._around.queues)
             case Command():
                 return command.check(record, self._objects.every(Job))
+            case AppGroup():
+                return app_group.check(record, self._objects.raw(key) or {})
+            case NetworkTopology() | KepNetworkTopology():
+                return network_map.check(record, self._objects.raw(key) or {})
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

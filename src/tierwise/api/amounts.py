@@ -9,10 +9,11 @@ from functools import lru_cache
 
 from tierwise.api.core import Node, Pod, PodSpec, ResourceList, ResourceQuota
 from tierwise.api.errors import InputError
+from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.quantity import Quantity, amount
 from tierwise.api.volcano import Job, PodGroup, Queue
 
-__all__ = ["Field", "check", "of_job", "of_node", "of_pod", "of_pod_group", "of_queue", "of_resource_quota"]
+__all__ = ["Field", "check", "of_gang", "of_job", "of_node", "of_pod", "of_pod_group", "of_queue", "of_resource_quota"]
 
 Field = tuple[str, ResourceList]
 """The path of a field and the amounts in it."""
@@ -48,6 +49,12 @@ def of_pod_group(group: PodGroup) -> Iterator[Field]:
     """The amounts of a pod group."""
     if group.spec.min_resources is not None:
         yield "spec.minResources", group.spec.min_resources
+
+
+def of_gang(gang: Gang) -> Iterator[Field]:
+    """The amounts of one of Koordinator's pod groups."""
+    if gang.spec.min_resources is not None:
+        yield "spec.minResources", gang.spec.min_resources
 
 
 def of_queue(queue: Queue) -> Iterator[Field]:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tierwise.api import amounts, core, volcano
+from tierwise.api import amounts, core, koordinator, network_aware, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
@@ -261,3 +261,30 @@ register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=Fal
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
 register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)
 register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
+register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang)
+register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
+register(
+    "scheduling.koordinator.sh/v1alpha1",
+    "ClusterNetworkTopology",
+    koordinator.ClusterNetworkTopology,
+    namespaced=False,
+)
+register("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", network_aware.AppGroup, quantities=network_aware.of_app_group)
+register(
+    "networktopology.diktyo.x-k8s.io/v1alpha1",
+    "NetworkTopology",
+    network_aware.NetworkTopology,
+    quantities=network_aware.of_network_topology,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "AppGroup",
+    network_aware.KepAppGroup,
+    quantities=network_aware.of_app_group,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "NetworkTopology",
+    network_aware.KepNetworkTopology,
+    quantities=network_aware.of_network_topology,
+)

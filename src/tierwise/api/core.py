@@ -35,6 +35,7 @@ __all__ = [
     "Namespace",
     "NetworkPolicy",
     "Node",
+    "NodeAddress",
     "NodeAffinity",
     "NodeSelector",
     "NodeSelectorTerm",
@@ -105,9 +106,17 @@ class NodeSpec(Record, frozen=True):
     provider_id: str = field(default="", name="providerID")
 
 
+class NodeAddress(Record, frozen=True):
+    """One of the addresses of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Record, frozen=True):
     """What a node has."""
 
+    addresses: tuple[NodeAddress, ...] = ()
     allocatable: ResourceList = {}
     capacity: ResourceList = {}
     conditions: tuple[Condition, ...] = ()

@@ -16,6 +16,7 @@ from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.imports import import_seconds
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.services import n1, p11
 from tierwise.bench.workloads import Gang, jobs, mix
 from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
 
@@ -131,10 +132,12 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P9a": p9a,
     "P9b": p9b,
     "P9c": p9c,
+    "P11": p11,
     "P12": _p12,
     "S1": _s1,
     "S2": _s2,
     "E1": e1,
+    "N1": n1,
 }
 
 

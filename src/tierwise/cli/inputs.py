@@ -47,6 +47,7 @@ def moment(objects: Objects, given: float | None) -> float:
 
 def profile_of(file: str | None) -> Profile:
     """The profile in a configuration file, or the default one."""
+    from tierwise.config.kube import KIND, read_kube
     from tierwise.config.profile import DEFAULT
     from tierwise.config.volcano import read_volcano
     from tierwise.scheduler import check_profile
@@ -54,10 +55,8 @@ def profile_of(file: str | None) -> Profile:
     if file is None:
         return DEFAULT
     raw = _configuration(file)
-    if isinstance(raw, dict) and raw.get("kind") == "KubeSchedulerConfiguration":
-        text = "a KubeSchedulerConfiguration cannot be read yet: give a configuration in Volcano's format"
-        raise InputError(text, file=file, field="kind")
-    return check_profile(read_volcano(raw, file), file)
+    read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
+    return check_profile(read(raw, file), file)
 
 
 def _configuration(file: str) -> object:

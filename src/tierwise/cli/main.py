@@ -35,6 +35,11 @@ VERBS = {
     "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),
     "webhook": ("tierwise.cli.webhook:webhook", "Answer the admission reviews of a real cluster."),
     "audit": ("tierwise.cli.audit:audit", "Check that what a cluster runs keeps every promise."),
+    "probe": ("tierwise.cli.probe:probe", "Measure the network between nodes, or answer those who do."),
+    "advertise-bandwidth": (
+        "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
+        "Tell what a node's interface carries, as a resource.",
+    ),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
@@ -133,7 +138,8 @@ def _drop_output() -> None:
 def cli() -> None:
     """A gang scheduler for Kubernetes that knows the network topology.
 
-    On manifests it changes nothing outside its own memory; `run` and `controllers` act on a cluster.
+    On manifests it changes nothing outside its own memory; `run` and `controllers` act on a cluster. Programs for nodes
+    (probe, advertise-bandwidth) look at the network and at interfaces, and print what they find.
     """
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "now",
     "optional_filenames",
     "output",
+    "printed",
     "source",
 ]
 
@@ -93,7 +94,7 @@ def config(command: F) -> F:
         "config_file",
         type=click.Path(),
         metavar="FILE",
-        help="Scheduler configuration in Volcano's format (volcano-scheduler.conf).",
+        help="Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",
     )(command)
 
 
@@ -133,3 +134,20 @@ def output(command: F) -> F:
 def everything(command: F) -> F:
     """--all: nothing folded."""
     return click.option("--all", "everything", is_flag=True, help="Fold and leave out nothing.")(command)
+
+
+def printed(command: F) -> F:
+    """--print: where the results of programs on nodes go."""
+    return click.option(
+        "--print",
+        "printed",
+        is_flag=True,
+        callback=_must_print,
+        help="Print what is to be written to the cluster, as manifests. Nothing else is possible yet.",
+    )(command)
+
+
+def _must_print(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if not value and not ctx.params.get("answer"):
+        raise click.UsageError("Writing to a cluster is not possible yet: add --print.", ctx)
+    return value

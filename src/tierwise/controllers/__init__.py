@@ -4,12 +4,21 @@
 whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
 """
 
-from tierwise.controllers import discovery_label, discovery_other, hypernode, job, pod_group
+from tierwise.controllers import (
+    app_group,
+    discovery_label,
+    discovery_other,
+    hypernode,
+    job,
+    layers,
+    network_topology,
+    pod_group,
+)
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["due", "run"]
 
-_ALL = (discovery_label, discovery_other, hypernode, job, pod_group)
+_ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:

@@ -8,7 +8,10 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.qos import qos_class
 from tierwise.dialects.requests import Ports, effective_request
+from tierwise.dialects.services import service_of
 from tierwise.model.pod_terms import label_keys
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.shape import Shape
@@ -55,8 +58,19 @@ def resource_names(pods: Iterable[Pod]) -> set[str]:
 class Shapes:
     """The shapes of a cycle, in the order in which they were first met."""
 
-    def __init__(self, axis: Axis, ports: Ports, priorities: Priorities, pods: Iterable[Pod], nodes: int) -> None:
+    def __init__(
+        self,
+        axis: Axis,
+        ports: Ports,
+        priorities: Priorities,
+        pods: Iterable[Pod],
+        *,
+        nodes: int,
+        profile: Profile = DEFAULT,
+    ) -> None:
         self._axis = axis
+        self._own_plugins = frozenset(profile.schedulers[1:])
+        self._backfills = profile.backfills
         self._ports = ports
         self._priorities = priorities
         self._most = ceiling(nodes)
@@ -81,6 +95,8 @@ class Shapes:
                 spec.topology_spread_constraints,
                 self._priorities.of(spec),
                 self._priorities.never(spec),
+                self._scheduler(spec),
+                service_of(labels),
             )
         )
         found = self._known.get(identity)
@@ -88,6 +104,9 @@ class Shapes:
             found = self._known[identity] = self._make(pod, seen)
             self.all.append(found)
         return found
+
+    def _scheduler(self, spec: PodSpec) -> str:
+        return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
 
     def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
         spec = pod.spec
@@ -106,8 +125,11 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in spec.containers),
             priority=self._priorities.of(spec),
-            best_effort=not asked,
+            best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
+            qos=qos_class(spec),
+            service=service_of(pod.metadata.labels),
+            scheduler=self._scheduler(spec),
         )
 
 

@@ -7,7 +7,7 @@ own. A pod of ours without a group is a job of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +21,7 @@ from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
 from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
@@ -50,6 +51,7 @@ class Former(Record, frozen=True):
 
 
 _NOWHERE = Former()
+_ALL_NEW: Mapping[str, Former] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +127,13 @@ class JobBuilder:
         """The job of a pod group and its pods."""
         spec = record.spec
         key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
-        roles = {name: self._roles + i for i, name in enumerate(sorted(spec.min_task_member))}
-        self._roles += len(roles)
+        roles = self.roles(spec.min_task_member)
         policies = tuple(
             Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
             for p in spec.sub_group_policy
         )
         owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
-        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
-        for member in members:
-            if member.task.role in roles and _counts_ready(member.task):
-                ready[roles[member.task.role]] += 1
-        return self._job(
+        return self.job(
             key=key,
             queue=spec.queue or "default",
             priority=priority,
@@ -145,10 +142,10 @@ class JobBuilder:
             minimum=spec.min_member or 0,
             roles={number: spec.min_task_member[name] for name, number in roles.items()},
             role_names={number: name for name, number in roles.items()},
-            role_ready=ready,
+            role_ready=self.ready_by_role(members, roles),
             constraint=_constraint(spec.network_topology),
             policies=policies,
-            min_resources=self._least(spec.min_resources),
+            min_resources=self.least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
             owner=owner.name if owner is not None else "",
@@ -158,7 +155,21 @@ class JobBuilder:
             numbers=roles,
         )
 
-    def _least(self, given: ResourceList | None) -> Ints | None:
+    def roles(self, names: Iterable[str]) -> dict[str, int]:
+        """Numbers for the roles of a job."""
+        roles = {name: self._roles + i for i, name in enumerate(sorted(names))}
+        self._roles += len(roles)
+        return roles
+
+    def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
+        """How many tasks of each numbered role count as ready."""
+        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
+        for member in members:
+            if member.task.role in roles and _counts_ready(member.task):
+                ready[roles[member.task.role]] += 1
+        return ready
+
+    def least(self, given: ResourceList | None) -> Ints | None:
         """The stated minimum; one that names a resource which nobody has is out of reach."""
         if not given:
             return None
@@ -168,11 +179,11 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least
 
-    def lone(self, member: Member) -> Job:
+    def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
         key = f"pod {member.task.key}"
-        return self._job(
+        return self.job(
             key=key,
             queue=member.pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "default"),
             priority=member.task.shape.priority,
@@ -186,12 +197,12 @@ class JobBuilder:
             policies=(),
             min_resources=None,
             split={key: (-1, 0, [member])},
-            formers={},
             numbers={},
             lone=True,
+            gather=gather,
         )
 
-    def _job(
+    def job(
         self,
         *,
         key: str,
@@ -199,10 +210,11 @@ class JobBuilder:
         policies: tuple[Policy, ...],
         minimum: int,
         split: dict[str, tuple[int, int, list[Member]]],
-        formers: dict[str, Former],
         numbers: dict[str, int],
+        formers: Mapping[str, Former] = _ALL_NEW,
         **rest: object,
     ) -> Job:
+        """A job of members that are split into sub-jobs: by key of each, its policy, match index and members."""
         number = self._jobs
         self._jobs += 1
         effortless: list[tuple[int, Part]] = []
@@ -247,6 +259,7 @@ class JobBuilder:
             subs=tuple(subs),
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
             effortless=tuple(effortless),
+            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             **rest,  # type: ignore[arg-type]
         )
 
@@ -317,10 +330,11 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
     )
 
 
-def _rank(member: Member) -> tuple[bool, int]:
+def _rank(member: Member) -> tuple[int, bool, int]:
+    """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
     meta = member.pod.metadata
     index = meta.labels.get(_INDEX) or meta.annotations.get(_INDEX, "")
-    return (not index.isdigit(), int(index) if index.isdigit() else 0)
+    return (member.task.rank, not index.isdigit(), int(index) if index.isdigit() else 0)
 
 
 def _request(members: Sequence[Member], resources: int) -> Ints:

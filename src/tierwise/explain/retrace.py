@@ -75,6 +75,8 @@ def _trace(current: Cycle, decision: Decision) -> Trace:
     asked = demand(current, job)
     if not asked.lots:
         return Trace(job, decision)
+    if current.pipeline.ways(job, asked.tasks):
+        return Trace(job, decision, diagnose(current, job, asked, bounded=False).tried)
     if job.policies:
         groups = _groups(current, job, asked)
         if groups:

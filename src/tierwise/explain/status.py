@@ -19,9 +19,12 @@ from tierwise.api.volcano import PodGroup
 from tierwise.dialects.volcano import formers, group_of
 from tierwise.explain.conditions import READY, conditions, unschedulable
 from tierwise.explain.decisions import decision_id
+from tierwise.explain.gang_status import gang_statuses
+from tierwise.explain.phases import phase_after
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job, Phase, Status
+from tierwise.model.job import Job, Phase, Task
+from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
@@ -32,17 +35,23 @@ TIER_ANNOTATION: Final = "tierwise.io/tier"
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
-_STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed."""
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
     counts = _counts(objects)
     decisions: dict[str, list[Decision]] = {}
     for decision in report.decisions:
         decisions.setdefault(decision.job.key, []).append(decision)
     writer = _Writer(objects, snapshot, report, counts)
-    return [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
+    effects = [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
+    effects += gang_statuses(objects, snapshot, report)
+    return effects + [_complaint(task, reason) for task, reason in report.complaints]
+
+
+def _complaint(task: Task, reason: Reason) -> Effect:
+    namespace, _, name = task.key.partition("/")
+    return RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text)
 
 
 def _counts(objects: Objects) -> Counter[tuple[str, str]]:
@@ -69,7 +78,7 @@ class _Writer:
             return
         bound = sum(decision.count() for decision in decisions if decision.bound)
         rejection = self._report.rejections.get(job.key)
-        phase = _phase(job, self._report, bound)
+        phase = phase_after(job, self._report, bound)
         waits = None
         if rejection is not None:
             waits = rejection.reason.code, unschedulable(job, rejection, bound)
@@ -135,21 +144,3 @@ def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
         if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
             yield RecordEvent(key, "Warning", "UnknownTierName", text)
-
-
-def _phase(job: Job, report: CycleReport, bound: int) -> Phase:
-    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed.
-
-    A group that fell below its minimum queues again, as in Volcano.
-    """
-    held = sum(task.status in _STANDING for task in job.tasks) + bound
-    succeeded = sum(task.status is Status.SUCCEEDED for task in job.tasks)
-    ended = succeeded + sum(task.status is Status.FAILED for task in job.tasks)
-    if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
-        return Phase.COMPLETED
-    if held and held >= job.minimum:
-        return Phase.RUNNING
-    if held and job.key in report.rejections:
-        return Phase.UNKNOWN
-    phase = report.phases.get(job.key, job.phase)
-    return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING

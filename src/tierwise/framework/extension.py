@@ -7,14 +7,15 @@ calls no other plugin, writes no array. A new point needs a decision record.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tierwise.framework.bundle import Bundles
+from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
@@ -28,6 +29,7 @@ __all__ = [
     "Arguments",
     "Ask",
     "Cause",
+    "Complaints",
     "CycleView",
     "DomainScorer",
     "EnqueueGate",
@@ -35,9 +37,11 @@ __all__ = [
     "Factory",
     "GangCheck",
     "Gate",
+    "Gathering",
     "Gradients",
     "JobOrder",
     "MovingFilter",
+    "NodeFigures",
     "NodeScorer",
     "Overuse",
     "PartOrder",
@@ -141,6 +145,13 @@ class SearchSpace(Protocol):
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]: ...
 
 
 @runtime_checkable
@@ -277,6 +288,20 @@ class Starving(Protocol):
     """Says whether a job still lacks tasks that it may evict for."""
 
     def starving(self, job: Job) -> bool: ...
+
+
+@runtime_checkable
+class Complaints(Protocol):
+    """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
+
+    def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
+
+
+@runtime_checkable
+class NodeFigures(Protocol):
+    """Says what a node's answer and score for the next task are made of, for people who ask; one entry per row."""
+
+    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]: ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

@@ -97,6 +97,7 @@ class CycleReport:
     rejections: dict[str, Rejection]  # by job key: why (the rest of) the job is not placed
     phases: dict[str, Phase]  # jobs that left phase Pending
     work: Work
+    complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
 
 
 @dataclass(slots=True)
@@ -111,6 +112,7 @@ class ReportBuilder:
     rejections: dict[str, Rejection] = field(default_factory=dict)
     phases: dict[str, Phase] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    complaints: tuple[tuple[Task, Reason], ...] = ()
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -137,4 +139,5 @@ class ReportBuilder:
     def build(self) -> CycleReport:
         stories = {key: tuple(told) for key, told in self.stories.items()}
         rejections, phases = dict(self.rejections), dict(self.phases)
-        return CycleReport(tuple(self.decisions), tuple(self.evictions), stories, rejections, phases, self.work)
+        decisions, evictions = tuple(self.decisions), tuple(self.evictions)
+        return CycleReport(decisions, evictions, stories, rejections, phases, self.work, self.complaints)

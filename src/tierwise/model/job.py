@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.shape import Shape
 
 __all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
@@ -53,6 +54,7 @@ class Task:
     row: int = -1  # where it runs; -1 where it does not, or its node is unknown
     nominated: int = -1  # the row that is kept for it
     created: float = 0.0
+    rank: int = 0  # its place among the tasks of its job, where the job says so
     spared: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
@@ -130,6 +132,11 @@ class Job:
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
     owner: str = ""  # the name of the object that its pod group was made for
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
+    gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
+    gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role
+    missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
+    satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
+    scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

@@ -149,7 +149,8 @@ class Loop:
         marks = [self._ticks()]
         objects = self._cluster.read()
         marks.append(self._ticks())
-        snapshot = build(self._refused.over(objects, self._clock()), self._clock(), duty.schedulers)
+        now = self._clock()
+        snapshot = build(self._refused.over(objects, now), now, duty.profile, schedulers=duty.schedulers)
         marks.append(self._ticks())
         report = cycle(snapshot, duty.profile)
         marks.append(self._ticks())

@@ -97,6 +97,7 @@ def cycle(
     current = open_cycle(snapshot, profile, probe=probe, watch=watch)
     for name in profile.actions:
         ACTIONS[name](current, profile)
+    current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()
 
 

@@ -62,9 +62,7 @@ class Life:
         self._profile = profile
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = Machines()
-        self._seen: Objects | None = (
-            None  # what the last cycle saw: where that is all there is, another would decide the same
-        )
+        self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
 
     def run(self, until: float) -> Iterator[Moment]:
