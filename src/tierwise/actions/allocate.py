@@ -33,6 +33,9 @@ __all__ = ["allocate"]
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
+_ONE_LINE = ""
+"""Stands for all queues where they have no say in the turns of their jobs; no queue is called so."""
+
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
@@ -57,7 +60,7 @@ class _Allocation:
         while queues:
             _, name = heapq.heappop(queues)
             waiting = self._waiting[name]
-            overused = self._cycle.pipeline.overused(self._cycle.snapshot.queues[name])
+            overused = self._overused(name)
             if overused is not None:
                 self._turn_away(waiting, overused)
                 continue
@@ -67,14 +70,17 @@ class _Allocation:
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
 
+    def _overused(self, line: str) -> Reason | None:
+        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None
+
     def _turn_away(self, waiting: list[Entry], reason: Reason) -> None:
         """The queue has had its share: those who still wait in it hear so."""
         for _, _, job in waiting:
             if job.key not in self._cycle.report.rejections:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
-    def _queue_key(self, name: str) -> tuple[object, ...]:
-        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[name])
+    def _queue_key(self, line: str) -> tuple[object, ...]:
+        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else ()
 
     def _admit(self, job: Job) -> None:
         reason = objection(self._cycle, job, enqueues=self._enqueues)
@@ -88,7 +94,8 @@ class _Allocation:
         if job.phase is Phase.PENDING:
             self._cycle.report.phases[job.key] = Phase.INQUEUE
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        heapq.heappush(self._waiting.setdefault(job.queue, []), entry)
+        line = _ONE_LINE if self._cycle.pipeline.in_one_line else job.queue
+        heapq.heappush(self._waiting.setdefault(line, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:
         """A plugin that fails costs its job the turn, not the others theirs."""

@@ -24,7 +24,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 
-__all__ = ["everything", "gather_lot", "gather_surplus", "ground_of"]
+__all__ = ["everything", "gather_lot", "gather_surplus", "ground_of", "ground_on"]
 
 _ORDERS = 24
 """How many orders of classes are tried; more than four classes are not tried in every order."""
@@ -68,10 +68,11 @@ def everything(lot: Lot) -> Lot:
 
 def ground_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> Ground:
     """The tree as tasks of one shape see it."""
-    return _ground(cycle, sub, job, cycle.rooms.of(shape).rows(pool))
+    return ground_on(cycle, sub, job, cycle.rooms.of(shape).rows(pool))
 
 
-def _ground(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
+def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
+    """The tree as tasks see it that find so much room on each row."""
     nodes = len(cycle.nodes)
     stands = cycle.ledger.stands(sub)
     standing = np.zeros(nodes, dtype=np.int64)
@@ -121,7 +122,7 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
     count = sum(c.count for c in classes)
     moving = any(cycle.pipeline.moving(c.shape) for c in classes)
     for room in _rooms(cycle, classes, pool, moving=moving):
-        ground = _ground(cycle, sub, job, room)
+        ground = ground_on(cycle, sub, job, room)
         for gathered in islice(ground.each(way, count), _PLACES if moving else 1):
             with cycle.ledger.statement() as statement:
                 takes = _poured(cycle, job, sub, classes, gathered.rows, pool, checked=moving)
@@ -192,7 +193,7 @@ def _class_by_class(
 ) -> Found | None:
     """Each class by itself in the room that the others leave, all in one domain."""
     lead = max(classes, key=lambda c: c.count)
-    ground = _ground(cycle, sub, job, cycle.rooms.of(lead.shape).rows(pool))
+    ground = ground_on(cycle, sub, job, cycle.rooms.of(lead.shape).rows(pool))
     for gathered in islice(ground.each(way, lead.count), _PLACES):
         span = cycle.topology.span(gathered.domain)
         for order in islice(permutations(classes), _ORDERS):
@@ -212,7 +213,7 @@ def _in_order(
     inside[span] = True
     for c in order:
         room = np.where(inside, cycle.rooms.of(c.shape).rows(pool), 0)
-        gathered = _ground(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
+        gathered = ground_on(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
         if gathered is None:
             return None
         found = _poured(cycle, job, sub, [c], gathered.rows, pool, checked=cycle.pipeline.moving(c.shape))

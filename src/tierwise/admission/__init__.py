@@ -23,11 +23,13 @@ from tierwise.admission import (
     queue,
 )
 from tierwise.admission.defaults import complete
+from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
 from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
@@ -105,6 +107,7 @@ class _Checks:
         self._around = look_around(objects, ground.room)
         self._nodes = objects.every(Node)
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
+        self._quotas = Forest(objects.every(ElasticQuota).values())
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
@@ -119,6 +122,7 @@ class _Checks:
                 return chain(
                     node_pod.check_pod(record, self._nodes, self._groups, self._around),
                     koordinator.check_pod(record, self._layers),
+                    self._quotas.check_pod(record),
                 )
             case Node():
                 return node_pod.check_node(record)
@@ -132,6 +136,8 @@ class _Checks:
                 return koordinator.check_topology(record)
             case Gang():
                 return koordinator.check_gang(record, self._layers)
+            case ElasticQuota():
+                return self._quotas.check(record)
             case Queue():
                 return queue.check(record, self._around.queues)
             case Command():

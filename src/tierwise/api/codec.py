@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tierwise.api import amounts, core, koordinator, network_aware, volcano
+from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
@@ -70,6 +70,7 @@ _READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
 _VERSIONS: Final[dict[tuple[str, str], str]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
 _AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
+_SIGNED: Final[set[type[Any]]] = set()
 
 
 def register(
@@ -79,8 +80,9 @@ def register(
     *,
     namespaced: bool = True,
     quantities: Callable[[R], Iterable[amounts.Field]] | None = None,
+    signed: bool = False,
 ) -> None:
-    """Teach the codec a kind, and where its quantities stand.
+    """Teach the codec a kind, and where its quantities stand; `signed` leaves it to admission to refuse negative ones.
 
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
@@ -89,6 +91,8 @@ def register(
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
         _AMOUNTS[record] = quantities
+    if signed:
+        _SIGNED.add(record)
 
 
 def group_of(api_version: str) -> str:
@@ -244,7 +248,7 @@ def _check(record: Any) -> None:
                 raise InputError(str(error), field=f"metadata.{field}") from None
     quantities = _AMOUNTS.get(type(record))
     if quantities is not None:
-        amounts.check(quantities(record))
+        amounts.check(quantities(record), signed=type(record) in _SIGNED)
 
 
 register("v1", "Node", core.Node, namespaced=False, quantities=amounts.of_node)
@@ -287,4 +291,11 @@ register(
     "NetworkTopology",
     network_aware.KepNetworkTopology,
     quantities=network_aware.of_network_topology,
+)
+register(
+    "scheduling.sigs.k8s.io/v1alpha1",
+    "ElasticQuota",
+    elastic_quota.ElasticQuota,
+    quantities=elastic_quota.of_elastic_quota,
+    signed=True,
 )

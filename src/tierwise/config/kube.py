@@ -134,6 +134,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
     return Profile(
         actions=actions,
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
+        action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
         backfills=False,
     )
@@ -155,11 +156,22 @@ def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
     actions = ["enqueue", "allocate"]
+    actions += [PLUGINS[name].acts for name in profile.points.names() if PLUGINS[name].acts]
     for name in profile.points.at("postFilter"):
         known = PLUGINS[name]
         if known.evicts and (not known.evicts_if or profile.arguments.get(name, {}).get(known.evicts_if) is True):
             actions.append(known.evicts)
     return tuple(dict.fromkeys(actions))
+
+
+def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
+    """Which of the actions that plugins bring are to do their work."""
+    found: dict[str, dict[str, object]] = {}
+    for name in profile.points.names():
+        known = PLUGINS[name]
+        if known.acts_if:
+            found[known.acts] = {"enabled": profile.arguments.get(name, {}).get(known.acts_if) is True}
+    return found
 
 
 def _own(profile: _KubeProfile, *, scheduler: str | None, file: str | None) -> Iterator[PluginChoice]:

@@ -25,6 +25,8 @@ class KubePlugin:
     scores: str = ""  # the argument of `nodeorder` that takes its weight
     evicts: str = ""  # the action that its postFilter asks for
     evicts_if: str = ""  # ... where this argument of its own is true
+    acts: str = ""  # an action that it brings, whatever its points
+    acts_if: str = ""  # ... which does its work where this argument of its own is true, and else says that it does not
     refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
 
     def off_but(self, points: Collection[str]) -> frozenset[str]:
@@ -72,7 +74,16 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             _NOTHING,
         ),
         # Koordinator
-        "Coscheduling": KubePlugin(plugin="coscheduling", switches={"score": "NodeOrder"}),
+        "Coscheduling": KubePlugin(
+            plugin="coscheduling", switches={"score": "NodeOrder"}, evicts="jobpreempt", evicts_if="enablePreemption"
+        ),
+        "ElasticQuota": KubePlugin(
+            plugin="elasticquota",
+            switches={"preFilter": "Allocatable"},
+            evicts="quotapreempt",
+            acts="giveback",
+            acts_if="monitorAllQuotas",
+        ),
         **dict.fromkeys(
             ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
         ),

@@ -8,6 +8,7 @@ from tierwise.controllers import (
     app_group,
     discovery_label,
     discovery_other,
+    elastic_quota,
     hypernode,
     job,
     layers,
@@ -18,7 +19,7 @@ from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["due", "run"]
 
-_ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology)
+_ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology, elastic_quota)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:

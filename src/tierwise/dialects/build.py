@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
+from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.meta import parse_time
@@ -17,12 +18,13 @@ from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
+from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, shielded
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
 from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.quotas import left_by_namespace
-from tierwise.dialects.requests import Ports
+from tierwise.dialects.requests import Ports, firm_request
 from tierwise.dialects.services import app_groups, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
 from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
@@ -39,6 +41,9 @@ from tierwise.model.tree import grow
 from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "build", "tree"]
+
+_SINGLY = frozenset({"jobpreempt", "quotapreempt"})
+"""Actions that evict running pods which belong to no group."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -59,15 +64,17 @@ def build(
     topology, order, topology_faults = tree(objects, nodes)
     pods = list(objects.every(Pod).values())
     ports = Ports(pod.spec for pod in pods)
-    axis = Axis.of(node_resources(nodes) | resource_names(pods) | set(ports.names()))
+    quotas = Quotas(objects.every(ElasticQuota))
+    axis = _axis(nodes, pods, ports, quotas)
     table = node_table([nodes[i] for i in order], axis)
     priorities = Priorities(objects.every(PriorityClass))
-    shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile)
+    shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile, firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
     schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
-    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets).sort(pods, groups, gangs)
-    builder = JobBuilder(axis)
+    alone = bool(quotas) or not _SINGLY.isdisjoint(profile.actions)
+    sorted_pods = _Sorting(shapes, table.row, schedulers, budgets, alone=alone).sort(pods, groups, gangs)
+    builder = JobBuilder(axis, quotas)
     jobs = _jobs(builder, groups, sorted_pods, priorities)
     drawn = drawn_to(pods, table.row)
     jobs += build_gangs(builder, gangs, sorted_pods.gangs, drawn)
@@ -76,7 +83,7 @@ def build(
         axis=axis,
         nodes=table,
         topology=topology,
-        queues=_queues(objects.every(Queue)),
+        queues={**_queues(objects.every(Queue)), **quotas.queues()},
         jobs=tuple(jobs),
         shapes=tuple(shapes.all),
         others=tuple(sorted_pods.others),
@@ -87,6 +94,13 @@ def build(
         services=_services(objects),
         resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods, axis),
     )
+
+
+def _axis(nodes: Sequence[Node], pods: Sequence[Pod], ports: Ports, quotas: Quotas) -> Axis:
+    """Everything that a node has, a pod asks for or a quota names."""
+    asked = resource_names(pods)
+    apart = firm_request(dict.fromkeys(asked, 1)) if quotas and any(firm(pod.metadata) for pod in pods) else {}
+    return Axis.of(node_resources(nodes) | asked | quotas.resources() | set(ports.names()) | set(apart))
 
 
 def tree(objects: Objects, nodes: Sequence[Node]) -> tuple[Topology, list[int], list[Fault]]:
@@ -121,7 +135,12 @@ class _Sorted:
 
 
 class _Sorting:
-    def __init__(self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str], budgets: Budgets) -> None:
+    """`alone` says that a running pod of no group is a job too: its quota counts it, or it may be evicted."""
+
+    def __init__(
+        self, shapes: Shapes, rows: Mapping[str, int], schedulers: frozenset[str], budgets: Budgets, *, alone: bool
+    ) -> None:
+        self._alone = alone
         self._budgets = budgets
         self._shapes = shapes
         self._rows = rows
@@ -139,6 +158,8 @@ class _Sorting:
                 result.grouped.setdefault(group, []).append(Member(pod, task))
             elif gang in gangs and ours:
                 result.gangs.setdefault(gang, []).append(Member(pod, task))
+            elif self._alone and ours and not group and task.status is Status.RUNNING:
+                result.lone.append(Member(pod, task))
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 result.others.append(task)
             elif ours and (group or gang) and task.status is Status.PENDING:
@@ -168,7 +189,8 @@ class _Sorting:
             row=row,
             nominated=nominated,
             created=parse_time(created) if created else 0.0,
-            spared=spared(pod.metadata),
+            kin=pod.metadata.labels.get(OWNER, ""),
+            spared=spared(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
         )

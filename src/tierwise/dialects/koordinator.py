@@ -181,7 +181,7 @@ def _job(
     phases = {gang.phase for gang in group}
     return builder.job(
         key=key,
-        queue="default",
+        queue=builder.quota_of(everyone),
         priority=max((m.task.shape.priority for m in everyone), default=0),
         created=min(_created(gang) for gang in group),
         phase=phases.pop() if len(phases) == 1 else Phase.PENDING,

@@ -9,8 +9,9 @@ import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.qos import qos_class
-from tierwise.dialects.requests import Ports, effective_request
+from tierwise.dialects.requests import Ports, effective_request, firm_request
 from tierwise.dialects.services import service_of
 from tierwise.model.pod_terms import label_keys
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
@@ -56,7 +57,10 @@ def resource_names(pods: Iterable[Pod]) -> set[str]:
 
 
 class Shapes:
-    """The shapes of a cycle, in the order in which they were first met."""
+    """The shapes of a cycle, in the order in which they were first met.
+
+    `firmness` says that what non-preemptible pods ask for is counted apart as well.
+    """
 
     def __init__(
         self,
@@ -67,8 +71,10 @@ class Shapes:
         *,
         nodes: int,
         profile: Profile = DEFAULT,
+        firmness: bool = False,
     ) -> None:
         self._axis = axis
+        self._firmness = firmness
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
         self._ports = ports
@@ -97,6 +103,7 @@ class Shapes:
                 self._priorities.never(spec),
                 self._scheduler(spec),
                 service_of(labels),
+                self._firm(pod),
             )
         )
         found = self._known.get(identity)
@@ -105,13 +112,17 @@ class Shapes:
             self.all.append(found)
         return found
 
+    def _firm(self, pod: Pod) -> bool:
+        return self._firmness and firm(pod.metadata)
+
     def _scheduler(self, spec: PodSpec) -> str:
         return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
 
     def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
         spec = pod.spec
         asked = effective_request(spec)
-        everything = {**asked, **self._ports.request(spec), POD_SLOTS: 1}
+        apart = firm_request(asked) if self._firm(pod) else {}
+        everything = {**asked, **apart, **self._ports.request(spec), POD_SLOTS: 1}
         request = np.minimum(self._axis.vector(everything), self._most)
         return Shape(
             number=len(self.all),

@@ -20,6 +20,7 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
@@ -33,6 +34,7 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
 _INDEX = "volcano.sh/task-index"
 _PREEMPTABLE = "volcano.sh/preemptable"
+_QUEUE = "scheduling.volcano.sh/queue-name"
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -117,8 +119,9 @@ def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
 class JobBuilder:
     """Builds jobs and numbers them, their sub-jobs and their roles."""
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, quotas: Quotas) -> None:
         self._axis = axis
+        self._quotas = quotas
         self._jobs = 0
         self._subs = 0
         self._roles = 0
@@ -179,16 +182,20 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least
 
+    def quota_of(self, members: Sequence[Member]) -> str:
+        """The quota of a gang: that of its first pod, in which all of it is counted."""
+        return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
+
     def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
         key = f"pod {member.task.key}"
         return self.job(
             key=key,
-            queue=member.pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "default"),
+            queue=member.pod.metadata.annotations.get(_QUEUE) or self._quotas.of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
-            phase=Phase.INQUEUE,
+            phase=Phase.RUNNING if member.task.status is Status.RUNNING else Phase.INQUEUE,
             minimum=1,
             roles={},
             role_names={},

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
+from tierwise.dialects.requests import FIRM_PREFIX
 from tierwise.explain.bars import meter
 from tierwise.explain.eviction_story import eviction_lines
 from tierwise.explain.figures import figure_lines
@@ -70,7 +71,8 @@ def _own_facts(look: Look, snapshot: Snapshot) -> list[tuple[str, Cell]]:
     if sub_id(look.sub):
         facts.append(("sub-group", f"{sub_id(look.sub)}, minimum {look.sub.minimum} of {look.sub.total}"))
     shape, names = look.task.shape, snapshot.axis.names
-    asked = [(names[r], int(shape.request[r])) for r in shape.asked.tolist() if names[r] != "pods"]
+    shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
+    asked = [(names[r], int(shape.request[r])) for r in shown]
     facts.append(("asks for", ", ".join(f"{name} {show(name, n)}" for name, n in asked) or "nothing but a pod slot"))
     return facts
 

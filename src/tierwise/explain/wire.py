@@ -54,7 +54,7 @@ def _eviction(evicted: Eviction) -> Raw:
     return {
         "pod": evicted.task.key,
         "podGroup": group,
-        "by": evicted.by.key,
+        "by": evicted.by.key if evicted.by is not None else "",
         "action": evicted.action,
         "reason": evicted.reason,
     }

@@ -31,6 +31,7 @@ __all__ = [
     "Cause",
     "Complaints",
     "CycleView",
+    "Debt",
     "DomainScorer",
     "EnqueueGate",
     "EnqueuePermit",
@@ -40,6 +41,7 @@ __all__ = [
     "Gathering",
     "Gradients",
     "JobOrder",
+    "Lending",
     "MovingFilter",
     "NodeFigures",
     "NodeScorer",
@@ -55,6 +57,7 @@ __all__ = [
     "Starving",
     "StaticFilter",
     "SubJobOrder",
+    "Turns",
     "VictimFilter",
     "VictimQueueOrder",
     "VictimSelector",
@@ -226,6 +229,8 @@ class Cause:
     need: Ints  # what the job lacks, per resource
     gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
     running: RunningTable
+    across: bool = False  # preempts in all queues, not only in its own
+    singly: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
 
 
 @runtime_checkable
@@ -246,6 +251,29 @@ class Quota(Protocol):
     """Says why a job's queue must not be given more; None where it may."""
 
     def over(self, job: Job, amounts: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class Turns(Protocol):
+    """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
+
+    def in_one_line(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """What a queue holds that others were promised: in words, and the tasks with which it is paid back."""
+
+    text: str
+    victims: Ints  # positions in the running table; none where it need not be paid yet
+    due: bool
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """Says which queues hold more than their share of what they were lent, and who must go for it."""
+
+    def debts(self, running: RunningTable) -> Iterable[Debt]: ...
 
 
 @runtime_checkable

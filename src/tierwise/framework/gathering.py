@@ -23,7 +23,7 @@ import numpy as np
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Gathered", "Ground", "Way"]
+__all__ = ["Gathered", "Ground", "Quanta", "Way"]
 
 Multiples = tuple[tuple[int, int], ...]
 
@@ -45,6 +45,16 @@ class Gathered:
 
     domain: int
     rows: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quanta:
+    """With what stands there already, tasks of a domain or row come in multiples of its number."""
+
+    domains: Ints
+    rows: Ints
+    held: Ints  # tasks of the gang in each domain
+    standing: Ints  # on each row
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,18 @@ class Ground:
                 yield Gathered(int(self.topology.leaf[best]), np.full(count, best, dtype=np.int64))
             else:
                 yield Gathered(best, _Deal(self, sums, way).run(best, count))
+
+    def places(self, way: Way, count: int) -> Ints:
+        """The domains of the way's tier that hold so many tasks, in no order; rows for tier 0."""
+        places, row_wise = self._candidates(way.tier)
+        result: Ints = places[_Sums(self, way.multiples).holds(places, count, rows=row_wise)]
+        return result
+
+    def quanta(self, way: Way) -> Quanta:
+        """In which numbers tasks come on rows and in domains."""
+        sums, parents = _Sums(self, way.multiples), self.topology.parent
+        domains = np.where(parents >= 0, sums.within[parents], sums.whole)
+        return Quanta(domains, sums.within[self.topology.leaf], self.held_below, self.standing)
 
     def most(self, way: Way, count: int) -> int:
         """How many of so many tasks the best domain of the tier takes."""

@@ -8,7 +8,7 @@ A plugin that a profile has for one scheduler's pods is asked about those alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeGuard, TypeVar
 
@@ -21,6 +21,7 @@ from tierwise.framework.extension import (
     Cause,
     Complaints,
     CycleView,
+    Debt,
     DomainScorer,
     EnqueueGate,
     EnqueuePermit,
@@ -30,6 +31,7 @@ from tierwise.framework.extension import (
     Gathering,
     Gradients,
     JobOrder,
+    Lending,
     MovingFilter,
     NodeFigures,
     NodeScorer,
@@ -45,6 +47,7 @@ from tierwise.framework.extension import (
     Starving,
     StaticFilter,
     SubJobOrder,
+    Turns,
     VictimFilter,
     VictimQueueOrder,
     VictimSelector,
@@ -54,6 +57,7 @@ from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
+from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
@@ -83,6 +87,8 @@ _FLAGS: Mapping[type, str] = {
     VictimSelector: "Victim",
     Complaints: "JobValid",
     NodeFigures: "NodeOrder",
+    Turns: "QueueOrder",
+    Lending: "Reclaimable",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -155,6 +161,8 @@ class Pipeline:
         self._selectors = self._at(VictimSelector)
         self._complaints = self._at(Complaints)
         self._figures = self._at(NodeFigures)
+        self._turns = self._at(Turns)
+        self._lendings = self._at(Lending)
         self._victim_filters = {
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
@@ -335,6 +343,11 @@ class Pipeline:
         filters = self._victim_filters[cause.purpose].chosen(cause.job.scheduler)
         return {choice.name: int(plugin.spare(cause, victims).sum()) for choice, plugin in filters}
 
+    def debts(self, running: RunningTable) -> Iterator[Debt]:
+        """What queues hold that others were promised."""
+        for _, plugin in self._lendings.all:
+            yield from plugin.debts(running)
+
     def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
         """The choice of the first plugin that has an opinion."""
         chosen = (plugin.select_victims(cause, bundles) for plugin in self._selectors[cause.job.scheduler])
@@ -351,6 +364,11 @@ class Pipeline:
         return bool(self._queue_orders)
 
     # -- orders: the smallest key goes first
+
+    @property
+    def in_one_line(self) -> bool:
+        """Whether the queues of jobs have no say in their turns."""
+        return any(plugin.in_one_line() for _, plugin in self._turns.all)
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
         """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""

@@ -52,7 +52,7 @@ class Eviction:
 
     task: Task
     job: Job  # whose task it is
-    by: Job  # who profits
+    by: Job | None  # who profits; None where a queue gives back what it was lent
     action: str
     reason: str
 
@@ -66,6 +66,7 @@ class BundleNote:
     tasks: int
     efficiency: float
     taken: int
+    singly: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class Task:
     nominated: int = -1  # the row that is kept for it
     created: float = 0.0
     rank: int = 0  # its place among the tasks of its job, where the job says so
+    kin: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
     spared: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it

@@ -27,6 +27,7 @@ PLUGINS: Mapping[str, Factory] = {
     "conformance": _plugin("conformance", "Conformance"),
     "coscheduling": _plugin("coscheduling", "Coscheduling"),
     "drf": _plugin("drf", "drf"),
+    "elasticquota": _plugin("elastic_quota", "ElasticQuota"),
     "gang": _plugin("gang", "Gang"),
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),

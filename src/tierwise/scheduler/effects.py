@@ -20,7 +20,8 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
 
 def _evictions(report: CycleReport) -> Iterator[Effect]:
     for eviction in report.evictions:
-        yield Evict(pod_key(eviction.task.key), eviction.reason, eviction.by.key, eviction.action)
+        by = eviction.by.key if eviction.by is not None else ""
+        yield Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
 
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
