@@ -62,13 +62,14 @@ def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[st
             },
         )
     for eviction in report.evictions:
+        by = eviction.by.key if eviction.by is not None else ""  # "" where it went for a quota's sake
         yield (
             "evicted",
             {
-                "decision": decision_id(snapshot.now, eviction.by.key),
+                "decision": decision_id(snapshot.now, by or eviction.job.key),
                 "job": eviction.job.key,
                 "pod": eviction.task.key,
-                "by": eviction.by.key,
+                "by": by,
                 "action": eviction.action,
                 "reason": eviction.reason,
             },

@@ -92,7 +92,8 @@ def cycle_wire(snapshot: Snapshot, report: CycleReport, stages: dict[str, float]
             for decision in report.decisions
         ],
         "evictions": [
-            {"pod": e.task.key, "by": e.by.key, "action": e.action, "reason": e.reason} for e in report.evictions
+            {"pod": e.task.key, "by": e.by.key if e.by else "", "action": e.action, "reason": e.reason}
+            for e in report.evictions
         ],
         "waiting": [
             {
