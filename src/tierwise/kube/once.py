@@ -6,6 +6,7 @@ may not be listed are named and left out, except for nodes and pods, without whi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -40,15 +41,8 @@ async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
     try:
         async with Client(access) as client:
             served = await discover(client, codec.KINDS)
-            found: list[Raw] = []
-            for kind, resource in sorted(served.items()):
-                try:
-                    found += await _every(client, resource)
-                except ApiError as error:
-                    if error.status != 403 or kind in _NEEDED:
-                        raise
-                    left_out(resource.plural)
-            return found
+            lists = [_every(client, resource, left_out) for _, resource in sorted(served.items())]
+            return [raw for found in await asyncio.gather(*lists) for raw in found]
     except ApiError as error:
         hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
         raise InputError(f"{error}{hint}", file=access.server) from None
@@ -56,12 +50,18 @@ async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
         raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
 
 
-async def _every(client: Client, resource: Resource) -> list[Raw]:
+async def _every(client: Client, resource: Resource, left_out: Callable[[str], None]) -> list[Raw]:
     """The objects of one kind; the API server leaves kind and version out of the items of a list."""
     found: list[Raw] = []
     query = {"limit": _PAGE}
     while True:
-        page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
+        try:
+            page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
+        except ApiError as error:
+            if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
+                raise
+            left_out(resource.plural)
+            return []
         kept = filter(lambda item: _counts(resource, item), page.items)
         found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
         if not page.metadata.rest:

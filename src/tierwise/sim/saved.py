@@ -6,7 +6,7 @@ the run, so the same cycle runs on the saved state as ran on the live one, bit f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,7 +15,7 @@ from tierwise.api.core import ConfigMap
 from tierwise.api.meta import parse_time
 from tierwise.port import Objects
 
-__all__ = ["saved", "saved_at"]
+__all__ = ["saved", "saved_at", "served"]
 
 _NAME: Final = "tierwise-snapshot"
 _NAMESPACE: Final = "kube-system"
@@ -33,6 +33,17 @@ def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
         if isinstance(present, dict) and _NOISE in present:
             raw = {**raw, "metadata": {name: value for name, value in present.items() if name != _NOISE}}
         yield raw
+
+
+def served(objects: Iterable[Raw], schedulers: Collection[str]) -> Iterator[Raw]:
+    """The objects without pods that wait for schedulers other than these: they take up no room, and are not placed."""
+    for raw in objects:
+        spec = raw.get("spec")
+        if raw.get("kind") == "Pod" and isinstance(spec, dict) and not spec.get("nodeName"):
+            if spec.get("schedulerName") in schedulers:
+                yield raw
+        else:
+            yield raw
 
 
 def saved_at(objects: Objects) -> float | None:

@@ -122,7 +122,7 @@ def _lost(type_: msgspec.inspect.Type, schema: dict[str, Any], path: str) -> Ite
         case msgspec.inspect.DictType(value_type=value):
             if "additionalProperties" in schema:
                 yield from _lost(value, schema["additionalProperties"], f"{path}.*")
-            elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            elif not schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
                 yield f"{path} is no map"
         case msgspec.inspect.StrType():
             yield from [] if schema.get("type", "string") == "string" else [f"{path} is no text"]

@@ -104,3 +104,10 @@ def test_the_chart_does_as_it_is_told() -> None:
     assert not any(kind.startswith(("Validating", "Mutating")) for kind, _ in small)
     assert {"Fail"} == _policies(closed)
     assert ("ServiceMonitor", "tierwise") in closed
+
+
+def test_the_chart_refuses_what_it_does_not_know() -> None:
+    """A misspelt value, or one that nobody understands, stops the installation."""
+    for wrong in ("webhook.failurePolicy=Maybe", "webhok.enabled=false", "webhook.certificate=none"):
+        with pytest.raises(subprocess.CalledProcessError):
+            _chart(wrong)

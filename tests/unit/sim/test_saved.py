@@ -10,8 +10,9 @@ from tests.commands import answer, run
 from tests.draw import draw, gang, objects_of
 
 from tierwise.api import codec
+from tierwise.api.codec import Raw
 from tierwise.port import Objects
-from tierwise.sim.saved import saved, saved_at
+from tierwise.sim.saved import saved, saved_at, served
 
 NOW = 1794724601.9204938
 RAWS = [
@@ -54,6 +55,22 @@ def test_every_verb_takes_the_file(tmp_path: Path) -> None:
         name: found for name, found in answer("validate", "-f", file).items() if name != "valid"
     }
     assert run("schedule", "-f", file, "-o", "json").stdout == run("schedule", "-f", file, "-o", "json").stdout
+
+
+def test_pods_that_wait_for_others_can_be_left_out() -> None:
+    """Those that run take up room whoever placed them, and stay."""
+    pods: list[Raw] = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        for name, spec in (
+            ("ours", {"schedulerName": "tierwise"}),
+            ("theirs", {"schedulerName": "default-scheduler"}),
+            ("running", {"schedulerName": "default-scheduler", "nodeName": "n0"}),
+        )
+    ]
+
+    kept = list(served([*RAWS[:1], *pods], {"tierwise"}))
+
+    assert [RAWS[0], pods[0], pods[2]] == kept
 
 
 def test_bookkeeping_is_left_out() -> None:
