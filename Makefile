@@ -16,7 +16,7 @@ export PIP_NO_INPUT := 1
 .PHONY: help run test e2e bench bench-kube lint format lock clean check-python
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## Schedule the first example on the embedded cluster
 	@$(BIN)/tierwise schedule -f examples/01-llm-training

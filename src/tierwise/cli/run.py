@@ -121,7 +121,7 @@ Examples:
     "config_file",
     type=click.Path(),
     metavar="FILE",
-    help="Scheduler configuration: volcano-scheduler.conf, or a KubeSchedulerConfiguration.",
+    help="Scheduler configuration: Volcano's format, or a KubeSchedulerConfiguration.",
 )
 @click.option(
     "--profile",
@@ -226,9 +226,11 @@ def _duties(names: tuple[str, ...], config_file: str | None, profiles: tuple[str
         if not (name and equals and file):
             raise click.UsageError(f"--profile takes NAME=FILE, not {given}")
         own[name] = file
-    first = profile_of(config_file)
-    rest = frozenset(names or (() if own and config_file is None else first.schedulers or ("tierwise",))) - own.keys()
-    duties = [Duty(rest, first)] if rest else []
+    profile = profile_of(config_file)
+    # A KubeSchedulerConfiguration names its schedulers itself.
+    usual = () if own and config_file is None else profile.schedulers or ("tierwise",)
+    rest = frozenset(names or usual) - own.keys()
+    duties = [Duty(rest, profile)] if rest else []
     return duties + [Duty(frozenset({name}), profile_of(file)) for name, file in own.items()]
 
 

@@ -58,7 +58,7 @@ def build(
 ) -> Snapshot:
     """What one cycle sees; pods are told apart as far as the profile does.
 
-    Pods of these schedulers are served; None for every name that we go by, and those that the profile names.
+    Pods of these schedulers are served; where none are given, those of the usual names and of the profile's.
     """
     nodes = list(objects.every(Node).values())
     topology, order, topology_faults = tree(objects, nodes)
@@ -70,8 +70,7 @@ def build(
     priorities = Priorities(objects.every(PriorityClass))
     shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile, firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
-    if schedulers is None:
-        schedulers = SCHEDULER_NAMES.union(profile.schedulers)
+    schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
     groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
     alone = bool(quotas) or not _SINGLY.isdisjoint(profile.actions)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets, alone=alone).sort(pods, groups, gangs)

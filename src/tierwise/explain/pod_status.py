@@ -93,7 +93,7 @@ def pod_events(outcomes: Iterable[Outcome]) -> list[Effect]:
                 text = f"Successfully assigned {pod.path} to {node}"
                 told = ("Normal", "Scheduled", text) if outcome.ok else ("Warning", "FailedBinding", outcome.error)
             case Evict(pod, reason, by, action):
-                text = f"{reason} ({action}, for {by})"
+                text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
                 told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
             case _:
                 continue

@@ -62,7 +62,7 @@ def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[st
             },
         )
     for eviction in report.evictions:
-        by = eviction.by.key if eviction.by is not None else ""
+        by = eviction.by.key if eviction.by is not None else ""  # "" where it went for a quota's sake
         yield (
             "evicted",
             {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, assert_never
 
 from tierwise import controllers
@@ -99,6 +99,7 @@ class Loop:
         self._observers = observers
         self._settled: Objects | None = None
         self._refused = Refused()
+        self._built: dict[frozenset[str], tuple[Objects, Snapshot]] = {}  # by whose pods it serves
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
@@ -149,8 +150,7 @@ class Loop:
         marks = [self._ticks()]
         objects = self._cluster.read()
         marks.append(self._ticks())
-        now = self._clock()
-        snapshot = build(self._refused.over(objects, now), now, duty.profile, schedulers=duty.schedulers)
+        snapshot = self._snapshot(self._refused.over(objects, self._clock()), duty)
         marks.append(self._ticks())
         report = cycle(snapshot, duty.profile)
         marks.append(self._ticks())
@@ -166,6 +166,15 @@ class Loop:
         turn = Turn(snapshot, report, outcomes, seconds)
         for observer in self._observers:
             observer.saw(turn)
+
+    def _snapshot(self, objects: Objects, duty: Duty) -> Snapshot:
+        """What the cycle sees; where nothing has changed since the last one, only the time is another."""
+        now, last = self._clock(), self._built.get(duty.schedulers)
+        if last is not None and last[0] is objects:
+            return replace(last[1], now=now)
+        snapshot = build(objects, now, duty.profile, schedulers=duty.schedulers)
+        self._built[duty.schedulers] = objects, snapshot
+        return snapshot
 
     def _publish(self, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""

@@ -92,6 +92,17 @@ def test_turns_follow_changes_until_stopped() -> None:
     assert 3 == len(watcher.turns)
 
 
+def test_quiet_cluster_is_not_built_again() -> None:
+    """Where nothing has changed since the last turn, only the time of the snapshot is another."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    loop = _loop(cluster, watcher)
+    for _ in range(4):
+        loop.turn()
+
+    first, *_, before, last = (turn.snapshot for turn in watcher.turns)
+    assert (True, False) == (before.jobs is last.jobs, first.jobs is last.jobs)
+
+
 def test_follower_only_watches() -> None:
     """Who may not write decides nothing."""
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
