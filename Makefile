@@ -13,10 +13,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint format lock clean check-python
+.PHONY: help run test e2e bench bench-kube lint format lock clean check-python
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## Schedule the first example on the embedded cluster
 	@$(BIN)/tierwise schedule -f examples/01-llm-training
@@ -25,8 +25,22 @@ test: lint ## Check style, types and layers, then run all tests
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
 
+# Not part of `test`: the control plane takes minutes to build where nobody provides one (KUBEBUILDER_ASSETS).
+e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
+	@echo "== control plane"
+	@tools/control_plane
+	@echo "== e2e"
+	@$(BIN)/pytest -n 0 $(E2E) $(ARGS)
+
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/tierwise bench $(ARGS)
+
+bench-kube: $(READY) ## Measure lists, watches and binds on a real kube-apiserver
+	@tools/control_plane
+	@PYTHONPATH=. $(BIN)/python -m tests.e2e.load $(ARGS)
+
+# The end-to-end tests are left out of a plain run of pytest, and asked for by their path here.
+E2E := -o addopts="-q --import-mode=importlib --strict-markers --strict-config" tests/e2e
 
 lint: $(READY) ## Check style, types and layers
 	@echo "== ruff check"
@@ -48,8 +62,10 @@ lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest vers
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file requirements.lock
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint requirements-dev.lock \
+		--output-file requirements-kube.lock
 	@rm -rf $(LOCK_ENV)
-	@echo "wrote requirements.lock and requirements-dev.lock"
+	@echo "wrote requirements.lock, requirements-dev.lock and requirements-kube.lock"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
 COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

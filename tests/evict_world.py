@@ -357,7 +357,7 @@ def steps(before: Snapshot, report: CycleReport) -> Iterator[Step]:
     told: set[tuple[str, str]] = set()
     for decision in report.decisions:
         who = (decision.job.key, decision.action)
-        gone = tuple(e.task.key for e in report.evictions if (e.by.key, e.action) == who and who not in told)
+        gone = tuple(e.task.key for e in report.evictions if e.by and (e.by.key, e.action) == who and who not in told)
         told.add(who)
         names = before.nodes.names
         spots = ((t.key, names[row]) for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True))

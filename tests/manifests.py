@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
-from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of_raw
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, RecordEvent, Update, key_of_raw
 
 NOW = 1_760_000_000.0
 STAMP = "2025-10-09T08:53:20Z"
@@ -159,6 +159,8 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
                 assert found is not None, "described what is not there"
                 status = {**(part(found, "status") if "status" in found else {}), **patch}
                 pending[key] = _marked({**found, "status": status} if patch else found, marks)
+            case RecordEvent():
+                pass
             case _:
                 raise AssertionError(f"no controller asks for {effect}")
     gone = [key for key, raw in pending.items() if raw is None]
@@ -171,12 +173,14 @@ def _marked(raw: Raw, marks: Mapping[str, str]) -> Raw:
     return {**raw, "metadata": {**metadata, "annotations": {**annotations, **marks}}} if marks else dict(raw)
 
 
-def settled(world: Objects, now: float = NOW) -> Objects:
-    """The objects once the controllers have nothing more to do."""
+def settled(world: Objects, now: float = NOW, told: list[RecordEvent] | None = None) -> Objects:
+    """The objects once the controllers have nothing more to do; `told` gathers the events on the way."""
     for _ in range(10):
         effects = run(world, now)
         if not effects:
             return world
+        if told is not None:
+            told += [effect for effect in effects if isinstance(effect, RecordEvent)]
         world = applied(world, effects)
     raise AssertionError("the controllers do not settle")
 

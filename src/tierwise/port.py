@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NewType, Protocol, TypeVar, cast
+from typing import Final, NewType, Protocol, TypeVar, cast
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
 from tierwise.api.natural import NaturalKey, natural
 
 __all__ = [
+    "HYPERNODE_ANNOTATION",
+    "PATH_ANNOTATION",
+    "SUB_GROUPS_ANNOTATION",
     "Bind",
     "Cluster",
     "Create",
@@ -36,6 +39,15 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=Object)
+
+HYPERNODE_ANNOTATION: Final = "tierwise.io/hypernode"
+"""On a pod the innermost hyperNode of its node, on a pod group the one that was chosen for it."""
+
+SUB_GROUPS_ANNOTATION: Final = "tierwise.io/sub-groups"
+"""On a pod group, as JSON, the hyperNode that each of its sub-groups was last placed in."""
+
+PATH_ANNOTATION: Final = "tierwise.io/topology"
+"""On a pod the hyperNodes around its node, outermost first, with "/" between them."""
 
 Version = NewType("Version", int)
 """Grows with every change of a cluster's objects."""
@@ -93,18 +105,23 @@ class _Table:
     records: Mapping[str, Object] = field(default_factory=dict)
     raws: Mapping[str, Raw] = field(default_factory=dict)
 
-    def changed(self, puts: Mapping[str, tuple[Object, Raw]], deletes: Iterable[str]) -> _Table:
+    def changed(self, puts: Mapping[str, tuple[Object, Raw | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
         records, raws = dict(self.records), dict(self.raws)
         fresh = [path for path in puts if path not in records]
         gone = [path for path in deletes if path not in puts and records.pop(path, None) is not None]
+        for path in gone:
+            raws.pop(path, None)
         for path, (record, raw) in puts.items():
-            records[path], raws[path] = record, raw
+            records[path] = record
+            if raw is not None:
+                raws[path] = raw
         if not fresh and not gone:
             return _Table(self.ranks, records, raws)
         # Timsort merges the sorted old names and the few new ones in about one pass.
         ranks = sorted([r for r in self.ranks if r[1] in records] + sorted(natural(path) for path in fresh))
-        return _Table(tuple(ranks), {r[1]: records[r[1]] for r in ranks}, {r[1]: raws[r[1]] for r in ranks})
+        kept = {path: raws[path] for _, path in ranks if path in raws}
+        return _Table(tuple(ranks), {path: records[path] for _, path in ranks}, kept)
 
 
 _EMPTY = _Table()
@@ -131,16 +148,21 @@ class Objects:
 
         Only what is put is decoded (InputError where it cannot be), and only tables of the kinds named are copied.
         """
-        new: dict[tuple[str, str], dict[str, tuple[Object, Raw]]] = {}
+        decoded = {key: (codec.decode(raw), raw) for key, raw in puts.items()}
+        return self.updated(decoded, deletes, self.version + 1)
+
+    def updated(self, puts: Mapping[Key, tuple[Object, Raw | None]], deletes: Iterable[Key], version: int) -> Objects:
+        """As `changed`, from records that were decoded before; a record may come without its manifest."""
+        new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
         old: dict[tuple[str, str], list[str]] = {}
-        for key, raw in puts.items():
-            new.setdefault((key.group, key.kind), {})[key.path] = codec.decode(raw), raw
+        for key, entry in puts.items():
+            new.setdefault((key.group, key.kind), {})[key.path] = entry
         for key in deletes:
             old.setdefault((key.group, key.kind), []).append(key.path)
         tables = dict(self._tables)
         for kind in dict.fromkeys([*new, *old]):
             tables[kind] = tables.get(kind, _EMPTY).changed(new.get(kind, {}), old.get(kind, ()))
-        return Objects(Version(self.version + 1), tables)
+        return Objects(Version(version), tables)
 
     def every(self, record: type[R]) -> Mapping[str, R]:
         """All records of a type by "namespace/name" or "name", in natural order of these keys.
@@ -158,7 +180,7 @@ class Objects:
         return self._tables.get((key.group, key.kind), _EMPTY).records.get(key.path)
 
     def raw(self, key: Key) -> Raw | None:
-        """The manifest of one object."""
+        """The manifest of one object; None also where a cluster keeps none of its kind (a real one: pods and nodes)."""
         return self._tables.get((key.group, key.kind), _EMPTY).raws.get(key.path)
 
     def __iter__(self) -> Iterator[Key]:
@@ -183,11 +205,15 @@ def _type(kind: tuple[str, str]) -> type[object]:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Let a pod run on a node; the annotations are written on the pod in the same breath."""
+    """Let a pod run on a node; the annotations are written on the pod in the same breath.
+
+    Binds of one gang (`gang` is its job's key) are issued together.
+    """
 
     pod: Key
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    gang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +228,11 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Write down on a pod that a node is kept for it; an empty node takes that back."""
+    """Write down on a pod that a node is kept for it; an empty node takes that back. `gang` is its job's key."""
 
     pod: Key
     node: str
+    gang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +268,17 @@ class PatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
-    """Tell people something about an object; `type` is "Normal" or "Warning"."""
+    """Tell people something about an object; `type` is "Normal" or "Warning".
+
+    `decision` is the id of the decision that it tells of, to find it in the logs; a cluster writes it beside the text,
+    so that two events with one text are still the same to whoever counts them.
+    """
 
     about: Key
     type: str
     reason: str
     message: str
+    decision: str = ""
 
 
 Effect = Bind | Evict | Nominate | Create | Update | Delete | PatchStatus | RecordEvent

@@ -84,7 +84,7 @@ class Stage:
             before,
             self.scene,
             made,
-            tuple((e.task.key, e.by.key, e.action) for e in report.evictions),
+            tuple((e.task.key, e.by.key if e.by else "", e.action) for e in report.evictions),
             tuple(pending_wire(snapshot, report, placed)),
             quiet,
         )

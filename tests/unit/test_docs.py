@@ -150,13 +150,18 @@ def test_wrong_commands_are_found(words: list[str]) -> None:
         _parse(words, whole=True)
 
 
+def _kebab(name: str) -> str:
+    """The file name for a plugin that a configuration spells NetworkOverhead or QOSSort."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
 @pytest.mark.parametrize(("folder", "names"), [("plugins", sorted(PLUGINS)), ("actions", sorted(ACTIONS))])
 def test_every_plugin_and_action_has_a_page(folder: str, names: list[str]) -> None:
     """Each name of a profile has a page of its own, and a line in the table of its folder."""
     table = (DOCS / folder / "README.md").read_text(encoding="utf-8")
 
-    assert [] == [name for name in names if not (DOCS / folder / f"{name}.md").exists()]
-    assert [] == [name for name in names if f"({name}.md)" not in table]
+    assert [] == [name for name in names if not (DOCS / folder / f"{_kebab(name)}.md").exists()]
+    assert [] == [name for name in names if f"({_kebab(name)}.md)" not in table]
 
 
 @pytest.mark.parametrize("pattern", [_REASON, _PROBLEM], ids=["reasons", "problems"])

@@ -15,6 +15,7 @@ from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
+from tierwise.actions.gather import everything, gather_lot
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
 from tierwise.actions.search import Found, search_lot
@@ -32,6 +33,9 @@ __all__ = ["allocate"]
 
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
+
+_ONE_LINE = ""
+"""Stands for all queues where they have no say in the turns of their jobs; no queue is called so."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
@@ -57,7 +61,7 @@ class _Allocation:
         while queues:
             _, name = heapq.heappop(queues)
             waiting = self._waiting[name]
-            overused = self._cycle.pipeline.overused(self._cycle.snapshot.queues[name])
+            overused = self._overused(name)
             if overused is not None:
                 self._turn_away(waiting, overused)
                 continue
@@ -67,14 +71,17 @@ class _Allocation:
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
 
+    def _overused(self, line: str) -> Reason | None:
+        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None
+
     def _turn_away(self, waiting: list[Entry], reason: Reason) -> None:
         """The queue has had its share: those who still wait in it hear so."""
         for _, _, job in waiting:
             if job.key not in self._cycle.report.rejections:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
-    def _queue_key(self, name: str) -> tuple[object, ...]:
-        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[name])
+    def _queue_key(self, line: str) -> tuple[object, ...]:
+        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else ()
 
     def _admit(self, job: Job) -> None:
         reason = objection(self._cycle, job, enqueues=self._enqueues)
@@ -88,7 +95,8 @@ class _Allocation:
         if job.phase is Phase.PENDING:
             self._cycle.report.phases[job.key] = Phase.INQUEUE
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        heapq.heappush(self._waiting.setdefault(job.queue, []), entry)
+        line = _ONE_LINE if self._cycle.pipeline.in_one_line else job.queue
+        heapq.heappush(self._waiting.setdefault(line, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:
         """A plugin that fails costs its job the turn, not the others theirs."""
@@ -149,12 +157,21 @@ class _Allocation:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
+        if self._cycle.pipeline.ways(job, asked.tasks):
+            return self._gather(job, asked.lots[0]) or False
         if job.policies:
             found = search_job(self._cycle, job, asked)
             if isinstance(found, bool) and asked.otherwise is not None:
                 return search_job(self._cycle, job, asked.otherwise)
             return found
         return search_lot(self._cycle, job, asked.lots[0]) or False
+
+    def _gather(self, job: Job, least: Lot) -> Found | None:
+        """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
+        whole = everything(least)
+        over = self._over(job, Demand((whole,))) if whole.need > least.need else None
+        lots = (whole, least) if over is None and whole.need > least.need else (least,)
+        return next((found for lot in lots if (found := gather_lot(self._cycle, job, lot)) is not None), None)
 
     def _place_surplus(self, job: Job) -> bool:
         """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
@@ -181,7 +198,8 @@ class _Allocation:
     def _allowed(self, job: Job, lot: Lot) -> int:
         """How many tasks of a lot the quotas leave, and the turn."""
         single = len(lot.portions) == 1
-        wanted = 1 if single and self._cycle.pipeline.shares_move and not _as_one(self._cycle, job, lot) else lot.need
+        together = _as_one(self._cycle, job, lot) or bool(self._cycle.pipeline.ways(job, lot.need))
+        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else lot.need
         if not single:
             over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
             return 0 if over is not None else wanted

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.actions.fit import Take, take
-from tierwise.actions.gang_evict import starving_jobs
 from tierwise.actions.making_room import quota_allows
+from tierwise.actions.preemptors import starving_jobs
 from tierwise.actions.settle import decide
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
@@ -21,7 +21,7 @@ from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable, running_table
+from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
@@ -39,13 +39,17 @@ class _Maker:
         self._cycle = cycle
         self._purpose = purpose
         self._action = action
-        self._running: RunningTable = running_table(cycle.snapshot)
+        self._running: RunningTable = cycle.running
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.position[eviction.task.key]] = True
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
+        if cycle.pipeline.ways(job, job.minimum):
+            text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
+            cycle.report.tell(job, Story(self._action, Reason("HardTopology", self._action, text)))
+            return
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
         if limits and min(limits) < int(cycle.topology.tier[ROOT]):
@@ -131,7 +135,7 @@ class _Maker:
             queues = self._cycle.snapshot.queues
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
-        per_job[[e.by.number for e in self._cycle.report.evictions]] = False  # or others would have gone in vain
+        per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
         eligible = per_job[running.job] & ~self._gone & ~running.spared
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((part.shape.priority for part in job.parts()), default=0)

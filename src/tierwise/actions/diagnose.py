@@ -7,9 +7,11 @@ from itertools import islice
 
 import numpy as np
 
+from tierwise.actions.causes import causes, once_full
 from tierwise.actions.demand import Demand, needs
 from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.search import home
+from tierwise.actions.ungathered import ungathered
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
@@ -18,7 +20,7 @@ from tierwise.model.reason import Reason, Rejection, Tried
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["causes", "diagnose", "too_wide"]
+__all__ = ["diagnose", "too_wide"]
 
 _SHOWN = 3
 """How many sub-jobs, or broken hyperNodes, a rejection names."""
@@ -26,6 +28,9 @@ _SHOWN = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+    ways = cycle.pipeline.ways(job, demand.tasks)
+    if ways:
+        return Rejection("fit", job.key, *ungathered(cycle, job, demand.lots[0], ways))
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
@@ -108,9 +113,17 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[in
 
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """What keeps the largest of the demanded shapes out of a span."""
+    """What keeps the largest of the demanded shapes out of a span.
+
+    Where every node of the whole cluster takes some, it is what they lack once they hold these.
+    """
     shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
-    return causes(cycle, max(shapes, key=lambda s: s.number), span) if shapes else ()
+    if not shapes:
+        return ()
+    shape = max(shapes, key=lambda s: s.number)
+    found = causes(cycle, shape, span)
+    whole = span.stop - span.start == len(cycle.nodes)
+    return once_full(cycle, shape, span) if whole and not found else found
 
 
 def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
@@ -125,36 +138,3 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
     for shape, number in left.items():
         total += np.minimum(cycle.rooms.of(shape).domains(Pool.LATER)[group], number)
     return total
-
-
-def causes(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """Per reason, on how many nodes of a span it keeps a shape out; the most frequent first."""
-    room = cycle.rooms.of(shape)
-    why = room.why[span]
-    found: dict[Reason, int] = {}
-    numbers = np.bincount(why)
-    for number in np.flatnonzero(numbers).tolist():
-        if number:
-            found[cycle.view.reasons[number]] = int(numbers[number])
-    full = (why == 0) & (room.rows(Pool.LATER)[span] == 0)
-    free = cycle.ledger.free(shape.asked, span, Pool.LATER)
-    short = (free < shape.request[shape.asked, None]) & full
-    for i, resource in enumerate(shape.asked.tolist()):
-        count = int(short[i].sum())
-        if count:
-            found[insufficient(cycle.view.axis.names[resource])] = count
-    if cycle.pipeline.moving(shape):
-        moving = np.bincount(np.where((why == 0) & ~full, cycle.pipeline.why_not_now(shape, span), 0))
-        for number in np.flatnonzero(moving).tolist():
-            if number:
-                found[cycle.view.reasons[number]] = int(moving[number])
-    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))
-
-
-def insufficient(resource: str) -> Reason:
-    """The reason of a node that lacks a resource."""
-    if resource == "pods":
-        return Reason("TooManyPods", "resources", "had no pod slot left", curable=True)
-    if resource.startswith("port/"):
-        return Reason("PortConflict", "resources", f"had host {resource} taken", curable=True)
-    return Reason("InsufficientResource", "resources", f"short of {resource}", curable=True)

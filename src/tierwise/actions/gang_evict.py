@@ -1,86 +1,55 @@
-"""gang-preempt and gang-reclaim: room for a whole gang, by evicting as little as possible, inside one domain.
+"""Room for a whole gang, by evicting as little as possible, inside one domain: four actions, one way to go about it.
 
 For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
 sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
 The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
-The two actions differ in who may be a victim and in the order of bundles.
+gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. job-preempt and quota-preempt
+are Koordinator's: tasks fall one by one whatever their gang, and the tightest place counts before the cheapest
+(`single_plans`); the former takes from every queue, the latter from the job's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
-from tierwise.actions.demand import Demand, Lot, demand, needs
+from tierwise.actions.demand import Demand, demand, needs
+from tierwise.actions.evict_options import Options
 from tierwise.actions.fit import bound_with
-from tierwise.actions.making_room import fits_in, place_in
+from tierwise.actions.making_room import fits_in, place_in, quota_objection
+from tierwise.actions.preemptors import of_those_who_may, starving_jobs
 from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide
+from tierwise.actions.single_plans import single_plans
 from tierwise.actions.victims import Plan, make_plan
-from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Arguments, Cause, Purpose
+from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import BundleNote, Eviction, Story
 from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable, running_table
+from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
-__all__ = ["Options", "gang_evict", "starving_jobs"]
+__all__ = ["gang_evict"]
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _SHOWN = 4
 """How many domains a message tells of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a profile may set for the action."""
-
-    action: str
-    max_domains: int | None = None
-    allow_whole: bool = True
-    remainder: bool = False
-
-    @classmethod
-    def of(cls, action: str, arguments: Arguments) -> Options:
-        most = int(number(arguments, "maxDomains", 0))
-        return cls(
-            action=action,
-            max_domains=most or None,
-            allow_whole=flag(arguments, "allowWholeBundle", default=True),
-            remainder=flag(arguments, "evictRemainder", default=False),
-        )
-
-
 def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     """Serve every starving job once, in queue and job order."""
-    room_maker = _RoomMaker(cycle, purpose, options)
-    for job in starving_jobs(cycle):
-        room_maker.serve(job)
-
-
-def starving_jobs(cycle: Cycle) -> Iterator[Job]:
-    """Jobs that wait in an open queue with too few tasks, the first in order first."""
-    waiting = [job for job in cycle.snapshot.jobs if _may_evict(cycle, job)]
-    queues = cycle.snapshot.queues
-    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
-
-
-def _may_evict(cycle: Cycle, job: Job) -> bool:
-    queue = cycle.snapshot.queues.get(job.queue)
-    inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
-    if queue is None or not queue.open or not inside or not any(job.parts()):
-        return False
-    starved = not job_ready(cycle.ledger, job, waiting=True) and cycle.pipeline.starving(job)
-    return starved and cycle.pipeline.admit(job) is None
+    starving = list(starving_jobs(cycle))
+    if starving:  # or nobody would ask who runs where
+        room_maker = _RoomMaker(cycle, purpose, options)
+        for job in starving:
+            room_maker.serve(job)
 
 
 class _RoomMaker:
@@ -91,10 +60,13 @@ class _RoomMaker:
         self._purpose = purpose
         self._options = options
         self._action = options.action
-        self._running: RunningTable = running_table(cycle.snapshot)
+        self._running: RunningTable = cycle.running
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:
             self._gone[self._running.position[eviction.task.key]] = True
+        index = cycle.ledger.queue_index
+        self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
+        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and nothing has changed since
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -102,30 +74,66 @@ class _RoomMaker:
         wanted = demand(cycle, job)
         if not wanted.lots:
             return
-        asked = _of_those_who_may(wanted)
+        asked = of_those_who_may(wanted)
         if asked is None:
             cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
             return
-        cause = Cause(self._purpose, job, needs(asked, len(cycle.view.axis)), gang=True, running=self._running)
+        need = needs(asked, len(cycle.view.axis))
+        how = self._options
+        cause = Cause(self._purpose, job, need, True, self._running, across=how.across, singly=how.singly)
         reason = self._objection(cause)
         if reason is not None:
             cycle.report.tell(job, Story(self._action, reason))
             return
+        kind = self._kind(job, asked)
+        known = self._in_vain.get(kind) if kind is not None else None
+        story = known if known is not None else self._attempt(cause, asked)
+        if story is not None:
+            cycle.report.tell(job, story)
+            if kind is not None:
+                self._in_vain[kind] = story
+
+    def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
+        """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
+        if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
+            return None
+        shape = asked.lots[0].portions[0].part.shape
+        return shape.number, int(self._queue[job.number])
+
+    def _attempt(self, cause: Cause, asked: Demand) -> Story | None:
+        """Make room by the cheapest plan that can be carried out; where none can, how that went."""
         plans, looked = self._plans(cause, asked)
         for plan in sorted(plans, key=lambda plan: plan.price):
             if self._carry_out(cause, asked, plan, looked):
-                return
-        cycle.report.tell(job, Story(self._action, self._why_not(cause, looked), looked))
+                self._in_vain.clear()
+                return None
+        return Story(self._action, self._why_not(cause, looked), looked)
 
     def _objection(self, cause: Cause) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
             reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
             if reason is not None:
                 return reason
-        return self._cycle.pipeline.never_fits(cause.job, cause.need)
+        reason = self._cycle.pipeline.never_fits(cause.job, cause.need)
+        return reason if reason is not None or not self._options.singly else self._awaited(cause.job)
+
+    def _awaited(self, job: Job) -> Reason | None:
+        """Who has made room for a job already is waited for before anybody else goes."""
+        rows = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
+        highest = max((part.shape.priority for part in job.parts()), default=0)
+        everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
+        leaving = (t for t in everyone if t.status is Status.RELEASING and t.row in rows)
+        names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
+        if not names:
+            return None
+        text = f"it waits for {names[0]}, which is on its way out, before it evicts anybody else"
+        return Reason("AwaitsVictims", self._action, text)
 
     def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
+        if self._options.singly:
+            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), self._allowed(cause.job))
+            return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
         eligible = self._eligible(cause)
         domains = self._domains(cause, asked, eligible)
         plans = []
@@ -139,19 +147,29 @@ class _RoomMaker:
                 plans.append(plan)
         return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
 
+    def _candidates(self, cause: Cause) -> Ints:
+        """Whom neither a mark nor a filter spares, each by itself."""
+        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.spared)
+        return eligible[self._cycle.pipeline.may_go(cause, eligible)]
+
     def _eligible(self, cause: Cause) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
         jobs = self._cycle.snapshot.jobs
         job = cause.job
-        if self._purpose is Purpose.PREEMPT:
+        fair: list[bool] | Bools
+        if self._options.singly:
+            fair = (self._queue == self._queue[job.number]) | self._options.across
+        elif self._purpose is Purpose.PREEMPT:
             fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
         else:
             queues = self._cycle.snapshot.queues
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
         per_job[job.number] = False
-        per_job[[e.by.number for e in self._cycle.report.evictions]] = False  # or others would have gone in vain
+        per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
         result: Bools = per_job[self._running.job] & ~self._gone
+        if self._options.singly:
+            result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
         return result
 
     def _bundles(self, cause: Cause, local: Ints) -> Bundles:
@@ -208,6 +226,7 @@ class _RoomMaker:
                 tasks=len(bundles.of(b)),
                 efficiency=float(efficiency[b]),
                 taken=int(np.isin(bundles.of(b), plan.victims).sum()),
+                singly=self._options.singly,
             )
             for b in range(len(bundles))
         )
@@ -234,6 +253,9 @@ class _RoomMaker:
 
     def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
+        over = quota_objection(self._cycle, cause, self._candidates(cause)) if self._options.singly else None
+        if over is not None:
+            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: whoever went, {over.text}")
         names = self._cycle.topology.index
         domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
         if not domains:
@@ -256,18 +278,3 @@ class _RoomMaker:
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
-
-
-def _of_those_who_may(asked: Demand) -> Demand | None:
-    """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
-    lots = [_lot_of_those_who_may(lot) for lot in asked.lots]
-    spares = [_lot_of_those_who_may(lot) for lot in asked.spares]
-    if None in lots:
-        return None
-    return Demand(tuple(lot for lot in lots if lot is not None), tuple(lot for lot in spares if lot is not None))
-
-
-def _lot_of_those_who_may(lot: Lot) -> Lot | None:
-    portions = tuple(p for p in lot.portions if not p.part.shape.never_preempts)
-    short = any(sum(p.left for p in portions if p.part.role_number == r) < least for r, least in lot.roles.items())
-    return None if short or sum(p.left for p in portions) < lot.need else replace(lot, portions=portions)

@@ -15,7 +15,7 @@ import numpy as np
 from tierwise.actions.demand import Demand, Lot
 from tierwise.actions.fit import Take
 from tierwise.actions.proposed import group_units, picks_of
-from tierwise.actions.search import GRAIN, Found, home
+from tierwise.actions.search import GRAIN, Found, former, home
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
@@ -26,6 +26,10 @@ from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 
 __all__ = ["Alike", "alike", "groups_held", "place_alike"]
+
+
+_FEW = 8
+"""How many sub-jobs at once are asked, one by one, where they stood before; more of them are placed as strangers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
     limit = cycle.pipeline.limit(first.sub)
     if limit is None or cycle.pipeline.moving(shape):
         return None
+    if len(lots) <= _FEW and any(former(cycle, lot.sub) is not None for lot in lots):
+        return None  # they are not alike in where they would like to return to
     policy = first.sub.policy
     if len({lot.sub.number for lot in lots}) < len(lots):
         return None
@@ -77,7 +83,7 @@ def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | N
         cycle.report.work.domains += len(group)
         feasible = group[held[group] >= len(groups.lots)]
         if len(feasible):
-            said = cycle.pipeline.propose(units, feasible) if units is not None else None
+            said = cycle.pipeline.propose(groups.job, units, feasible) if units is not None else None
             if units is not None and isinstance(said, Proposal):
                 worth = _worth(cycle, groups, np.array([said.domain]))
                 takes = _place_proposed(cycle, groups, units, said)

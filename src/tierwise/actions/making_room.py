@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from tierwise.actions.demand import Demand
+from tierwise.actions.gather import gather_lot
 from tierwise.actions.search import Found, search_lot
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
@@ -18,8 +19,9 @@ from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Ints
+from tierwise.model.reason import Reason
 
-__all__ = ["Fits", "fits_in", "place_in", "quota_allows"]
+__all__ = ["Fits", "fits_in", "place_in", "quota_allows", "quota_objection"]
 
 
 class Fits(Protocol):
@@ -30,25 +32,35 @@ class Fits(Protocol):
 
 def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
     """The cheapest exact test for a demand in a domain."""
-    counted = _Counted.of(cycle, cause, asked, domain)
+    gathered = cycle.pipeline.ways(cause.job, asked.tasks)
+    counted = _Counted.of(cycle, cause, asked, domain) if not gathered else None
     return counted if counted is not None else _Tried(cycle, cause, asked, domain)
 
 
 def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
     """Whether the queues let the gang have its minimum once the victims count for nobody."""
+    return quota_objection(cycle, cause, victims) is None
+
+
+def quota_objection(cycle: Cycle, cause: Cause, victims: Ints) -> Reason | None:
+    """Why they do not."""
     if cycle.pipeline.over(cause.job, cause.need) is None:
-        return True
+        return None
     running = cause.running
     with cycle.ledger.statement():
         for job in dict.fromkeys(running.job[victims].tolist()):
             freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
             cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
-        return cycle.pipeline.over(cause.job, cause.need) is None
+        return cycle.pipeline.over(cause.job, cause.need)
 
 
 def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
     job = cause.job
+    if cycle.pipeline.ways(job, asked.tasks):
+        found = gather_lot(cycle, job, asked.lots[0])
+        inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
+        return found if inside else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
         found = searched if not isinstance(searched, bool) else None

@@ -40,12 +40,13 @@ class Refusals:
     def foretold(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
         self._forget_after_releases()
-        if not self._known or job.policies or job.roles or job.min_resources is not None or len(job.subs[0].parts) != 1:
+        plain = not (job.policies or job.roles or job.gather is not None or job.min_resources is not None)
+        if not self._known or not plain or len(job.subs[0].parts) != 1:
             return None
         sub, part = job.subs[0], job.subs[0].parts[0]
         need = job.minimum - int(self._cycle.ledger.ready[sub.number])
-        plain = self._cycle.ledger.stands(sub) is None and not self._cycle.pipeline.moving(part.shape)
-        if not plain or not 0 < need <= len(part.tasks):
+        counted = self._cycle.ledger.stands(sub) is None and not self._cycle.pipeline.moving(part.shape)
+        if not counted or not 0 < need <= len(part.tasks):
             return None
         return self._speaks_for(job, (part.shape.number, ()), need)
 
@@ -96,7 +97,7 @@ class Refusals:
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
         first = asked.lots[0]
-        if len(first.portions) != 1 or first.roles or job.min_resources is not None:
+        if len(first.portions) != 1 or first.roles or job.min_resources is not None or job.gather is not None:
             return None
         shape = first.portions[0].part.shape
         if self._cycle.pipeline.moving(shape):

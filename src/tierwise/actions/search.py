@@ -21,7 +21,7 @@ from tierwise.model.arrays import Floats, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.topology import ROOT
 
-__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "home", "ordered", "search_lot"]
+__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "former", "home", "ordered", "search_lot"]
 
 BOTH = (Pool.NOW, Pool.LATER)
 NOW_ONLY = (Pool.NOW,)
@@ -44,6 +44,11 @@ def home(cycle: Cycle, gang: Job | SubJob) -> int | None:
     subs = gang.subs if isinstance(gang, Job) else (gang,)
     rows = [stands[0] for stands in map(cycle.ledger.stands, subs) if stands is not None]
     return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
+
+
+def former(cycle: Cycle, sub: SubJob) -> int | None:
+    """The domain that a sub-job was last placed in; None where it stands, or that domain is not there any more."""
+    return cycle.topology.index.get(sub.former) if sub.former and cycle.ledger.stands(sub) is None else None
 
 
 def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
@@ -92,7 +97,8 @@ def ordered(
 ) -> Iterator[tuple[int, float]]:
     """The domains of a group that may hold a lot, best first.
 
-    Ready now before waiting for releases, near the job's other tasks before far, then the score, then the name.
+    Ready now before waiting for releases, near where the lot's sub-job stood before far, then near the job's other
+    tasks, then the score, then the name.
     """
     cycle.report.work.domains += len(group)
     feasible = group[bound(cycle, lot, group, pools[-1])]
@@ -105,8 +111,9 @@ def ordered(
 def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
     """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
     keys = [-np.rint(scores * GRAIN)]
-    if near is not None:
-        keys.append(cycle.topology.meeting_tiers(near)[domains])
+    for place in (near, former(cycle, lot.sub)):
+        if place is not None:
+            keys.append(cycle.topology.meeting_tiers(place)[domains])
     if cycle.ledger.any_releasing:
         keys.append(~bound(cycle, lot, domains, Pool.NOW))
     left = np.arange(len(domains))

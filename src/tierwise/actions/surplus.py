@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tierwise.actions.demand import Lot
 from tierwise.actions.fit import Take, put
+from tierwise.actions.gather import gather_surplus
 from tierwise.actions.search import NOW_ONLY, candidates, home, search_lot
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -18,6 +19,8 @@ __all__ = ["place_surplus"]
 
 def place_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
     """What of a lot finds a place: a sub-job below its own minimum whole or not at all, any other task by task."""
+    if cycle.pipeline.ways(job, lot.need):
+        return gather_surplus(cycle, job, lot)
     if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub):
         return _first_place(cycle, job, lot)
     takes: list[Take] = []

@@ -12,7 +12,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.model.arrays import Ints
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "choose", "make_plan"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -61,6 +61,13 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
             plans.append(_plan(cycle, cause, domain, bundles, _spared(bundles, [*safe, b], fits)))
             break
     return min(plans, key=lambda plan: plan.price)
+
+
+def choose(bundles: Bundles, fits: Fits) -> Ints | None:
+    """The first bundles that make room, less those that are not needed; None where all of them make too little."""
+    in_order = list(range(len(bundles)))
+    needed = _shortest(bundles, in_order, fits)
+    return None if needed is None else _flat(list(_spared(bundles, in_order[:needed], fits).values()))
 
 
 def _plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> Plan:

@@ -1,61 +1,129 @@
 """Admission: what a cluster should not accept, and what people should be told before they wait for it.
 
-`validate` judges a whole collection, for the command of that name; a webhook calls the same checks for one object
-and `complete` for its defaults. Changes nothing, and never raises for what an object says.
+`validate` judges a whole collection, for the command of that name; a webhook calls `judge`, the same checks for one
+object that is about to come or change, and `complete` for its defaults. Changes nothing, and never raises for what an
+object says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
-from tierwise.admission import hypernode, job, node_pod, podgroup, queue
+from tierwise.admission import (
+    app_group,
+    command,
+    hypernode,
+    job,
+    koordinator,
+    network_map,
+    node_pod,
+    podgroup,
+    queue,
+)
 from tierwise.admission.defaults import complete
+from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.room import Room
-from tierwise.admission.surroundings import Surroundings, look_around
+from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
-from tierwise.api.codec import Unknown, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
-from tierwise.api.volcano import HyperNode, Job, PodGroup, Queue
+from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["Finding", "Issue", "Verdict", "complete", "validate"]
+__all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "review", "survey", "validate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The tree of a collection and what its domains hold: the part of all checks that takes time on a large cluster."""
+
+    objects: Objects
+    topology: Topology
+    room: Room | None
+
+
+def survey(objects: Objects, last: Ground | None = None) -> Ground:
+    """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
+    if last is not None and objects.alike(last.objects, Node, HyperNode):
+        return last
+    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
+    return Ground(objects, topology, Room.of(topology, nodes) if nodes else None)
 
 
 def validate(objects: Objects) -> Verdict:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
-    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
-    around = look_around(objects, Room.of(topology, nodes) if nodes else None)
-    checks = _Checks(objects, around, topology)
+    checks = _Checks(objects, survey(objects))
+    return _verdict((key, issue) for key in objects for issue in checks.of(key))
+
+
+def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = None) -> Verdict:
+    """What is wrong or doubtful about one object of a collection, and about making it from the one `before`.
+
+    Several hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is
+    wrong between hyperNodes is a warning here, and an error in `validate`.
+    """
+    checks, record = _Checks(objects, ground), objects.record(key)
+    if isinstance(record, HyperNode):
+        between = [issue._replace(fatal=False) for issue in checks.between(key)]
+        return _verdict((key, issue) for issue in [*hypernode.check(record, objects.raw(key) or {}), *between])
+    issues = list(checks.of(key))
+    if isinstance(before, Job) and isinstance(record, Job):
+        issues += job.check_change(before, record)
+    return _verdict((key, issue) for issue in issues)
+
+
+def review(objects: Objects, raw: Raw) -> Verdict:
+    """As `judge`, for a manifest that is to be created, or to take the place of the present one.
+
+    InputError where it cannot be read at all.
+    """
+    key = key_of_raw(raw)
+    after = objects.changed({key: raw})
+    return judge(after, key, survey(after), objects.record(key))
+
+
+def _verdict(issues: Iterable[tuple[Key, Issue]]) -> Verdict:
     errors: list[Finding] = []
     warnings: list[Finding] = []
-    for key in objects:
-        for issue in checks.of(key):
-            (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
+    for key, issue in issues:
+        (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
     return Verdict(tuple(errors), tuple(warnings))
 
 
 class _Checks:
     """The checks of every object, with what they need to know of the others."""
 
-    def __init__(self, objects: Objects, around: Surroundings, topology: Topology) -> None:
+    def __init__(self, objects: Objects, ground: Ground) -> None:
         self._objects = objects
-        self._around = around
+        self._around = look_around(objects, ground.room)
         self._nodes = objects.every(Node)
+        self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
+        self._quotas = Forest(objects.every(ElasticQuota).values())
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
         self._tree: dict[str, list[Issue]] = {}
-        for name, issue in hypernode.check_tree(topology):
+        for name, issue in hypernode.check_tree(ground.topology):
             self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
         record = self._objects.record(key)
         match record:
             case Pod():
-                return node_pod.check_pod(record, self._nodes, self._groups, self._around)
+                return chain(
+                    node_pod.check_pod(record, self._nodes, self._groups, self._around),
+                    koordinator.check_pod(record, self._layers),
+                    self._quotas.check_pod(record),
+                )
             case Node():
                 return node_pod.check_node(record)
             case HyperNode():
@@ -64,8 +132,20 @@ class _Checks:
                 return podgroup.check(record, self._members.get(key.path, ()), self._around)
             case Job():
                 return job.check(record, self._around)
+            case ClusterNetworkTopology():
+                return koordinator.check_topology(record)
+            case Gang():
+                return koordinator.check_gang(record, self._layers)
+            case ElasticQuota():
+                return self._quotas.check(record)
             case Queue():
                 return queue.check(record, self._around.queues)
+            case Command():
+                return command.check(record, self._objects.every(Job))
+            case AppGroup():
+                return app_group.check(record, self._objects.raw(key) or {})
+            case NetworkTopology() | KepNetworkTopology():
+                return network_map.check(record, self._objects.raw(key) or {})
             case ConfigMap():
                 return _of_config(record)
             case Unknown():
@@ -75,12 +155,16 @@ class _Checks:
             case _:
                 return []
 
+    def between(self, key: Key) -> Iterable[Issue]:
+        """What is wrong between a hyperNode and the others."""
+        return self._tree.get(key.name, ())
+
     def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:
         own = list(hypernode.check(record, self._objects.raw(key) or {}))
         yield from own
         # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
         broken = any(issue.fatal for issue in own)
-        yield from (issue for issue in self._tree.get(key.name, ()) if issue.fatal or not broken)
+        yield from (issue for issue in self.between(key) if issue.fatal or not broken)
 
 
 def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:

@@ -1,6 +1,6 @@
 """The values that stand for what a manifest leaves out, written into it: for a webhook, and for whoever asks.
 
-Fills in what Volcano's webhooks fill in. Never changes what was given.
+Fills in what the webhooks of Volcano and Koordinator fill in. Never changes what was given.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.elastic_quota import PARENT, ROOT_QUOTA, SHARED_WEIGHT, ElasticQuota, write_amounts
+from tierwise.api.quantity import amount
 from tierwise.api.volcano import Job, PodGroup, Queue
 from tierwise.dialects.volcano_job import DEFAULT_QUEUE, defaulted
 
@@ -24,7 +26,19 @@ def complete(raw: Raw) -> Raw:
         return _with_spec(raw, {"queue": DEFAULT_QUEUE})
     if isinstance(record, Queue):
         return _with_spec(raw, {"weight": 1, "reclaimable": True})
+    if isinstance(record, ElasticQuota) and record.metadata.name != ROOT_QUOTA:
+        return _quota(raw, record)
     return raw
+
+
+def _quota(raw: Raw, record: ElasticQuota) -> Raw:
+    """A quota names its parent, and shares by max where it has no weight of its own."""
+    meta = raw["metadata"]
+    assert isinstance(meta, dict)  # or it had not been decoded
+    weights = write_amounts({name: amount(name, quantity) for name, quantity in record.spec.max.items()})
+    labels = _filled(meta.get("labels") or {}, {PARENT: ROOT_QUOTA})
+    annotations = _filled(meta.get("annotations") or {}, {SHARED_WEIGHT: weights})
+    return {**raw, "metadata": {**meta, "labels": labels, "annotations": annotations}}
 
 
 def _job(raw: Raw, record: Job) -> Raw:

@@ -12,13 +12,13 @@ from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
 from tierwise.admission.verdict import Issue, at_least, error, warning
-from tierwise.api.volcano import Job, JobSpec
+from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
 from tierwise.dialects.requests import effective_request
-from tierwise.dialects.volcano_job import defaulted, pod_name, task_minimum
+from tierwise.dialects.volcano_job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
 
 __all__ = ["check", "check_change"]
 
-_PLUGINS: Final = frozenset({"env", "svc", "ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
+_ELSEWHERE: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
 
 
 def check(written: Job, around: Surroundings) -> Iterator[Issue]:
@@ -35,10 +35,11 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     for field, count in (("minAvailable", spec.min_available), ("minSuccess", spec.min_success)):
         if count is not None and count > total:
             yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
-    for name in sorted(spec.plugins.keys() - _PLUGINS):
-        yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is not known')
+    yield from _check_plugins(job)
     yield from pattern.check(written.metadata, total)
-    yield from policy.check("spec.policies", spec.policies)
+    yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
+    if spec.volumes:
+        yield warning("spec.volumes", "volumes of a job are not provided: name the claims in the pod templates instead")
     yield from _check_queue(spec, around)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
@@ -50,17 +51,35 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
 
 
 def check_change(old: Job, new: Job) -> Iterator[Issue]:
-    """Issues of an update: only minAvailable, replicas and priorityClassName may change while a job lives."""
+    """Issues of an update: what a job is stays, only its size, its minimums and its priority may change."""
     if _frozen(defaulted(old).spec) != _frozen(defaulted(new).spec):
         yield error(
-            "spec", "only minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName may change"
+            "spec",
+            "only minAvailable, priorityClassName, and of tasks replicas, minAvailable, totalPartitions and "
+            "minPartitions may change",
         )
 
 
 def _frozen(spec: JobSpec) -> JobSpec:
     """A spec without the fields that may change."""
-    tasks = tuple(replace(entry, replicas=0, min_available=0) for entry in spec.tasks)
+    tasks = tuple(
+        replace(entry, replicas=0, min_available=0, partition_policy=_shape_of(entry.partition_policy))
+        for entry in spec.tasks
+    )
     return replace(spec, min_available=0, priority_class_name="", tasks=tasks)
+
+
+def _shape_of(partitions: PartitionPolicy | None) -> PartitionPolicy | None:
+    """A partition policy without the number of partitions: a parted task grows and shrinks by whole ones."""
+    return None if partitions is None else replace(partitions, total_partitions=0, min_partitions=0)
+
+
+def _check_plugins(job: Job) -> Iterator[Issue]:
+    for name in sorted(job.spec.plugins.keys() - PROVIDED_PLUGINS):
+        fault = "provided by Volcano alone: it is ignored" if name in _ELSEWHERE else "not known: it is ignored"
+        yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is {fault}')
+    if "svc" in job.spec.plugins and not job.metadata.name[:1].isalpha():
+        yield error("metadata.name", "the name becomes that of a Service (plugin svc): it must begin with a letter")
 
 
 def _check_names(job: Job) -> Iterator[Issue]:

@@ -1,4 +1,7 @@
-"""Life-cycle policies of jobs and tasks: on which event or exit code, which action, after which time."""
+"""Life-cycle policies of jobs and tasks: on which event or exit code, which action, after which time.
+
+Beyond what Volcano refuses, people are told of policies that do nothing, and of one that does more than it says.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +9,44 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tierwise.admission.verdict import Issue, error, one_of
+from tierwise.admission.verdict import Issue, error, one_of, warning
 from tierwise.api.volcano import LifecyclePolicy
 
-__all__ = ["RESTART_PARTITION", "check"]
+__all__ = ["ACTIONS", "check"]
 
-RESTART_PARTITION: Final = "RestartPartition"
+_RESTART_PARTITION: Final = "RestartPartition"
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
 _EVENTS: Final = frozenset(
     {_ANY, "PodFailed", "PodEvicted", _PENDING, "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"}
 )
-_ACTIONS: Final = frozenset(
+ACTIONS: Final = frozenset(
     {
         "AbortJob",
         "RestartJob",
         "RestartTask",
         "RestartPod",
-        RESTART_PARTITION,
+        _RESTART_PARTITION,
         "TerminateJob",
         "CompleteJob",
         "ResumeJob",
     }
 )
+_OF_JOBS: Final = frozenset({"Unknown", "JobUpdated"})
+"""Events that concern no task, so that policies of tasks never hear of them."""
+
 _DURATION: Final = re.compile(r"(?P<sign>[+-]?)(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
 
 
-def check(path: str, policies: Sequence[LifecyclePolicy]) -> Iterator[Issue]:
-    """Issues of the policies of one job or one task."""
+def check(path: str, policies: Sequence[LifecyclePolicy], *, parted: bool, of_task: bool = False) -> Iterator[Issue]:
+    """Issues of the policies of one job or one task; `parted`: there are partitions that could be restarted."""
     seen: set[str | int] = set()
     for index, policy in enumerate(policies):
         where = f"{path}[{index}]"
-        yield from one_of(f"{where}.action", policy.action, _ACTIONS)
+        yield from one_of(f"{where}.action", policy.action, ACTIONS)
         yield from _check_triggers(where, policy)
         yield from _check_timeout(where, policy)
+        yield from _check_sense(where, policy, parted=parted, of_task=of_task)
         for trigger in _triggers(policy):
             if trigger in seen:
                 yield error(where, f'there are two policies for "{trigger}"')
@@ -64,6 +71,20 @@ def _check_triggers(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
         yield error(path, "event and exitCode exclude each other")
     if policy.exit_code == 0:
         yield error(f"{path}.exitCode", "exitCode 0 means success, no policy can wait for it")
+
+
+def _check_sense(path: str, policy: LifecyclePolicy, *, parted: bool, of_task: bool) -> Iterator[Issue]:
+    """Warnings for policies that are sound and yet not what somebody wants."""
+    if policy.action == _RESTART_PARTITION and not parted:
+        why = "the task has no partitionPolicy" if of_task else "no task of the job has a partitionPolicy"
+        yield warning(path, f"{_RESTART_PARTITION} does nothing: {why}")
+    if policy.action == "ResumeJob":
+        yield warning(path, "ResumeJob does nothing: policies are asked while a job is alive; send a Command instead")
+    if of_task and set(_triggers(policy)) & _OF_JOBS:
+        listed = ", ".join(sorted(str(trigger) for trigger in set(_triggers(policy)) & _OF_JOBS))
+        yield warning(path, f"{listed} concerns no task: the policy belongs to the job")
+    if _ANY in _triggers(policy) and policy.action.startswith("Restart"):
+        yield warning(path, f'"{_ANY}" includes TaskCompleted: a task that is done is restarted, not completed')
 
 
 def _check_timeout(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:

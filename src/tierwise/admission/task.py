@@ -9,7 +9,7 @@ from tierwise.admission import network_topology, policy
 from tierwise.admission.names import dns_label
 from tierwise.admission.node_pod import check_pod_spec
 from tierwise.admission.surroundings import Surroundings
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.admission.verdict import Issue, at_least, error, one_of
 from tierwise.api.volcano import TaskSpec
 
 __all__ = ["check", "check_dependencies"]
@@ -24,14 +24,12 @@ def check(path: str, task: TaskSpec, outer: int | None, around: Surroundings) ->
         yield from dns_label(f"{path}.name", task.name)
     yield from at_least(f"{path}.replicas", task.replicas, 0)
     yield from at_least(f"{path}.minAvailable", task.min_available, 0)
-    yield from at_least(f"{path}.maxRetry", task.max_retry, 0)
+    yield from at_least(f"{path}.maxRetry", task.max_retry, -1)  # which means no limit
     if task.min_available is not None and task.min_available > task.replicas:
         message = f"minAvailable of {task.min_available} is more than the {task.replicas} replicas"
         yield error(f"{path}.minAvailable", message)
     yield from one_of(f"{path}.topologyPolicy", task.topology_policy, _NUMA)
-    yield from policy.check(f"{path}.policies", task.policies)
-    if task.partition_policy is None and any(p.action == policy.RESTART_PARTITION for p in task.policies):
-        yield warning(f"{path}.policies", f"{policy.RESTART_PARTITION} does nothing: the task has no partitionPolicy")
+    yield from policy.check(f"{path}.policies", task.policies, parted=task.partition_policy is not None, of_task=True)
     template = task.template.spec
     if not template.containers:
         yield error(f"{path}.template.spec.containers", "at least one container is needed")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Finding", "Issue", "Verdict", "at_least", "error", "one_of", "warning"]
+__all__ = ["Finding", "Issue", "Verdict", "at_least", "error", "missing", "one_of", "warning"]
 
 
 class Issue(NamedTuple):
@@ -56,6 +56,13 @@ def at_least(path: str, value: int | None, least: int) -> Iterator[Issue]:
     """An error where a number that was given is too small."""
     if value is not None and value < least:
         yield error(path, f"{_field(path)} is {value}, it must be at least {least}")
+
+
+def missing(path: str, raw: object, *fields: str) -> Iterator[Issue]:
+    """An error for each field that a mapping lacks."""
+    for field in fields:
+        if not isinstance(raw, dict) or raw.get(field) is None:
+            yield error(f"{path}.{field}", f"{field} is missing")
 
 
 def one_of(path: str, value: str, allowed: Collection[str]) -> Iterator[Issue]:

@@ -9,21 +9,24 @@ from functools import lru_cache
 
 from tierwise.api.core import Node, Pod, PodSpec, ResourceList, ResourceQuota
 from tierwise.api.errors import InputError
+from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.quantity import Quantity, amount
 from tierwise.api.volcano import Job, PodGroup, Queue
 
-__all__ = ["Field", "check", "of_job", "of_node", "of_pod", "of_pod_group", "of_queue", "of_resource_quota"]
+__all__ = ["Field", "check", "of_gang", "of_job", "of_node", "of_pod", "of_pod_group", "of_queue", "of_resource_quota"]
+
+_NEGATIVE = "is negative"
 
 Field = tuple[str, ResourceList]
 """The path of a field and the amounts in it."""
 
 
-def check(fields: Iterable[Field]) -> None:
-    """InputError names the first amount that is not a quantity, is negative, or is too large to count."""
+def check(fields: Iterable[Field], *, signed: bool = False) -> None:
+    """InputError names the first amount that is not a quantity, is too large to count, or, unless signed, negative."""
     for path, amounts in fields:
         for resource, quantity in amounts.items():
             fault = _fault(resource, quantity)
-            if fault is not None:
+            if fault is not None and not (signed and fault.endswith(_NEGATIVE)):
                 raise InputError(fault, field=f"{path}.{resource}")
 
 
@@ -48,6 +51,12 @@ def of_pod_group(group: PodGroup) -> Iterator[Field]:
     """The amounts of a pod group."""
     if group.spec.min_resources is not None:
         yield "spec.minResources", group.spec.min_resources
+
+
+def of_gang(gang: Gang) -> Iterator[Field]:
+    """The amounts of one of Koordinator's pod groups."""
+    if gang.spec.min_resources is not None:
+        yield "spec.minResources", gang.spec.min_resources
 
 
 def of_queue(queue: Queue) -> Iterator[Field]:
@@ -85,4 +94,4 @@ def _fault(resource: str, quantity: Quantity) -> str | None:
         count = amount(resource, quantity)
     except ValueError as error:
         return str(error)
-    return f'"{quantity}" is negative' if count < 0 else None
+    return f'"{quantity}" {_NEGATIVE}' if count < 0 else None

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tierwise.api import amounts, core, volcano
+from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
@@ -23,12 +23,14 @@ __all__ = [
     "Raw",
     "Unknown",
     "decode",
+    "decode_json",
     "encode",
     "group_of",
     "key",
     "kind_of",
     "label",
     "register",
+    "version_of",
 ]
 
 Raw = dict[str, object]
@@ -64,8 +66,11 @@ class Kind(NamedTuple):
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 """The type of record for an API group ("" for the core group) and kind; filled by `register`."""
 
+_READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
+_VERSIONS: Final[dict[tuple[str, str], str]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
 _AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
+_SIGNED: Final[set[type[Any]]] = set()
 
 
 def register(
@@ -75,20 +80,29 @@ def register(
     *,
     namespaced: bool = True,
     quantities: Callable[[R], Iterable[amounts.Field]] | None = None,
+    signed: bool = False,
 ) -> None:
-    """Teach the codec a kind, and where its quantities stand.
+    """Teach the codec a kind, and where its quantities stand; `signed` leaves it to admission to refuse negative ones.
 
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
     KINDS[group_of(api_version), name] = record
+    _VERSIONS[group_of(api_version), name] = api_version.rpartition("/")[2]
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
         _AMOUNTS[record] = quantities
+    if signed:
+        _SIGNED.add(record)
 
 
 def group_of(api_version: str) -> str:
     """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
     return api_version.rpartition("/")[0]
+
+
+def version_of(group: str, name: str) -> str:
+    """The version in which tierwise asks a server for a kind that it knows: "v1beta1"."""
+    return _VERSIONS[group, name]
 
 
 def decode(raw: object) -> Any:
@@ -109,6 +123,27 @@ def decode(raw: object) -> Any:
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
     return found
+
+
+def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | None:
+    """The record for the JSON of an object whose kind is known, without its manifest ever being made.
+
+    None where the short way cannot read it: `decode` then reads it, or says what is wrong. About four times as fast;
+    not for volcano jobs, whose templates are kept as they were written.
+    """
+    try:
+        found: R = _reader(record).decode(data)
+        _check(found)
+    except (msgspec.MsgspecError, InputError):
+        return None
+    return found
+
+
+def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:
+    reader = _READERS.get(record)
+    if reader is None:
+        reader = _READERS[record] = msgspec.json.Decoder(record)
+    return reader
 
 
 def encode(record: Object) -> Raw:
@@ -213,17 +248,54 @@ def _check(record: Any) -> None:
                 raise InputError(str(error), field=f"metadata.{field}") from None
     quantities = _AMOUNTS.get(type(record))
     if quantities is not None:
-        amounts.check(quantities(record))
+        amounts.check(quantities(record), signed=type(record) in _SIGNED)
 
 
 register("v1", "Node", core.Node, namespaced=False, quantities=amounts.of_node)
 register("v1", "Pod", core.Pod, quantities=amounts.of_pod)
 register("v1", "Namespace", core.Namespace, namespaced=False)
 register("v1", "ConfigMap", core.ConfigMap)
+register("v1", "Service", core.Service)
 register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resource_quota)
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
+register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
 register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
 register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group)
 register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=False, quantities=amounts.of_queue)
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
 register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)
+register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
+register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang)
+register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
+register(
+    "scheduling.koordinator.sh/v1alpha1",
+    "ClusterNetworkTopology",
+    koordinator.ClusterNetworkTopology,
+    namespaced=False,
+)
+register("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", network_aware.AppGroup, quantities=network_aware.of_app_group)
+register(
+    "networktopology.diktyo.x-k8s.io/v1alpha1",
+    "NetworkTopology",
+    network_aware.NetworkTopology,
+    quantities=network_aware.of_network_topology,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "AppGroup",
+    network_aware.KepAppGroup,
+    quantities=network_aware.of_app_group,
+)
+register(
+    f"{network_aware.KEP_GROUP}/v1alpha1",
+    "NetworkTopology",
+    network_aware.KepNetworkTopology,
+    quantities=network_aware.of_network_topology,
+)
+register(
+    "scheduling.sigs.k8s.io/v1alpha1",
+    "ElasticQuota",
+    elastic_quota.ElasticQuota,
+    quantities=elastic_quota.of_elastic_quota,
+    signed=True,
+)

@@ -33,7 +33,9 @@ __all__ = [
     "ContainerStateWaiting",
     "ContainerStatus",
     "Namespace",
+    "NetworkPolicy",
     "Node",
+    "NodeAddress",
     "NodeAffinity",
     "NodeSelector",
     "NodeSelectorTerm",
@@ -56,6 +58,7 @@ __all__ = [
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "Service",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
@@ -103,9 +106,17 @@ class NodeSpec(Record, frozen=True):
     provider_id: str = field(default="", name="providerID")
 
 
+class NodeAddress(Record, frozen=True):
+    """One of the addresses of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Record, frozen=True):
     """What a node has."""
 
+    addresses: tuple[NodeAddress, ...] = ()
     allocatable: ResourceList = {}
     capacity: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
@@ -273,6 +284,18 @@ class ConfigMap(Record, frozen=True):
 
     metadata: ObjectMeta
     data: dict[str, str] = {}
+
+
+class Service(Record, frozen=True):
+    """A name under which pods are found; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
+
+
+class NetworkPolicy(Record, frozen=True):
+    """Who may talk to some pods; made by controllers, and looked at only for whether it is there."""
+
+    metadata: ObjectMeta
 
 
 class Namespace(Record, frozen=True):

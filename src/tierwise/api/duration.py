@@ -1,14 +1,14 @@
 """Durations as Go writes them: "1h2m3s", "90s", "1.5h".
 
-Called by the dialects for annotations and by plugins for arguments; what is not a duration is None, not an error,
-because Volcano goes on without it.
+Read by the dialects for annotations, by plugins for arguments and by controllers for timeouts. What is not a duration
+is None, not an error, because Volcano goes on without it.
 """
 
 import re
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["seconds"]
+__all__ = ["seconds", "spelled"]
 
 _UNITS: Final = {
     "ns": Fraction(1, 10**9),
@@ -33,3 +33,10 @@ def seconds(text: str) -> float | None:
     if not parts or len(text) > _LONGEST_TEXT or "".join(number + unit for number, unit in parts) != rest:
         return None
     return float(sign * sum((Fraction(number.rstrip(".")) * _UNITS[unit] for number, unit in parts), Fraction(0)))
+
+
+def spelled(duration: float) -> str:
+    """Whole seconds as Go spells them: "1h2m3s", "0s"."""
+    minutes, rest = divmod(int(duration), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"

@@ -8,6 +8,8 @@ from tierwise.api.core import Condition, PodTemplate, ResourceList
 from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
 
 __all__ = [
+    "Command",
+    "CommandTarget",
     "DependsOn",
     "ExactMatch",
     "Guarantee",
@@ -33,6 +35,7 @@ __all__ = [
     "RegexMatch",
     "SubGroupPolicy",
     "TaskSpec",
+    "TaskState",
 ]
 
 
@@ -225,6 +228,7 @@ class JobSpec(Record, frozen=True):
     max_retry: Int | None = None
     ttl_seconds_after_finished: Int | None = None
     plugins: dict[str, tuple[str, ...]] = {}
+    volumes: tuple[dict[str, object], ...] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     network_topology: NetworkTopologySpec | None = None
     tasks: tuple[TaskSpec, ...] = ()
@@ -246,8 +250,14 @@ class JobCondition(Record, frozen=True):
     last_transition_time: str = ""
 
 
+class TaskState(Record, frozen=True):
+    """How many pods of a task are in each phase."""
+
+    phase: dict[str, Int] = {}
+
+
 class JobStatus(Record, frozen=True):
-    """What the job controller counted."""
+    """What the job controller counted, and what it remembers (`controlled_resources`)."""
 
     state: JobState = JobState()
     min_available: Int = 0
@@ -260,6 +270,7 @@ class JobStatus(Record, frozen=True):
     version: Int = 0
     retry_count: Int = 0
     running_duration: str = ""
+    task_status_count: dict[str, TaskState] = {}
     controlled_resources: dict[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()
 
@@ -270,3 +281,22 @@ class Job(Record, frozen=True):
     metadata: ObjectMeta
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+class CommandTarget(Record, frozen=True):
+    """Whom a command is for."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Command(Record, frozen=True):
+    """A wish of a user, such as AbortJob; carried out once and deleted (bus.volcano.sh)."""
+
+    metadata: ObjectMeta
+    action: str = ""
+    target: CommandTarget | None = None
+    reason: str = ""
+    message: str = ""

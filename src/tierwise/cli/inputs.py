@@ -19,7 +19,11 @@ _EPOCH: Final = "2026-01-01T00:00:00Z"
 
 
 def load(filenames: Sequence[str]) -> Objects:
-    """The objects of all manifests; InputError for whatever cannot be used."""
+    """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use."""
+    if not filenames:
+        from tierwise.cli.connected import live_objects
+
+        return live_objects()
     from tierwise.cli.progress import patience
     from tierwise.port import Objects
     from tierwise.sim.manifests import read
@@ -30,9 +34,12 @@ def load(filenames: Sequence[str]) -> Objects:
 
 
 def moment(objects: Objects, given: float | None) -> float:
-    """The time of the run: as given, else the newest creation or deletion time of any object, else a fixed one."""
-    if given is not None:
-        return given
+    """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one."""
+    from tierwise.sim.saved import saved_at
+
+    told = given if given is not None else saved_at(objects)
+    if told is not None:
+        return told
     metas = (record.metadata for key in objects if (record := objects.record(key)) is not None)
     times = {time for meta in metas for time in (meta.creation_timestamp, meta.deletion_timestamp) if time}
     return max(map(parse_time, times or {_EPOCH}))
@@ -40,6 +47,7 @@ def moment(objects: Objects, given: float | None) -> float:
 
 def profile_of(file: str | None) -> Profile:
     """The profile in a configuration file, or the default one."""
+    from tierwise.config.kube import KIND, read_kube
     from tierwise.config.profile import DEFAULT
     from tierwise.config.volcano import read_volcano
     from tierwise.scheduler import check_profile
@@ -47,10 +55,8 @@ def profile_of(file: str | None) -> Profile:
     if file is None:
         return DEFAULT
     raw = _configuration(file)
-    if isinstance(raw, dict) and raw.get("kind") == "KubeSchedulerConfiguration":
-        text = "a KubeSchedulerConfiguration cannot be read yet: give a configuration in Volcano's format"
-        raise InputError(text, file=file, field="kind")
-    return check_profile(read_volcano(raw, file), file)
+    read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
+    return check_profile(read(raw, file), file)
 
 
 def _configuration(file: str) -> object:

@@ -10,22 +10,36 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
 from tierwise import __version__
 from tierwise.api.errors import InputError
 
-__all__ = ["cli", "main"]
+__all__ = ["VERBS", "Verbs", "cli", "main"]
 
-_VERBS = {
+VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
     "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
+    "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
+    "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
+    "snapshot": ("tierwise.cli.snapshot:snapshot", "Save the state of a real cluster in a file."),
+    "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
+    "run": ("tierwise.cli.run:run", "Schedule the pods of a real cluster."),
+    "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),
+    "webhook": ("tierwise.cli.webhook:webhook", "Answer the admission reviews of a real cluster."),
+    "audit": ("tierwise.cli.audit:audit", "Check that what a cluster runs keeps every promise."),
+    "probe": ("tierwise.cli.probe:probe", "Measure the network between nodes, or answer those who do."),
+    "advertise-bandwidth": (
+        "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
+        "Tell what a node's interface carries, as a resource.",
+    ),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
@@ -43,13 +57,17 @@ Examples:
 class Verbs(click.Group):
     """Verbs by name, imported when they are needed; and the one place where errors end."""
 
+    def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]] = VERBS, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._verbs = verbs
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_VERBS)
+        return list(self._verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
+        if cmd_name not in self._verbs:
             return None
-        module, _, name = _VERBS[cmd_name][0].partition(":")
+        module, _, name = self._verbs[cmd_name][0].partition(":")
         found = getattr(importlib.import_module(module), name)
         assert isinstance(found, click.Command)
         return found
@@ -57,7 +75,7 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _VERBS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in self._verbs.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -120,7 +138,8 @@ def _drop_output() -> None:
 def cli() -> None:
     """A gang scheduler for Kubernetes that knows the network topology.
 
-    Reads manifests, never a cluster's API, and changes nothing outside its own memory.
+    On manifests it changes nothing outside its own memory; `run` and `controllers` act on a cluster. Programs for nodes
+    (probe, advertise-bandwidth) look at the network and at interfaces, and print what they find.
     """
 
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from tierwise.api.meta import parse_time
 
-__all__ = ["config", "cycles", "everything", "filenames", "now", "optional_filenames", "output"]
+__all__ = [
+    "cluster",
+    "cluster_options",
+    "config",
+    "cycles",
+    "everything",
+    "filenames",
+    "now",
+    "optional_filenames",
+    "output",
+    "printed",
+    "source",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -24,17 +36,26 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+_FILES: Final = "Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated."
+_CLUSTER: Final = "tierwise.cluster"
+
+
 def filenames(command: F) -> F:
     """-f: where the manifests are."""
-    return _filenames(required=True)(command)
+    return _filenames(command, _FILES, required=True)
 
 
 def optional_filenames(command: F) -> F:
     """-f, where manifests are not all that a command can work on."""
-    return _filenames(required=False)(command)
+    return _filenames(command, _FILES, required=False)
 
 
-def _filenames(*, required: bool) -> Callable[[F], F]:
+def source(command: F) -> F:
+    """-f: where the manifests are; without it, the cluster that a kubeconfig names."""
+    return _filenames(cluster(command), f"{_FILES}  [default: the cluster of the kubeconfig]", required=False)
+
+
+def _filenames(command: F, text: str, *, required: bool) -> F:
     return click.option(
         "-f",
         "--filename",
@@ -43,8 +64,27 @@ def _filenames(*, required: bool) -> Callable[[F], F]:
         required=required,
         type=click.Path(allow_dash=True),
         metavar="FILE",
-        help="Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated.",
-    )
+        help=text,
+    )(command)
+
+
+def cluster(command: F) -> F:
+    """--kubeconfig and --context: which cluster; `cluster_options` gives them to whoever reads it."""
+    for name, text in (("context", "Context of the kubeconfig."), ("kubeconfig", "Kubeconfig; as kubectl finds it.")):
+        command = click.option(
+            f"--{name}", metavar="NAME" if name == "context" else "FILE", expose_value=False, callback=_keep, help=text
+        )(command)
+    return command
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta.setdefault(_CLUSTER, {})[param.name] = value
+
+
+def cluster_options() -> tuple[str | None, str | None]:
+    """The kubeconfig and the context that the command was given."""
+    given = click.get_current_context().meta.get(_CLUSTER, {})
+    return given.get("kubeconfig"), given.get("context")
 
 
 def config(command: F) -> F:
@@ -54,7 +94,7 @@ def config(command: F) -> F:
         "config_file",
         type=click.Path(),
         metavar="FILE",
-        help="Scheduler configuration in Volcano's format (volcano-scheduler.conf).",
+        help="Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",
     )(command)
 
 
@@ -94,3 +134,20 @@ def output(command: F) -> F:
 def everything(command: F) -> F:
     """--all: nothing folded."""
     return click.option("--all", "everything", is_flag=True, help="Fold and leave out nothing.")(command)
+
+
+def printed(command: F) -> F:
+    """--print: where the results of programs on nodes go."""
+    return click.option(
+        "--print",
+        "printed",
+        is_flag=True,
+        callback=_must_print,
+        help="Print what is to be written to the cluster, as manifests. Nothing else is possible yet.",
+    )(command)
+
+
+def _must_print(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if not value and not ctx.params.get("answer"):
+        raise click.UsageError("Writing to a cluster is not possible yet: add --print.", ctx)
+    return value

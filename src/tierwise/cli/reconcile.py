@@ -26,7 +26,7 @@ def reconcile(
 ) -> None:
     """Run the controllers until they have nothing more to do, and show what they made and changed.
 
-    JSON holds every changed or created object, whole. Nothing is scheduled.
+    JSON holds every changed or created object, whole, events included. Nothing is scheduled.
     """
     from tierwise.cli.inputs import load, moment, profile_of
     from tierwise.cli.progress import patience
@@ -41,9 +41,15 @@ def reconcile(
     if output_format == "json":
         from tierwise.cli.screen import print_json
 
-        print_json({"objects": list(cluster.changed())})
+        print_json({"objects": [*cluster.changed(), *cluster.told()]})
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.changes import change_lines
+        from tierwise.explain.changes import change_lines, event_lines
 
-        print_page(lambda page: change_lines(page, objects, cluster.read(), cluster.touched), everything=everything)
+        print_page(
+            lambda page: [
+                *change_lines(page, objects, cluster.read(), cluster.touched),
+                *event_lines(page, cluster.events),
+            ],
+            everything=everything,
+        )

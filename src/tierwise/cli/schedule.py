@@ -71,6 +71,7 @@ def _json(history: History, after: Snapshot) -> None:
             evictions=history.evictions,
             report=report,
             after=after,
+            complaints=history.complaints(),
         )
     )
 
@@ -79,5 +80,5 @@ def _text(history: History, after: Snapshot, profile: Profile, *, everything: bo
     from tierwise.cli.screen import print_page
     from tierwise.explain.summary import Run, schedule_lines
 
-    run = Run(history.reports, after, profile, history.evictions)
+    run = Run(history.reports, after, profile, history.evictions, history.complaints())
     print_page(lambda page: schedule_lines(page, run), everything=everything)

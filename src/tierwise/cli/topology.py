@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tierwise.cli import options
+from tierwise.cli.topology_carry import export_, import_
 from tierwise.cli.topology_diff import diff
 from tierwise.cli.topology_generate import generate
 
@@ -13,7 +14,7 @@ __all__ = ["topology"]
 
 @click.group()
 def topology() -> None:
-    """Look at the tree of hyperNodes, or make it from what a site knows of its network."""
+    """Look at the tree of domains, make it from what a site knows of its network, or carry it elsewhere."""
 
 
 @topology.command(
@@ -24,7 +25,7 @@ Examples:
   tierwise topology show -f cluster.yaml -o json | jq '.problems'
 """
 )
-@options.filenames
+@options.source
 @options.config
 @options.now
 @options.everything
@@ -63,3 +64,5 @@ def show(
 
 topology.add_command(generate)
 topology.add_command(diff)
+topology.add_command(export_)
+topology.add_command(import_)

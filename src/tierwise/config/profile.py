@@ -15,6 +15,8 @@ class PluginChoice:
     name: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
+    weight: float = 1.0  # of its node scores among those of others
+    scheduler: str | None = None  # whose pods it serves, as `Shape.scheduler` names them; None for everybody's
 
     def enabled(self, point: str) -> bool:
         return point not in self.off
@@ -27,6 +29,8 @@ class Profile:
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginChoice, ...], ...]
     action_arguments: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    schedulers: tuple[str, ...] = ()  # names with plugins of their own; the first one's serve all other pods too
+    backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple(plugin for tier in self.tiers for plugin in tier)
@@ -41,7 +45,9 @@ DEFAULT = Profile(
             # Preferences only: a cluster of gangs is packed, and least-requested would undo what binpack does.
             PluginChoice("nodeorder", {"leastrequested.weight": 0, "balancedresource.weight": 0}),
             PluginChoice("binpack"),
+            PluginChoice("coscheduling", {"awareNetworkTopology": True}),
             PluginChoice("network-topology-aware"),
+            PluginChoice("elasticquota"),
         ),
     ),
 )

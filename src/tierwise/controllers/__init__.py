@@ -4,24 +4,47 @@
 whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
 """
 
-from tierwise.controllers import discovery_label, discovery_other, hypernode, job, pod_group
+from tierwise.controllers import (
+    app_group,
+    discovery_label,
+    discovery_other,
+    elastic_quota,
+    hypernode,
+    job,
+    layers,
+    network_topology,
+    pod_group,
+)
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
-__all__ = ["run"]
+__all__ = ["due", "run"]
 
-_ALL = (discovery_label, discovery_other, hypernode, job, pod_group)
+_ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology, elastic_quota)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:
     """The effects of every controller, in a fixed order; `now` is in seconds since the epoch.
 
     `settled` are earlier objects for which there was nothing to do: whichever controller reads only what has not
-    changed since then has nothing to do now either, and is spared the work of finding out.
+    changed since then has nothing to do now either, unless its time has come, and is spared the work of finding out.
     """
     effects: list[Effect] = []
     for controller in _ALL:
-        if settled is None or not objects.alike(settled, *controller.READS):
+        same = settled is not None and objects.alike(settled, *controller.READS)
+        if not same or (controller is job and _has_come(job.due(objects), now)):
             effects += controller.reconcile(objects, now)
     # All controllers see the same moment: one may describe what another is about to remove.
     gone = {effect.key for effect in effects if isinstance(effect, Delete)}
     return [effect for effect in effects if not (isinstance(effect, PatchStatus) and effect.key in gone)]
+
+
+def due(objects: Objects) -> float | None:
+    """The next moment at which time alone gives a controller something to do; None where nothing waits for one.
+
+    Whoever runs the controllers looks again then, even if nothing changes until that.
+    """
+    return job.due(objects)
+
+
+def _has_come(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now

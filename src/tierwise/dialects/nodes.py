@@ -9,7 +9,7 @@ import numpy as np
 from tierwise.api.core import Node, Taint
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
-from tierwise.dialects.requests import PORT_PREFIX
+from tierwise.dialects.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
@@ -46,12 +46,17 @@ def node_table(nodes: Sequence[Node], axis: Axis) -> NodeTable:
 
 
 def _allocatable(nodes: Sequence[Node], axis: Axis) -> Ints:
-    """Amounts by resource and row. A node that states no pod limit has none; each node has every port once."""
+    """Amounts by resource and row.
+
+    A node that states no pod limit has none; each node has every port once, and no end of what is firm.
+    """
     result = np.zeros((len(axis), len(nodes)), dtype=np.int64)
     most = ceiling(len(nodes))
     for name in axis.names:
         if name.startswith(PORT_PREFIX):
             result[axis.index[name]] = 1
+        elif name.startswith(FIRM_PREFIX):
+            result[axis.index[name]] = most
     for row, node in enumerate(nodes):
         given = node.status.allocatable or node.status.capacity
         for name, quantity in given.items():

@@ -2,6 +2,9 @@
 
 A host port is a resource of which every node has one: `port/TCP/8080/0.0.0.0`. A pod that binds all addresses
 takes the port of every address that any pod of the cycle names, so that one comparison finds each conflict.
+
+What a non-preemptible pod asks for is counted twice: as it is, and as `firm/nvidia.com/gpu`, of which nodes have no
+end. So whoever tallies what queues use also knows how much of it cannot be taken back.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from tierwise.api.core import Container, PodSpec
 from tierwise.api.quantity import amount
 
-__all__ = ["PORT_PREFIX", "Ports", "effective_request"]
+__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "effective_request", "firm_request", "nominal"]
 
 PORT_PREFIX = "port/"
+FIRM_PREFIX = "firm/"
 _EVERYWHERE = "0.0.0.0"
 
 
@@ -38,6 +42,16 @@ def effective_request(spec: PodSpec) -> dict[str, int]:
         peak |= {name: amount(name, q) for name, q in spec.resources.requests.items()}
     _add(peak, {name: amount(name, q) for name, q in spec.overhead.items()})
     return {name: number for name, number in peak.items() if number}
+
+
+def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
+    """What a non-preemptible pod asks for besides."""
+    return {f"{FIRM_PREFIX}{name}": number for name, number in asked.items()}
+
+
+def nominal(name: str) -> bool:
+    """Whether it is a resource that people know by that name, and not one that only serves to count."""
+    return not name.startswith((PORT_PREFIX, FIRM_PREFIX))
 
 
 def _requests(container: Container) -> dict[str, int]:

@@ -8,7 +8,11 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
-from tierwise.dialects.requests import Ports, effective_request
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.elastic_quota import firm
+from tierwise.dialects.qos import qos_class
+from tierwise.dialects.requests import Ports, effective_request, firm_request
+from tierwise.dialects.services import service_of
 from tierwise.model.pod_terms import label_keys
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.shape import Shape
@@ -53,10 +57,26 @@ def resource_names(pods: Iterable[Pod]) -> set[str]:
 
 
 class Shapes:
-    """The shapes of a cycle, in the order in which they were first met."""
+    """The shapes of a cycle, in the order in which they were first met.
 
-    def __init__(self, axis: Axis, ports: Ports, priorities: Priorities, pods: Iterable[Pod], nodes: int) -> None:
+    `firmness` says that what non-preemptible pods ask for is counted apart as well.
+    """
+
+    def __init__(
+        self,
+        axis: Axis,
+        ports: Ports,
+        priorities: Priorities,
+        pods: Iterable[Pod],
+        *,
+        nodes: int,
+        profile: Profile = DEFAULT,
+        firmness: bool = False,
+    ) -> None:
         self._axis = axis
+        self._firmness = firmness
+        self._own_plugins = frozenset(profile.schedulers[1:])
+        self._backfills = profile.backfills
         self._ports = ports
         self._priorities = priorities
         self._most = ceiling(nodes)
@@ -81,6 +101,9 @@ class Shapes:
                 spec.topology_spread_constraints,
                 self._priorities.of(spec),
                 self._priorities.never(spec),
+                self._scheduler(spec),
+                service_of(labels),
+                self._firm(pod),
             )
         )
         found = self._known.get(identity)
@@ -89,10 +112,17 @@ class Shapes:
             self.all.append(found)
         return found
 
+    def _firm(self, pod: Pod) -> bool:
+        return self._firmness and firm(pod.metadata)
+
+    def _scheduler(self, spec: PodSpec) -> str:
+        return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
+
     def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
         spec = pod.spec
         asked = effective_request(spec)
-        everything = {**asked, **self._ports.request(spec), POD_SLOTS: 1}
+        apart = firm_request(asked) if self._firm(pod) else {}
+        everything = {**asked, **apart, **self._ports.request(spec), POD_SLOTS: 1}
         request = np.minimum(self._axis.vector(everything), self._most)
         return Shape(
             number=len(self.all),
@@ -106,8 +136,11 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in spec.containers),
             priority=self._priorities.of(spec),
-            best_effort=not asked,
+            best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
+            qos=qos_class(spec),
+            service=service_of(pod.metadata.labels),
+            scheduler=self._scheduler(spec),
         )
 
 

@@ -7,30 +7,35 @@ own. A pod of ours without a group is a job of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, Pattern, parse_pattern
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas
 from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import Axis
+from tierwise.port import SUB_GROUPS_ANNOTATION
 
-__all__ = ["GROUP_ANNOTATION", "JobBuilder", "Member", "group_of", "queue", "role_of", "spared"]
+__all__ = ["GROUP_ANNOTATION", "Former", "JobBuilder", "Member", "formers", "group_of", "queue", "role_of", "spared"]
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _ROLE = "volcano.sh/task-spec"
 _INDEX = "volcano.sh/task-index"
 _PREEMPTABLE = "volcano.sh/preemptable"
+_QUEUE = "scheduling.volcano.sh/queue-name"
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -39,6 +44,17 @@ _NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no no
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _READY = (Status.RUNNING, Status.SUCCEEDED)
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
+
+
+class Former(Record, frozen=True):
+    """Where a sub-group was last placed, as its pod group remembers it."""
+
+    hyper_node: str = ""
+    tier: int = 0
+
+
+_NOWHERE = Former()
+_ALL_NEW: Mapping[str, Former] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +120,9 @@ def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
 class JobBuilder:
     """Builds jobs and numbers them, their sub-jobs and their roles."""
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, quotas: Quotas) -> None:
         self._axis = axis
+        self._quotas = quotas
         self._jobs = 0
         self._subs = 0
         self._roles = 0
@@ -114,18 +131,13 @@ class JobBuilder:
         """The job of a pod group and its pods."""
         spec = record.spec
         key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
-        roles = {name: self._roles + i for i, name in enumerate(sorted(spec.min_task_member))}
-        self._roles += len(roles)
+        roles = self.roles(spec.min_task_member)
         policies = tuple(
             Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
             for p in spec.sub_group_policy
         )
         owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
-        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
-        for member in members:
-            if member.task.role in roles and _counts_ready(member.task):
-                ready[roles[member.task.role]] += 1
-        return self._job(
+        return self.job(
             key=key,
             queue=spec.queue or "default",
             priority=priority,
@@ -134,20 +146,35 @@ class JobBuilder:
             minimum=spec.min_member or 0,
             roles={number: spec.min_task_member[name] for name, number in roles.items()},
             role_names={number: name for name, number in roles.items()},
-            role_ready=ready,
+            role_ready=self.ready_by_role(members, roles),
             constraint=_constraint(spec.network_topology),
             policies=policies,
-            min_resources=self._least(spec.min_resources),
+            min_resources=self.least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
             pattern=parse_pattern(record.metadata.annotations.get(PATTERN, "")),
             owner=owner.name if owner is not None else "",
             lone=owner is not None and owner.kind == "Pod",
             split=_split(key, spec.sub_group_policy, members),
+            formers=formers(record.metadata),
             numbers=roles,
         )
 
-    def _least(self, given: ResourceList | None) -> Ints | None:
+    def roles(self, names: Iterable[str]) -> dict[str, int]:
+        """Numbers for the roles of a job."""
+        roles = {name: self._roles + i for i, name in enumerate(sorted(names))}
+        self._roles += len(roles)
+        return roles
+
+    def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
+        """How many tasks of each numbered role count as ready."""
+        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
+        for member in members:
+            if member.task.role in roles and _counts_ready(member.task):
+                ready[roles[member.task.role]] += 1
+        return ready
+
+    def least(self, given: ResourceList | None) -> Ints | None:
         """The stated minimum; one that names a resource which nobody has is out of reach."""
         if not given:
             return None
@@ -157,13 +184,61 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least
 
-    def lone(self, member: Member) -> Job:
+    def quota_of(self, members: Sequence[Member]) -> str:
+        """The quota of a gang: that of its first pod, in which all of it is counted."""
+        return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
+
+    def standing(self, member: Member) -> Job:
+        """A running pod without a group, as a job of one; there may be very many, so it is made without detours."""
+        task, meta = member.task, member.pod.metadata
+        key = f"pod {task.key}"
+        order, shape = natural(key), task.shape
+        sub = SubJob(
+            key=key,
+            number=self._subs,
+            job_number=self._jobs,
+            policy=-1,
+            minimum=1,
+            constraint=None,
+            match_index=0,
+            order=order,
+            priority=shape.priority,
+            parts=(),
+            total=1,
+            request=shape.request,
+            held=np.array([task.row] if task.row >= 0 else [], dtype=np.int64),
+            ready=1,
+            tasks=(task,),
+        )
+        job = Job(
+            key=key,
+            number=self._jobs,
+            queue=meta.annotations.get(_QUEUE) or self._quotas.of(member.pod),
+            priority=shape.priority,
+            created=task.created,
+            order=order,
+            phase=Phase.RUNNING,
+            declared=False,
+            minimum=1,
+            roles={},
+            constraint=None,
+            policies=(),
+            min_resources=None,
+            subs=(sub,),
+            tasks=(task,),
+            scheduler=shape.scheduler,
+        )
+        self._jobs += 1
+        self._subs += 1
+        return job
+
+    def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
         key = f"pod {member.task.key}"
-        return self._job(
+        return self.job(
             key=key,
-            queue=member.pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "default"),
+            queue=member.pod.metadata.annotations.get(_QUEUE) or self._quotas.of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
             phase=Phase.INQUEUE,
@@ -177,9 +252,10 @@ class JobBuilder:
             split={key: (-1, 0, [member])},
             numbers={},
             lone=True,
+            gather=gather,
         )
 
-    def _job(
+    def job(
         self,
         *,
         key: str,
@@ -189,8 +265,10 @@ class JobBuilder:
         split: dict[str, tuple[int, int, list[Member]]],
         numbers: dict[str, int],
         pattern: Pattern | None = None,
+        formers: Mapping[str, Former] = _ALL_NEW,
         **rest: object,
     ) -> Job:
+        """A job of members that are split into sub-jobs: by key of each, its policy, match index and members."""
         number = self._jobs
         self._jobs += 1
         effortless: list[tuple[int, Part]] = []
@@ -220,6 +298,7 @@ class JobBuilder:
                     held=_held(members),
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
+                    former=formers.get(sub_key.removeprefix(f"{key}/"), _NOWHERE).hyper_node,
                 )
             )
             self._subs += 1
@@ -236,8 +315,18 @@ class JobBuilder:
             effortless=tuple(effortless),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
+            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             **rest,  # type: ignore[arg-type]
         )
+
+
+def formers(meta: ObjectMeta) -> dict[str, Former]:
+    """Where the sub-groups of a pod group were last placed; what cannot be read is forgotten."""
+    try:
+        found = msgspec.json.decode(meta.annotations.get(SUB_GROUPS_ANNOTATION, "{}"), type=dict[str, Former])
+    except msgspec.DecodeError:
+        return {}
+    return found
 
 
 def _counts_ready(task: Task) -> bool:
@@ -307,10 +396,11 @@ def _ranks(split: dict[str, tuple[int, int, list[Member]]]) -> dict[str, int]:
     return {key: rank for rank, key in enumerate(ordered)}
 
 
-def _rank(member: Member) -> tuple[bool, int]:
+def _rank(member: Member) -> tuple[int, bool, int]:
+    """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
     meta = member.pod.metadata
     index = meta.labels.get(_INDEX) or meta.annotations.get(_INDEX, "")
-    return (not index.isdigit(), int(index) if index.isdigit() else 0)
+    return (member.task.rank, not index.isdigit(), int(index) if index.isdigit() else 0)
 
 
 def _request(members: Sequence[Member], resources: int) -> Ints:

@@ -19,8 +19,11 @@ __all__ = [
     "DEFAULT_SCHEDULER",
     "GROUP_NAME",
     "PARTITION_ID",
+    "PROVIDED_PLUGINS",
+    "TASK_INDEX",
     "TASK_SPEC",
     "defaulted",
+    "partition_of",
     "pod_group_name",
     "pod_name",
     "task_minimum",
@@ -30,8 +33,12 @@ __all__ = [
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
+PROVIDED_PLUGINS: Final = frozenset({"env", "svc"})
+"""Job plugins that the job controller carries out."""
+
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
 PARTITION_ID: Final = "volcano.sh/partition-id"
 
 
@@ -79,3 +86,11 @@ def pod_group_name(job: Job) -> str:
 def pod_name(job: Job, task: TaskSpec, index: int) -> str:
     """The name of a task's pod."""
     return f"{job.metadata.name}-{task.name}-{index}"
+
+
+def partition_of(task: TaskSpec, index: int) -> str:
+    """The partition that a pod of a task belongs to, "" where the task is not parted."""
+    if task.partition_policy is None:
+        return ""
+    size = task.partition_policy.partition_size or 0
+    return str(index // size if size > 0 else 0)

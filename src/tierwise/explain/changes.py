@@ -1,17 +1,17 @@
-"""The page of `reconcile`: which objects the controllers made, changed and removed."""
+"""The page of `reconcile`: which objects the controllers made, changed and removed, and what they told people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from tierwise.explain.page import Page, count, shortened
+from tierwise.explain.page import Page, count, heading, shortened
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, Column, table
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, RecordEvent
 
-__all__ = ["change_lines"]
+__all__ = ["change_lines", "event_lines"]
 
 _STYLES = {"created": "green", "changed": "yellow", "deleted": "red"}
 
@@ -41,6 +41,16 @@ def change_lines(page: Page, before: Objects, after: Objects, touched: Iterable[
         Column("objects", least=24, wraps=True),
     )
     return [Text(f"{count(total, 'object')} touched by the controllers"), Text(""), *table(page, columns, rows)]
+
+
+def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
+    """What was recorded about objects; nothing where nothing was."""
+    rows: list[list[Cell]] = [
+        [Text(event.type, style="yellow" if event.type == "Warning" else ""), str(event.about), event.message]
+        for event in events
+    ]
+    columns = (Column("type"), Column("about", least=16), Column("message", least=24, wraps=True))
+    return [*heading("Events"), *table(page, columns, rows)] if rows else []
 
 
 def _short(page: Page, names: Iterable[str]) -> list[str]:

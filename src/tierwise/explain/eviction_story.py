@@ -36,7 +36,7 @@ def eviction_wire(stories: Sequence[Story]) -> list[Raw]:
 def _bundle_wire(note: BundleNote) -> Raw:
     return {
         "podGroup": note.job,
-        "kind": "Safe" if note.safe else "Whole",
+        "kind": "Single" if note.singly else "Safe" if note.safe else "Whole",
         "pods": note.tasks,
         "efficiency": None if note.efficiency >= FREE else note.efficiency,
         "evicted": note.taken,
@@ -79,5 +79,7 @@ def _row(note: BundleNote) -> list[Cell]:
         verdict = f"{note.taken} evicted, {note.tasks - note.taken} spared"
     else:
         verdict = "evicted"
+    if note.singly:
+        return [note.job, "single pods", str(note.tasks), "", verdict]
     kind = "safe" if note.safe else "whole gang"
     return [note.job, kind, str(note.tasks), "free" if free else f"{note.efficiency:.2f}", verdict]

@@ -8,7 +8,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
 from tierwise.explain.proposal import proposal_wire
-from tierwise.explain.wire import pod_groups_wire
+from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Tried
@@ -23,11 +23,9 @@ def job_wire(
     """The podGroup as `schedule` lists it, with its pods, and what the last cycle said about the rest."""
     rejection = reports[-1][1].rejections.get(job.key)
     mine = {task.key for task in job.tasks}
-    found = pod_groups_wire(after)[job.key]
-    assert isinstance(found, dict)
     return {
         "podGroup": job.key,
-        **found,
+        **pod_group_wire(after, job, job.key),
         "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
         "reason": rejection.reason.code if rejection is not None else "",

@@ -27,14 +27,15 @@ def message(rejection: Rejection) -> str:
 
 def tried_line(tried: Tried, tier: str = "") -> str:
     """How far the best domain of one tier came, and what kept the rest out; `tier` is how the tier is called."""
-    tier = tier or f"tier {tried.tier}"
+    tier = tried.layer or tier or f"tier {tried.tier}"
+    domain = "domain" if tried.layer else "hyperNode"
     fits = f"{tried.fits} of {tried.asked} pods fit"
     if tried.best == ROOT_NAME:
         line = f"in the whole cluster ({tried.nodes} nodes): {fits}"
     elif tried.domains == 1:
-        line = f"{tier}: in {tried.best}, the only hyperNode: {fits}"
+        line = f"{tier}: in {tried.best}, the only {domain}: {fits}"
     else:
-        line = f"{tier}: best of {tried.domains} hyperNodes is {tried.best}: {fits}"
+        line = f"{tier}: best of {tried.domains} {domain}s is {tried.best}: {fits}"
     causes = _causes(tried.causes)
     return f"{line} ({causes})" if causes else line
 

@@ -6,10 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Names", "belongs_to", "domain_title", "limit_text", "name_of_pod", "sub_id", "tier_label", "tier_title"]
+__all__ = [
+    "Names",
+    "belongs_to",
+    "domain_title",
+    "gather_text",
+    "limit_text",
+    "name_of_pod",
+    "sub_id",
+    "tier_label",
+    "tier_title",
+]
 
 _UID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _MADE = "podgroup"
@@ -45,19 +56,27 @@ class Names:
 
 
 def _without_uid(job: Job) -> str:
-    """A podGroup without the uid in its name; where nothing else is in it, the object that it was made for."""
-    namespace, _, name = job.key.removeprefix("pod ").rpartition("/")
+    """A podGroup without the uid in its name; where nothing else is in it, the object that it was made for.
+
+    Gangs that start as one job are joined.
+    """
+    return " + ".join(_of_group(job, key) for key in job.key.split(","))
+
+
+def _of_group(job: Job, key: str) -> str:
+    namespace, _, name = key.removeprefix("pod ").rpartition("/")
     bare = _UID.sub("", name)
     return f"{namespace}/{job.owner if job.owner and bare == _MADE else bare}"
 
 
 def _bare(job: Job) -> str:
-    return _without_uid(job).removeprefix("default/")
+    """The same without the namespace "default"."""
+    return " + ".join(name.removeprefix("default/") for name in _without_uid(job).split(" + "))
 
 
 def belongs_to(job: Job, name: str) -> bool:
     """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup stands for."""
-    return name in (job.key, _without_uid(job))
+    return name in (job.key, _without_uid(job), *job.gangs)
 
 
 def sub_id(sub: SubJob) -> str:
@@ -102,3 +121,14 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
         meaning = f"tier {tier}" if tier is not None else "no hyperNode has this tierName"
         return f"{mode}, highestTierName {constraint.tier_name} ({meaning})"
     return mode
+
+
+def gather_text(gather: Gather) -> str:
+    """What a gathered job asks of the network, in the words of the API."""
+    told = [f"MustGather {name}" for name in gather.within] + [f"PreferGather {name}" for name in gather.prefer]
+    told += [f"podCountMultiple {number} in {name}" for name, number in gather.multiples]
+    if gather.parallel:
+        told.append(f"pipelines of {gather.pipeline}")
+    if len(gather.drawn):
+        told.append(f"drawn to {len(gather.drawn)} running pods")
+    return ", ".join(told) or "near the pods of its selector"

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tierwise.api.natural import natural
 from tierwise.explain.message import tried_line
-from tierwise.explain.naming import Names, domain_title, limit_text, sub_id, tier_title
+from tierwise.explain.naming import Names, domain_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
@@ -48,6 +48,8 @@ def why_here(
 def _limits(snapshot: Snapshot, job: Job) -> str:
     """The limits of a job and of its sub-groups."""
     topology = snapshot.topology
+    if job.gather is not None:
+        return f"gathered: {gather_text(job.gather)}"
     own = limit_text(topology, job.constraint)
     inner = dict.fromkeys(limit_text(topology, p.constraint) for p in job.policies if p.constraint is not None)
     text = own if job.constraint is None else f"networkTopology {own}"

@@ -8,9 +8,11 @@ from rich.text import Text
 
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
+from tierwise.dialects.requests import FIRM_PREFIX
 from tierwise.explain.bars import meter
 from tierwise.explain.eviction_story import eviction_lines
-from tierwise.explain.naming import domain_title, limit_text, sub_id, tier_label
+from tierwise.explain.figures import figure_lines
+from tierwise.explain.naming import domain_title, gather_text, limit_text, sub_id, tier_label
 from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
@@ -36,6 +38,7 @@ def pod_lines(page: Page, look: Look, snapshot: Snapshot, report: CycleReport, c
     lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(look, snapshot)])
     lines += [*heading("Search"), *_gradients(page, look, snapshot)]
     lines += [*heading(_node_title(look.nodes)), *_feasible(page, look, snapshot), *_infeasible(page, look.nodes)]
+    lines += figure_lines(page, look.nodes)
     stories = report.stories.get(job.key, ())
     if stories:
         lines += [*heading("Eviction"), *eviction_lines(page, stories)]
@@ -50,8 +53,11 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [
         ("podGroup", f"{job.key}, {minimum}, phase {job.phase.value}"),
         ("queue", f"{job.queue}, priority {job.priority}"),
-        ("networkTopology", limit_text(snapshot.topology, job.constraint)),
     ]
+    if job.gather is not None:
+        facts.append(("gathered", gather_text(job.gather)))
+    else:
+        facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
@@ -65,7 +71,8 @@ def _own_facts(look: Look, snapshot: Snapshot) -> list[tuple[str, Cell]]:
     if sub_id(look.sub):
         facts.append(("sub-group", f"{sub_id(look.sub)}, minimum {look.sub.minimum} of {look.sub.total}"))
     shape, names = look.task.shape, snapshot.axis.names
-    asked = [(names[r], int(shape.request[r])) for r in shape.asked.tolist() if names[r] != "pods"]
+    shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
+    asked = [(names[r], int(shape.request[r])) for r in shown]
     facts.append(("asks for", ", ".join(f"{name} {show(name, n)}" for name, n in asked) or "nothing but a pod slot"))
     return facts
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from tierwise.explain.page import Page, count, joined
 from tierwise.explain.tables import Column, table
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 
 __all__ = ["aside_line", "problem_lines"]
 
@@ -14,10 +16,10 @@ _MOST = 12
 _COLUMNS = (Column(""), Column("", least=12), Column("", least=30, wraps=True))
 
 
-def problem_lines(page: Page, snapshot: Snapshot) -> list[Text]:
-    """Problems of the topology and faults of other objects, errors first."""
+def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = ()) -> list[Text]:
+    """Problems of the topology, faults of other objects and complaints of plugins, errors first."""
     found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in snapshot.topology.problems]
-    found += [(False, fault.subject, fault.text) for fault in snapshot.faults]
+    found += [(False, fault.subject, fault.text) for fault in (*snapshot.faults, *complaints)]
     found.sort(key=lambda entry: not entry[0])
     shown = found if page.everything else found[:_MOST]
     rows = [(_severity(error=error), subject, text) for error, subject, text in shown]

@@ -75,6 +75,8 @@ def _trace(current: Cycle, decision: Decision) -> Trace:
     asked = demand(current, job)
     if not asked.lots:
         return Trace(job, decision)
+    if current.pipeline.ways(job, asked.tasks):
+        return Trace(job, decision, diagnose(current, job, asked, bounded=False).tried)
     if job.policies:
         groups = _groups(current, job, asked)
         if groups:
@@ -107,7 +109,8 @@ class _Victims:
         self._running = running_table(snapshot) if report.evictions else None
         self._left: dict[tuple[str, str], list[str]] = {}
         for eviction in report.evictions:
-            self._left.setdefault((eviction.by.key, eviction.action), []).append(eviction.task.key)
+            if eviction.by is not None:  # what is given back is nobody's room yet
+                self._left.setdefault((eviction.by.key, eviction.action), []).append(eviction.task.key)
 
     def let_go(self, current: Cycle, decision: Decision) -> None:
         """Take the victims of a decision off the ledger."""

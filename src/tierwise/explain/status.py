@@ -11,35 +11,47 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.volcano import group_of
+from tierwise.dialects.volcano import formers, group_of
 from tierwise.explain.conditions import READY, conditions, unschedulable
+from tierwise.explain.decisions import decision_id
+from tierwise.explain.gang_status import gang_statuses
+from tierwise.explain.phases import phase_after
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job, Phase, Status
+from tierwise.model.job import Job, Phase, Task
+from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
-__all__ = ["DOMAIN_ANNOTATION", "SUB_GROUPS_ANNOTATION", "TIER_ANNOTATION", "statuses"]
+__all__ = ["TIER_ANNOTATION", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
-DOMAIN_ANNOTATION: Final = "tierwise.io/hypernode"
 TIER_ANNOTATION: Final = "tierwise.io/tier"
-SUB_GROUPS_ANNOTATION: Final = "tierwise.io/sub-groups"
+_LONGEST: Final = 100_000
+"""Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
-_STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed."""
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
     counts = _counts(objects)
     decisions: dict[str, list[Decision]] = {}
     for decision in report.decisions:
         decisions.setdefault(decision.job.key, []).append(decision)
     writer = _Writer(objects, snapshot, report, counts)
-    return [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
+    effects = [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
+    effects += gang_statuses(objects, snapshot, report)
+    return effects + [_complaint(task, reason) for task, reason in report.complaints]
+
+
+def _complaint(task: Task, reason: Reason) -> Effect:
+    namespace, _, name = task.key.partition("/")
+    return RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text)
 
 
 def _counts(objects: Objects) -> Counter[tuple[str, str]]:
@@ -66,15 +78,15 @@ class _Writer:
             return
         bound = sum(decision.count() for decision in decisions if decision.bound)
         rejection = self._report.rejections.get(job.key)
-        phase = _phase(job, self._report, bound)
+        phase = phase_after(job, self._report, bound)
         waits = None
         if rejection is not None:
             waits = rejection.reason.code, unschedulable(job, rejection, bound)
         wanted = self._status(record, job, phase, waits)
-        yield from _events(key, record, bound, waits)
+        yield from _events(key, record, bound, waits, decision_id(self._snapshot.now, job.key))
         if bound or rejection is not None:
             yield from _unknown_tiers(self._snapshot, job, key)
-        marks = self._marks(job, decisions)
+        marks = self._marks(record, job, decisions)
         if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
             yield PatchStatus(key, wanted, marks)
 
@@ -96,29 +108,34 @@ class _Writer:
         wanted |= {"running": running, "succeeded": succeeded, "failed": failed}
         return {field: value for field, value in wanted.items() if differs[field]}
 
-    def _marks(self, job: Job, decisions: list[Decision]) -> dict[str, str]:
-        """Where the group and its sub-groups stand; nothing while nowhere, so that people see where they last did."""
+    def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
+        """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
         found = whereabouts(self._snapshot.topology, job, decisions)
-        if found.whole is None or found.whole.anywhere:
-            return {}
-        marks = {DOMAIN_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
-        subs = {sub: _wire(place) for sub, place in found.subs.items() if place is not None}
-        return marks | ({SUB_GROUPS_ANNOTATION: json.dumps(subs, separators=(",", ":"))} if subs else {})
+        marks: dict[str, str] = {}
+        if found.whole is not None and not found.whole.anywhere:
+            marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
+        stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+        if stand:
+            known = {sub: msgspec.to_builtins(former) for sub, former in formers(record.metadata).items()}
+            text = json.dumps({**known, **stand}, separators=(",", ":"))
+            if len(text) <= _LONGEST:
+                marks[SUB_GROUPS_ANNOTATION] = text
+        return marks
 
 
 def _wire(place: Place) -> Raw:
     return {"hyperNode": place.name, "tier": place.tier}
 
 
-def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None) -> Iterator[Effect]:
+def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
     """News for people: what waits, unless that was said before; and that pods were placed."""
     if waits is not None:
         if not any(
             (c.type, c.status, c.message) == ("Unschedulable", "True", waits[1]) for c in record.status.conditions
         ):
-            yield RecordEvent(key, "Warning", "Unschedulable", waits[1])
+            yield RecordEvent(key, "Warning", "Unschedulable", waits[1], decision)
     elif bound:
-        yield RecordEvent(key, "Normal", "Scheduled", READY)
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
 
 
 def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
@@ -127,21 +144,3 @@ def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
         if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
             yield RecordEvent(key, "Warning", "UnknownTierName", text)
-
-
-def _phase(job: Job, report: CycleReport, bound: int) -> Phase:
-    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed.
-
-    A group that fell below its minimum queues again, as in Volcano.
-    """
-    held = sum(task.status in _STANDING for task in job.tasks) + bound
-    succeeded = sum(task.status is Status.SUCCEEDED for task in job.tasks)
-    ended = succeeded + sum(task.status is Status.FAILED for task in job.tasks)
-    if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
-        return Phase.COMPLETED
-    if held and held >= job.minimum:
-        return Phase.RUNNING
-    if held and job.key in report.rejections:
-        return Phase.UNKNOWN
-    phase = report.phases.get(job.key, job.phase)
-    return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING

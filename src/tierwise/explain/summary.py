@@ -18,7 +18,7 @@ from tierwise.explain.retrace import Trace, retrace
 from tierwise.explain.tree import schedule_tree
 from tierwise.explain.waiting import Waiting, waiting, waiting_lines
 from tierwise.framework.report import CycleReport, Decision, Eviction
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 
 __all__ = ["Run", "schedule_lines"]
 
@@ -33,6 +33,7 @@ class Run:
     after: Snapshot
     profile: Profile
     evictions: Sequence[Eviction] = ()
+    complaints: Sequence[Fault] = ()
 
     @property
     def last(self) -> CycleReport:
@@ -62,7 +63,7 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
     lines += _section("Placed", _placed(page, names, run))
     lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
     lines += _section("Evicted", _evicted(page, run.evictions))
-    return lines + _section("Problems", problem_lines(page, run.after))
+    return lines + _section("Problems", problem_lines(page, run.after, run.complaints))
 
 
 def _section(title: str, lines: list[Text]) -> list[Text]:

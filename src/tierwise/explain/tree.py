@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
+from tierwise.dialects.requests import nominal
 from tierwise.explain.bars import bar
 from tierwise.explain.landed import Landings
 from tierwise.explain.naming import Names
@@ -65,7 +66,7 @@ def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
     figures = []
     for index, name in enumerate(snapshot.axis.names):
         amounts = snapshot.nodes.allocatable[index]
-        if name not in skipped and not name.startswith(("port/", "hugepages-")) and amounts.any():
+        if name not in skipped and nominal(name) and not name.startswith("hugepages-") and amounts.any():
 
             def total(twig: Twig, name: str = name, index: int = index) -> str:
                 return short(name, int(snapshot.nodes.allocatable[index, twig.rows].sum()))

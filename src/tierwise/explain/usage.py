@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tierwise.api.quantity import show
+from tierwise.dialects.requests import nominal
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
@@ -38,7 +39,7 @@ def scarce(snapshot: Snapshot) -> str:
     found = [
         (not name.endswith("/gpu"), -int(total), name)
         for name, total in zip(snapshot.axis.names, totals.tolist(), strict=True)
-        if "/" in name and total > 0 and _ACCELERATOR.search(name)
+        if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name)
     ]
     return min(found)[2] if found else CPU
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from tierwise.framework.report import Decision
-from tierwise.model.job import Job, Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Place", "Whereabouts", "whereabouts"]
@@ -36,11 +36,18 @@ class Whereabouts:
     subs: Mapping[str, Place | None]
 
 
-def whereabouts(topology: Topology, job: Job, decisions: Iterable[Decision] = ()) -> Whereabouts:
-    """Where the job's pods stand, together with those that these decisions bind."""
+def whereabouts(
+    topology: Topology,
+    job: Job,
+    decisions: Iterable[Decision] = (),
+    *,
+    of: Callable[[Task], bool] = lambda _: True,
+) -> Whereabouts:
+    """Where the job's pods stand, or some `of` them, together with those that these decisions bind."""
     rows: dict[int, list[int]] = {}
     for sub in job.subs:
-        rows[sub.number] = [task.row for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0]
+        standing = (task for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0)
+        rows[sub.number] = [task.row for task in standing if of(task)]
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()

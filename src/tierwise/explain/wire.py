@@ -11,12 +11,21 @@ from tierwise.explain.message import message
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.job import Job, Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem
 
-__all__ = ["explain_wire", "pending_wire", "pod_groups_wire", "schedule_wire", "topology_wire"]
+__all__ = [
+    "explain_wire",
+    "pending_wire",
+    "pod_group_of",
+    "pod_group_wire",
+    "pod_groups_of",
+    "pod_groups_wire",
+    "schedule_wire",
+    "topology_wire",
+]
 
 
 def schedule_wire(
@@ -26,6 +35,7 @@ def schedule_wire(
     evictions: Iterable[Eviction],
     report: CycleReport,
     after: Snapshot,
+    complaints: Iterable[Fault] = (),
 ) -> Raw:
     """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over."""
     return {
@@ -35,17 +45,17 @@ def schedule_wire(
         "pending": pending_wire(after, report, nominations),
         "podGroups": pod_groups_wire(after),
         "problems": [problem_wire(p) for p in after.topology.problems]
-        + [{"object": f.subject, "code": f.code, "message": f.text} for f in after.faults],
+        + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": {"trials": report.work.trials, "domains": report.work.domains},
     }
 
 
 def _eviction(evicted: Eviction) -> Raw:
-    group = evicted.job.key if evicted.job.declared else ""
+    group = pod_group_of(evicted.job, evicted.task)
     return {
         "pod": evicted.task.key,
         "podGroup": group,
-        "by": evicted.by.key,
+        "by": evicted.by.key if evicted.by is not None else "",
         "action": evicted.action,
         "reason": evicted.reason,
     }
@@ -55,8 +65,8 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
     """Every pod of ours without a place, with the reason of its job."""
     rows: list[Raw] = []
     for job in snapshot.jobs:
-        group = job.key if job.declared else ""
         for task in job.tasks:
+            group = pod_group_of(job, task)
             if task.status is Status.GATED:
                 reason, text = "SchedulingGated", "the pod has scheduling gates"
             elif task.status is not Status.PENDING or task.key in nominations:
@@ -78,11 +88,22 @@ def _why(job: Job, rejection: Rejection | None) -> tuple[str, str]:
 
 def pod_groups_wire(snapshot: Snapshot) -> Raw:
     """Every pod group: its phase, and where it and its sub-groups stand."""
-    return {job.key: _pod_group(snapshot, job) for job in snapshot.jobs if job.declared}
+    return {key: pod_group_wire(snapshot, job, key) for job in snapshot.jobs for key in pod_groups_of(job)}
 
 
-def _pod_group(snapshot: Snapshot, job: Job) -> Raw:
-    found = whereabouts(snapshot.topology, job)
+def pod_groups_of(job: Job) -> tuple[str, ...]:
+    """The pod groups behind a job: one, or all gangs of a group that starts as one; none for a lone pod."""
+    return job.gangs or ((job.key,) if job.declared else ())
+
+
+def pod_group_of(job: Job, task: Task) -> str:
+    """The pod group of a task, empty for a lone pod."""
+    return task.role if job.gangs else job.key if job.declared else ""
+
+
+def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
+    """One pod group of a job; the job's own key stands for all of them."""
+    found = whereabouts(snapshot.topology, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
     subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
     return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 
@@ -97,7 +118,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
     rejection = report.rejections.get(look.job.key)
     return {
         "pod": look.task.key,
-        "podGroup": look.job.key if look.job.declared else "",
+        "podGroup": pod_group_of(look.job, look.task),
         "subGroup": look.sub.key.rpartition("/")[2] if look.sub.policy >= 0 else "",
         "gradients": [list(group) for group in look.gradients],
         "hyperNodeScores": dict(look.domain_scores),
@@ -107,6 +128,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
                 "reasons": list(node.reasons),
                 "scores": node.scores,
                 "total": node.total,
+                **({"figures": node.figures} if node.figures else {}),
             }
             for node in look.nodes
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tierwise.framework.extension import Arguments
 
-__all__ = ["flag", "number", "words"]
+__all__ = ["flag", "listed", "number", "words"]
 
 
 def number(arguments: Arguments, key: str, default: float) -> float:
@@ -31,3 +31,11 @@ def words(arguments: Arguments, key: str) -> tuple[str, ...]:
     """A comma-separated list."""
     raw = arguments.get(key, "")
     return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w)
+
+
+def listed(arguments: Arguments, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    """A list of texts, or one with commas; the default where it is missing or empty."""
+    raw = arguments.get(key)
+    if isinstance(raw, list):
+        return tuple(str(word) for word in raw) or default
+    return words(arguments, key) or default

@@ -13,6 +13,7 @@ from tierwise.framework.report import ReportBuilder
 from tierwise.framework.room import Rooms
 from tierwise.model.arrays import Bools
 from tierwise.model.node import NodeTable
+from tierwise.model.running import RunningTable, running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
@@ -31,6 +32,14 @@ class Cycle:
     nominations: Nominations
     report: ReportBuilder
     backlog: Backlog = field(default_factory=Backlog)
+    _running: list[RunningTable] = field(default_factory=list)
+
+    @property
+    def running(self) -> RunningTable:
+        """Who runs where as the cycle begins; made once, for the first action that evicts."""
+        if not self._running:
+            self._running.append(running_table(self.snapshot))
+        return self._running[0]
 
     @property
     def nodes(self) -> NodeTable:

@@ -7,14 +7,15 @@ calls no other plugin, writes no array. A new point needs a decision record.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tierwise.framework.bundle import Bundles
+from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
@@ -29,16 +30,21 @@ __all__ = [
     "Arguments",
     "Ask",
     "Cause",
+    "Complaints",
     "CycleView",
+    "Debt",
     "DomainScorer",
     "EnqueueGate",
     "EnqueuePermit",
     "Factory",
     "GangCheck",
     "Gate",
+    "Gathering",
     "Gradients",
     "JobOrder",
+    "Lending",
     "MovingFilter",
+    "NodeFigures",
     "NodeScorer",
     "Overuse",
     "PartOrder",
@@ -54,6 +60,7 @@ __all__ = [
     "Starving",
     "StaticFilter",
     "SubJobOrder",
+    "Turns",
     "Units",
     "VictimFilter",
     "VictimQueueOrder",
@@ -194,6 +201,13 @@ class Proposer(Protocol):
 
 
 @runtime_checkable
+class Gathering(Protocol):
+    """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]: ...
+
+
+@runtime_checkable
 class QueueOrder(Protocol):
     """Sort key of queues; the smallest goes first."""
 
@@ -265,6 +279,8 @@ class Cause:
     need: Ints  # what the job lacks, per resource
     gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
     running: RunningTable
+    across: bool = False  # preempts in all queues, not only in its own
+    singly: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
 
 
 @runtime_checkable
@@ -285,6 +301,32 @@ class Quota(Protocol):
     """Says why a job's queue must not be given more; None where it may."""
 
     def over(self, job: Job, amounts: Ints) -> Reason | None: ...
+
+
+@runtime_checkable
+class Turns(Protocol):
+    """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
+
+    def in_one_line(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """What a queue holds that others were promised, in figures and in words."""
+
+    queue: str
+    over: Ints  # per resource; not positive where nothing is owed
+    text: str
+    due: bool  # it must be paid back now
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """Says which queues hold more than their share of what they were lent, and who must go for it."""
+
+    def debts(self) -> Iterable[Debt]: ...
+
+    def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
 
 
 @runtime_checkable
@@ -327,6 +369,20 @@ class Starving(Protocol):
     """Says whether a job still lacks tasks that it may evict for."""
 
     def starving(self, job: Job) -> bool: ...
+
+
+@runtime_checkable
+class Complaints(Protocol):
+    """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
+
+    def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
+
+
+@runtime_checkable
+class NodeFigures(Protocol):
+    """Says what a node's answer and score for the next task are made of, for people who ask; one entry per row."""
+
+    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]: ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Ledger", "Pool", "Statement", "Tally"]
+__all__ = ["Follower", "Ledger", "Pool", "Statement", "Tally"]
 
 
 _Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
@@ -47,6 +48,13 @@ class Tally:
     values: Ints
     bucket: Ints  # of each row; -1 where the row has none
     weight: Callable[[Shape], int]
+
+
+class Follower(Protocol):
+    """Numbers that follow every placement and every rewind where a tally is too simple."""
+
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Tasks of a shape come to rows, or leave them (negative); whatever is changed for it was noted before."""
 
 
 class Ledger:
@@ -75,6 +83,7 @@ class Ledger:
         self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
         self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
         self._tallies: list[Tally] = []
+        self._followers: list[Follower] = []
         self._stands: dict[int, list[tuple[Ints, Ints]]] = {}
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
         self._settle(snapshot)
@@ -137,6 +146,19 @@ class Ledger:
             np.add.at(tally.values, buckets[buckets >= 0], weight)
         self._tallies.append(tally)
 
+    def follow(self, follower: Follower) -> None:
+        """Tell a follower of everything that happens from here on; what stands already is in `held`."""
+        self._followers.append(follower)
+
+    def note(self, numbers: Ints, index: _Index) -> None:
+        """Keep what stands at an index of a follower's numbers: a rewind brings it back."""
+        self._journal.append((numbers, index, numbers[index].copy()))
+
+    def append(self, entries: list[tuple[Ints, Ints]], entry: tuple[Ints, Ints]) -> None:
+        """Add to a follower's list; a rewind takes it off again."""
+        self._journal.append((entries, 0, 0))
+        entries.append(entry)
+
     # -- what statements do
 
     def take(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
@@ -151,6 +173,8 @@ class Ledger:
         self._charge_domains(shape, rows, counts)
         for tally in self._tallies:
             self._count(tally, shape, rows, counts)
+        for follower in self._followers:
+            follower.count(self, shape, rows, counts)
         self.moved.append(rows)
 
     def _count(self, tally: Tally, shape: Shape, rows: Ints, counts: Ints) -> None:
@@ -179,9 +203,7 @@ class Ledger:
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if part.role_number >= 0:
             self._bump(self.role_ready if now else self.role_waiting, part.role_number, placed)
-        entries = self._stands.setdefault(sub.number, [])
-        self._journal.append((entries, 0, 0))
-        entries.append((rows, counts))
+        self.append(self._stands.setdefault(sub.number, []), (rows, counts))
 
     def charge(self, job: Job, amounts: Ints) -> None:
         """Count what a job was given (or, negative, lost) towards it and its queue."""
@@ -223,11 +245,13 @@ class Ledger:
 
     def _discount(self, running: RunningTable, victims: Ints) -> None:
         """Take tasks that are let go out of the tallies: as in Volcano, rules between pods look past them."""
-        for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies else ():
+        for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             rows, counts = np.unique(running.row[own], return_counts=True)
             for tally in self._tallies:
                 self._count(tally, running.tasks[own[0]].shape, rows, -counts)
+            for follower in self._followers:
+                follower.count(self, running.tasks[own[0]].shape, rows, -counts)
 
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])

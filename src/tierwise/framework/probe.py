@@ -5,11 +5,9 @@ A probe is handed in with the cycle; normal runs pass none and pay nothing for i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -31,6 +29,7 @@ class NodeLook:
     reasons: tuple[str, ...]
     scores: dict[str, float]
     total: float
+    figures: dict[str, Mapping[str, object]] = field(default_factory=dict)  # by plugin: what its answer is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,18 @@ class Probe:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.LATER)
         scores = cycle.pipeline.scores(ask, everything, fits)
-        total = sum(scores.values(), np.zeros(len(cycle.nodes)))
+        total = cycle.pipeline.score(ask, everything, fits)
         reasons = _reasons(cycle, ask)
+        figures = cycle.pipeline.figures(ask)
         return tuple(
-            NodeLook(name, bool(fits[row]), reasons[row], _row(scores, row) if fits[row] else {}, float(total[row]))
+            NodeLook(
+                name=name,
+                feasible=bool(fits[row]),
+                reasons=reasons[row],
+                scores=_row(scores, row) if fits[row] else {},
+                total=float(total[row]),
+                figures={plugin: rows[row] for plugin, rows in figures.items() if rows[row]},
+            )
             for row, name in enumerate(cycle.nodes.names)
         )
 

@@ -54,7 +54,7 @@ class Eviction:
 
     task: Task
     job: Job  # whose task it is
-    by: Job  # who profits
+    by: Job | None  # who profits; None where a queue gives back what it was lent
     action: str
     reason: str
 
@@ -68,6 +68,7 @@ class BundleNote:
     tasks: int
     efficiency: float
     taken: int
+    singly: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class CycleReport:
     rejections: dict[str, Rejection]  # by job key: why (the rest of) the job is not placed
     phases: dict[str, Phase]  # jobs that left phase Pending
     work: Work
+    complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
 
 
 @dataclass(slots=True)
@@ -113,6 +115,7 @@ class ReportBuilder:
     rejections: dict[str, Rejection] = field(default_factory=dict)
     phases: dict[str, Phase] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    complaints: tuple[tuple[Task, Reason], ...] = ()
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -139,4 +142,5 @@ class ReportBuilder:
     def build(self) -> CycleReport:
         stories = {key: tuple(told) for key, told in self.stories.items()}
         rejections, phases = dict(self.rejections), dict(self.phases)
-        return CycleReport(tuple(self.decisions), tuple(self.evictions), stories, rejections, phases, self.work)
+        decisions, evictions = tuple(self.decisions), tuple(self.evictions)
+        return CycleReport(decisions, evictions, stories, rejections, phases, self.work, self.complaints)

@@ -31,7 +31,9 @@ def roles_count(job: Job) -> bool:
 
 
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
-    """Whether every minimum of the job is met."""
+    """Whether every minimum of the job is met, or was once where that is enough."""
+    if job.satisfied:
+        return True
     if not job.subs:  # its pods are not made yet
         return False
     if len(job.subs) == 1 and not job.roles and not job.policies:

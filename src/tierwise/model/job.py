@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.shape import Shape
 
 __all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
@@ -54,6 +55,8 @@ class Task:
     row: int = -1  # where it runs; -1 where it does not, or its node is unknown
     nominated: int = -1  # the row that is kept for it
     created: float = 0.0
+    rank: int = 0  # its place among the tasks of its job, where the job says so
+    kin: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
     spared: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
@@ -98,6 +101,7 @@ class SubJob:
     held: Ints  # rows of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
+    former: str = ""  # the domain that it was last placed in
 
     @property
     def pending(self) -> int:
@@ -132,6 +136,11 @@ class Job:
     pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
     ranks: dict[str, int] = field(default_factory=dict)  # of a job with a pattern: the rank of every task by its key
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
+    gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
+    gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role
+    missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
+    satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
+    scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

@@ -24,3 +24,7 @@ class Queue:
     guarantee: Mapping[str, int] = field(default_factory=dict)
     hierarchy: str = ""  # path for hierarchical fairness, "root/eng/prod"; empty where none is declared
     hierarchy_weights: str = ""  # a weight for each step of the path, "1/2/8"
+    elastic: bool = False  # an ElasticQuota: it lends what it does not use, and pods wait in no line of its own
+    weights: Mapping[str, int] = field(default_factory=dict)  # by resource: how what is lent is shared
+    lends: bool = True  # whether others may use what it is guaranteed while it is idle
+    over_since: float | None = None  # since when it has held more than its share; None where it has not

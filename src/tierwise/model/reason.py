@@ -51,6 +51,7 @@ class Tried:
     asked: int
     nodes: int = 0  # nodes below the best domain
     causes: tuple[tuple[Reason, int], ...] = ()  # per reason, on how many of its nodes
+    layer: str = ""  # how the owner of a gathered job calls the tier
 
 
 @dataclass(frozen=True, slots=True)

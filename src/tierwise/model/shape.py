@@ -15,6 +15,7 @@ from tierwise.model.arrays import Ints
 
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
+    from tierwise.model.services import Service
 
 __all__ = ["Shape"]
 
@@ -34,8 +35,11 @@ class Shape:
     spread: tuple[TopologySpreadConstraint, ...]
     images: tuple[str, ...]
     priority: int
-    best_effort: bool  # asks for nothing but a pod slot
+    best_effort: bool  # asks for nothing but a pod slot, and is left to backfill
     never_preempts: bool
+    qos: int = 0  # quality-of-service class; 0 for guaranteed, which goes first
+    service: Service | None = None  # the workload of an application that it is one of
+    scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
 
     def __hash__(self) -> int:
         return self.number

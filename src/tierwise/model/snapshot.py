@@ -9,6 +9,7 @@ from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
+from tierwise.model.services import Services
 from tierwise.model.shape import Shape
 from tierwise.model.topology import Topology
 
@@ -39,4 +40,5 @@ class Snapshot:
     faults: tuple[Fault, ...]
     now: float
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
+    services: Services = field(default_factory=Services)
     resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource

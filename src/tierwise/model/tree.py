@@ -10,7 +10,7 @@ that two domains claim without one containing the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,9 +34,15 @@ class Declared:
     problems: tuple[Problem, ...] = ()
 
 
-def grow(declared: Sequence[Declared], node_names: Sequence[str]) -> tuple[Topology, list[int]]:
-    """The tree over all nodes, and the order of `node_names` in which its rows stand."""
-    draft = _Draft({d.name: d for d in sorted(declared, key=lambda d: natural(d.name))})
+def grow(
+    declared: Sequence[Declared], node_names: Sequence[str], tiers: Mapping[str, int] | None = None
+) -> tuple[Topology, list[int]]:
+    """The tree over all nodes, and the order of `node_names` in which its rows stand.
+
+    `tiers` names tiers whatever domains there are: a layer may be empty, nodes may have a layer of their own (0),
+    and the highest is the root's.
+    """
+    draft = _Draft({d.name: d for d in sorted(declared, key=lambda d: natural(d.name))}, tiers or {})
     draft.check_children()
     draft.check_claims()
     draft.check_nodes()
@@ -48,6 +54,7 @@ class _Draft:
     """Declarations on their way to a tree: who is whose parent, what is broken, and why."""
 
     declared: dict[str, Declared]
+    tiers: Mapping[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     claimers: dict[str, list[str]] = field(default_factory=dict)  # child -> the domains that name it
@@ -211,7 +218,7 @@ class _Walk:
     def topology(self) -> tuple[Topology, list[int]]:
         self._visit_all()
         draft = self._draft
-        top = max((d.tier for d in draft.declared.values()), default=0) + 1
+        top = max(1 + max((d.tier for d in draft.declared.values()), default=0), *draft.tiers.values(), 0)
         names = (ROOT_NAME, *self._names[1:])
         tiers = np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64)
         spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)
@@ -271,7 +278,7 @@ class _Walk:
 
     def _tier_names(self) -> dict[str, int]:
         """Where one name stands for several tiers the tightest reading holds."""
-        names: dict[str, int] = {}
+        names = dict(self._draft.tiers)
         for d in self._draft.declared.values():
             if d.tier_name:
                 names[d.tier_name] = min(d.tier, names.get(d.tier_name, d.tier))

@@ -19,10 +19,15 @@ def _plugin(module: str, name: str) -> Factory:
 
 
 PLUGINS: Mapping[str, Factory] = {
+    "NetworkOverhead": _plugin("network_overhead", "NetworkOverhead"),
+    "QOSSort": _plugin("qos_sort", "QosSort"),
+    "TopologicalSort": _plugin("topological_sort", "TopologicalSort"),
     "binpack": _plugin("binpack", "Binpack"),
     "capacity": _plugin("capacity", "Capacity"),
     "conformance": _plugin("conformance", "Conformance"),
+    "coscheduling": _plugin("coscheduling", "Coscheduling"),
     "drf": _plugin("drf", "drf"),
+    "elasticquota": _plugin("elastic_quota", "elastic_quota"),
     "gang": _plugin("gang", "Gang"),
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),

@@ -61,7 +61,9 @@ class Gang:
         return result
 
     def admit(self, job: Job) -> Reason | None:
-        """Enough tasks must exist: of each role, of each sub-job policy, and in all."""
+        """Enough tasks must exist: of each role, of each sub-job policy, and in all; once may be enough."""
+        if job.satisfied:
+            return None
         return self._roles(job) or self._policies(job) or self._total(job)
 
     def _roles(self, job: Job) -> Reason | None:
@@ -74,7 +76,8 @@ class Gang:
         for number, least in job.roles.items():
             name = job.role_names[number]
             if existing.get(name, 0) < least:
-                text = f"not enough pods of task {name}: {existing.get(name, 0)} exist, minimum {least}"
+                kind = "gang" if job.gangs else "task"
+                text = f"not enough pods of {kind} {name}: {existing.get(name, 0)} exist, minimum {least}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 

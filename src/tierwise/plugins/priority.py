@@ -41,13 +41,18 @@ class Priority:
         return pending > max(placed, 0)
 
     def spare(self, cause: Cause, victims: Ints) -> Bools:
-        """Tasks of jobs that are as important as the preemptor; nobody where the purpose is to reclaim."""
+        """Tasks of jobs that are as important as the preemptor; nobody where the purpose is to reclaim.
+
+        Tasks that fall one by one count by themselves, and so do those of the preemptor's own job.
+        """
         if cause.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)
+        waits = max((part.shape.priority for part in cause.job.parts()), default=-(2**63))
+        if cause.singly:
+            return cause.running.priority[victims] >= waits
         jobs = cause.running.job[victims]
         spared: Bools = self._of_job[jobs] >= cause.job.priority
         if not cause.gang:
-            waits = max((part.shape.priority for part in cause.job.parts()), default=-(2**63))
             own = jobs == cause.job.number
             spared[own] = cause.running.priority[victims[own]] >= waits
         return spared

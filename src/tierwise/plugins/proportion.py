@@ -26,7 +26,7 @@ from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.plugins.countdown import who_goes
-from tierwise.plugins.queue_table import UNLIMITED, Promises, QueueTable, ratio, real_capability
+from tierwise.plugins.queue_table import UNLIMITED, Promises, QueueTable, pending, ratio, real_capability
 from tierwise.plugins.water import share_out
 
 __all__ = ["Proportion"]
@@ -42,7 +42,7 @@ class Proportion:
         self._used = view.ledger.queue_used  # read, never written: always current
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
         self._promises = Promises(view, self._table)
-        self.deserved = _deserved(self._table, self._real, self._used + _pending(view))
+        self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
 
     # -- orders
 
@@ -112,22 +112,6 @@ class Proportion:
 
         goes: Bools = who_goes(self._used, requests, columns[None, :], may_lose) & (columns >= 0)
         return ~goes
-
-
-def _pending(view: CycleView) -> Ints:
-    """What pending tasks ask for, per queue: counted by shape, so that tasks are not added one by one."""
-    counts: dict[tuple[int, int], int] = {}
-    for job in view.jobs:
-        column = view.ledger.queue_index.get(job.queue)
-        if column is None:
-            continue
-        for part in (*job.parts(), *(part for _, part in job.effortless)):
-            key = (column, part.shape.number)
-            counts[key] = counts.get(key, 0) + len(part.tasks)
-    result = np.zeros_like(view.ledger.queue_used)
-    for (column, shape), count in counts.items():
-        result[:, column] += view.snapshot.shapes[shape].request * count
-    return result
 
 
 def _deserved(table: QueueTable, real: Ints, request: Ints) -> Ints:

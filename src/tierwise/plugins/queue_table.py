@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierwise.dialects.requests import PORT_PREFIX
+from tierwise.dialects.requests import nominal
 from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, Axis
+from tierwise.model.snapshot import Snapshot
 
-__all__ = ["UNLIMITED", "Promises", "QueueTable", "counted", "owed", "ratio", "real_capability", "total"]
+__all__ = ["UNLIMITED", "Promises", "QueueTable", "counted", "owed", "pending", "ratio", "real_capability", "total"]
 
 UNLIMITED = 2**61
 """Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
@@ -74,7 +76,7 @@ class QueueTable:
 
 def counted(axis: Axis) -> Bools:
     """The resources that quotas look at."""
-    return np.array([not name.startswith(PORT_PREFIX) for name in axis.names], dtype=bool)
+    return np.array([nominal(name) for name in axis.names], dtype=bool)
 
 
 def total(view: CycleView) -> Ints:
@@ -90,6 +92,22 @@ def real_capability(everything: Ints, guarantee: Ints, capability: Ints) -> Ints
     """
     open_to_all = np.maximum(everything - guarantee.sum(axis=1), 0)
     result: Ints = np.minimum(open_to_all[:, None] + guarantee, capability)
+    return result
+
+
+def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
+    """What pending tasks ask for, per queue: counted by shape, so that tasks are not added one by one."""
+    counts: dict[tuple[int, int], int] = {}
+    for job in snapshot.jobs:
+        column = ledger.queue_index.get(job.queue)
+        if column is None:
+            continue
+        for part in (*job.parts(), *(part for _, part in job.effortless)):
+            key = (column, part.shape.number)
+            counts[key] = counts.get(key, 0) + len(part.tasks)
+    result = np.zeros_like(ledger.queue_used)
+    for (column, shape), count in counts.items():
+        result[:, column] += snapshot.shapes[shape].request * count
     return result
 
 

@@ -15,6 +15,7 @@ from tierwise.actions.enqueue import enqueue
 from tierwise.actions.rate import rate
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
+from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import CycleView, Purpose
 from tierwise.framework.ledger import Ledger
@@ -48,11 +49,18 @@ def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], No
 
 def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.gang_evict import Options, gang_evict
+        from tierwise.actions.evict_options import Options
+        from tierwise.actions.gang_evict import gang_evict
 
         gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
 
     return run
+
+
+def _give_back(current: Cycle, profile: Profile) -> None:
+    from tierwise.actions.give_back import give_back
+
+    give_back(current, enabled=flag(profile.action_arguments.get("giveback", {}), "enabled", default=True))
 
 
 ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
@@ -63,6 +71,9 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "reclaim": _classic_evict(Purpose.RECLAIM, "reclaim"),
     "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
     "gangreclaim": _gang_evict(Purpose.RECLAIM, "gangreclaim"),
+    "jobpreempt": _gang_evict(Purpose.PREEMPT, "jobpreempt"),
+    "quotapreempt": _gang_evict(Purpose.PREEMPT, "quotapreempt"),
+    "giveback": _give_back,
 }
 ALIASES = {"gang-preempt": "gangpreempt", "gang-reclaim": "gangreclaim"}
 
@@ -97,6 +108,7 @@ def cycle(
     current = open_cycle(snapshot, profile, probe=probe, watch=watch)
     for name in profile.actions:
         ACTIONS[name](current, profile)
+    current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()
 
 

@@ -8,7 +8,8 @@ from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Evict, Key, Nominate
+from tierwise.model.topology import ROOT, Topology
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate
 
 __all__ = ["effects", "pod_key"]
 
@@ -20,7 +21,8 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
 
 def _evictions(report: CycleReport) -> Iterator[Effect]:
     for eviction in report.evictions:
-        yield Evict(pod_key(eviction.task.key), eviction.reason, eviction.by.key, eviction.action)
+        by = eviction.by.key if eviction.by is not None else ""
+        yield Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
 
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
@@ -30,26 +32,38 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
             for task in job.tasks:
                 if task.nominated >= 0 and task.status is Status.PENDING and task.key not in kept:
-                    yield Nominate(pod_key(task.key), "")
+                    yield Nominate(pod_key(task.key), "", gang=job.key)
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    names = snapshot.nodes.names
+    names, leaves = snapshot.nodes.names, snapshot.topology.leaf
+    places: dict[int, dict[str, str]] = {}
     for decision in report.decisions:
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                if decision.bound:
-                    yield Bind(pod_key(task.key), names[row], _rank(decision.job, task))
-                else:
-                    yield Nominate(pod_key(task.key), names[row])
+                if not decision.bound:
+                    yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
+                    continue
+                leaf = int(leaves[row])
+                if leaf not in places:
+                    places[leaf] = _place(snapshot.topology, leaf)
+                told = places[leaf] | _rank(decision.job, task) if decision.job.pattern else places[leaf]
+                yield Bind(pod_key(task.key), names[row], told, gang=decision.job.key)
+
+
+def _place(topology: Topology, leaf: int) -> dict[str, str]:
+    """Where nodes of an innermost domain stand, as their pods are told: its name, and the way to it."""
+    chain = []
+    while leaf != ROOT:
+        chain.append(topology.name[leaf])
+        leaf = int(topology.parent[leaf])
+    return {HYPERNODE_ANNOTATION: chain[0], PATH_ANNOTATION: "/".join(reversed(chain))} if chain else {}
 
 
 def _rank(job: Job, task: Task) -> dict[str, str]:
     """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
-    if job.pattern is None:
-        return {}
     rank, ranks = job.ranks[task.key], len(job.ranks)
-    place = job.pattern.coordinates(rank, ranks)
+    place = job.pattern.coordinates(rank, ranks) if job.pattern is not None else ""
     return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
 

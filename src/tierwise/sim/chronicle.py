@@ -26,6 +26,7 @@ __all__ = ["Chronicle"]
 
 _GROUP = "scheduling.volcano.sh"
 _QUIET = ("Scheduled", "Gone", "PodGroupPending")
+_STATES = ("Unschedulable", "UnknownTierName", "PodGroupPending")
 _SHOWN = ("Pod", "Job")
 
 
@@ -47,10 +48,12 @@ class Chronicle:
         self.happenings += self._phases(before, after, now - self.start)
 
     def _news(self, happening: Happening) -> bool:
-        """Whether this was not said of an object before; pods of one name come and go, so theirs always is news."""
+        """Whether this happened, or, where it says how things stand, whether they stand otherwise than before."""
+        if happening.reason not in _STATES:
+            return True
         about = happening.about, happening.reason
         known, self._said[about] = self._said.get(about), happening.text
-        return happening.about.kind == "Pod" or known != happening.text
+        return known != happening.text
 
     def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
         """Note where a cycle placed what."""

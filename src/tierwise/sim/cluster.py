@@ -109,3 +109,21 @@ class EmbeddedCluster:
     def changed(self) -> Iterable[Raw]:
         """Objects changed or created since the start, whole."""
         return [raw for key in self.touched if (raw := self._objects.raw(key)) is not None]
+
+    def told(self) -> Iterable[Raw]:
+        """The events recorded since the start, as objects."""
+        return [_event(number, event) for number, event in enumerate(self.events, start=1)]
+
+
+def _event(number: int, event: RecordEvent) -> Raw:
+    about = event.about
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about.name}.{number}", "namespace": about.namespace or "default"},
+        "involvedObject": {"kind": about.kind, "namespace": about.namespace, "name": about.name},
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": "tierwise"},
+    }

@@ -36,9 +36,6 @@ __all__ = ["Life", "Moment"]
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
-_HORIZON: Final = 366 * 86_400
-"""How far ahead controllers are asked whether they have something to do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -65,9 +62,7 @@ class Life:
         self._profile = profile
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = Machines()
-        self._seen: Objects | None = (
-            None  # what the last cycle saw: where that is all there is, another would decide the same
-        )
+        self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
 
     def run(self, until: float) -> Iterator[Moment]:
@@ -169,25 +164,9 @@ class Life:
 
     def _following(self, now: float, wake: float | None) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
-        known = [time for time in (wake, *(self.start + i.after for i in self._ahead[:1])) if time is not None]
-        first = min(known, default=None)
-        return _deadline(self.cluster.read(), now, first) or first
-
-
-def _deadline(objects: Objects, now: float, before: float | None) -> float | None:
-    """The first second at which controllers act on their own, if that is sooner than a time.
-
-    Controllers are functions of objects and time, and what is due stays due: so they can be asked about times to come,
-    and none of them has to announce when it wants to be called again.
-    """
-    late = now + _HORIZON if before is None else before - 1
-    if late <= now or not controllers.run(objects, late):
-        return None
-    early = now  # nothing is due then, or the moment would not be over
-    while late - early > 1:
-        middle = float((early + late) // 2)
-        early, late = (early, middle) if controllers.run(objects, middle) else (middle, late)
-    return late
+        due = controllers.due(self.cluster.read())
+        ahead = (wake, due and math.ceil(due), *(self.start + i.after for i in self._ahead[:1]))
+        return min((float(time) for time in ahead if time is not None and time > now), default=None)
 
 
 def _node(name: str) -> Key:

@@ -11,7 +11,7 @@ from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Objects
 from tierwise.scheduler import cycle, probe_for
 from tierwise.scheduler.effects import effects
@@ -28,6 +28,7 @@ class History:
     """What happened: every binding and eviction, and the last cycle in full."""
 
     cluster: EmbeddedCluster
+    profile: Profile
     snapshot: Snapshot | None = None
     report: CycleReport | None = None
     cycles: int = 0
@@ -36,9 +37,14 @@ class History:
     evictions: list[Eviction] = field(default_factory=list)
     reports: list[tuple[Snapshot, CycleReport]] = field(default_factory=list)
 
+    def complaints(self) -> list[Fault]:
+        """What plugins could not do as pods ask for, in any cycle."""
+        told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
+        return [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
+
     def after(self, now: float) -> Snapshot:
         """The cluster as it stands now."""
-        return build(self.cluster.read(), now)
+        return build(self.cluster.read(), now, self.profile)
 
 
 def reconcile(cluster: EmbeddedCluster, now: float) -> None:
@@ -60,7 +66,7 @@ def schedule(
     progress: Callable[[int], None] | None = None,
 ) -> History:
     """Run so many cycles, or as many as change anything."""
-    history = History(EmbeddedCluster(objects))
+    history = History(EmbeddedCluster(objects), profile)
     for number in range(cycles if cycles is not None else _MOST):
         if progress is not None:
             progress(number)
@@ -74,7 +80,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
     cluster = history.cluster
     reconcile(cluster, now)
     before = cluster.read().version
-    snapshot = build(cluster.read(), now)
+    snapshot = build(cluster.read(), now, profile)
     report = cycle(snapshot, profile)
     asked = effects(snapshot, report)
     cluster.apply(asked)
@@ -103,11 +109,11 @@ def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None
 
 def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[Look | None, History]:
     """What one pod sees in the first cycle that reaches it."""
-    history = History(EmbeddedCluster(objects))
+    history = History(EmbeddedCluster(objects), profile)
     for _ in range(_MOST):
         reconcile(history.cluster, now)
         probe = probe_for(pod)
-        snapshot = build(history.cluster.read(), now)
+        snapshot = build(history.cluster.read(), now, profile)
         report = cycle(snapshot, profile, probe=probe)
         if probe.found is not None:
             _remember(history, snapshot, report)

@@ -171,3 +171,26 @@ def test_few_fields_may_change(change: Raw, allowed: bool) -> None:
     [after] = objects(old | {"spec": part(old, "spec") | change}).every(Job).values()
 
     assert allowed == (not list(check_change(before, after)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        ({"plugins": {"mpi": []}}, "spec.plugins.mpi", 'job plugin "mpi" is provided by Volcano alone: it is ignored'),
+        ({"plugins": {"x": []}}, "spec.plugins.x", 'job plugin "x" is not known: it is ignored'),
+        ({"volumes": [{"mountPath": "/data"}]}, "spec.volumes", "volumes of a job are not provided"),
+    ],
+)
+def test_people_are_told_what_is_not_carried_out(fields: Raw, path: str, message: str) -> None:
+    """Rather than that a job starts without it."""
+    [found] = warnings(_job(**fields))
+
+    assert (path, True) == (found[0], found[1].startswith(message))
+
+
+def test_a_job_with_a_service_needs_a_name_for_it() -> None:
+    """Services are named more strictly than jobs."""
+    plain, served = job("4train", task("w", 1)), job("4train", task("w", 1), plugins={"svc": []})
+
+    assert [] == errors(plain)
+    assert ["metadata.name"] == [path for path, _ in errors(served)]

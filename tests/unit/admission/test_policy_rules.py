@@ -81,8 +81,25 @@ def test_policies_of_tasks_are_judged_too() -> None:
     ]
 
 
-def test_restarting_partitions_that_are_not_there_is_a_warning() -> None:
-    """The action does nothing for a task without partitions."""
-    policy: Raw = {"event": "PodFailed", "action": "RestartPartition"}
-
-    assert ["spec.tasks[0].policies"] == [path for path, _ in warnings(job("j", task("w", 1, policies=[policy])))]
+@pytest.mark.parametrize(
+    ("policy", "of_job", "of_task"),
+    [
+        (
+            {"event": "PodFailed", "action": "RestartPartition"},
+            "RestartPartition does nothing: no task of the job has a partitionPolicy",
+            "RestartPartition does nothing: the task has no partitionPolicy",
+        ),
+        ({"event": "JobUpdated", "action": "RestartJob"}, "", "JobUpdated concerns no task"),
+        ({"event": "PodFailed", "action": "ResumeJob"}, "ResumeJob does nothing", "ResumeJob does nothing"),
+        ({"event": "*", "action": "RestartJob"}, '"*" includes TaskCompleted', '"*" includes TaskCompleted'),
+        ({"event": "*", "action": "AbortJob"}, "", ""),
+    ],
+)
+def test_people_are_told_of_policies_that_make_no_sense(policy: Raw, of_job: str, of_task: str) -> None:
+    """Sound policies that do nothing, or more than they seem to."""
+    for expected, path, batch in (
+        (of_job, "spec.policies[0]", job("j", task("w", 1), policies=[policy])),
+        (of_task, "spec.tasks[0].policies[0]", job("j", task("w", 1, policies=[policy]))),
+    ):
+        found = [text for where, text in warnings(batch) if where == path]
+        assert ([expected] if expected else []) == [text[: len(expected)] for text in found]

@@ -35,7 +35,7 @@ CONFIGURATIONS = {
     "an unknown action": ("actions: alocate\n", r"bad\.conf: actions: unknown action alocate"),
     "an unknown plugin": (PACKING + "  - name: bin\n", r"bad\.conf: tiers\.plugins: unknown plugin bin"),
     "two documents": ("actions: allocate\n---\nactions: allocate\n", r"bad\.conf: one configuration"),
-    "another format": ("kind: KubeSchedulerConfiguration\n", r"bad\.conf: kind: a KubeSchedulerConfiguration cannot"),
+    "another version": ("kind: KubeSchedulerConfiguration\n", r"bad\.conf: apiVersion: expected one of kubescheduler"),
 }
 
 VERBS = (["schedule"], ["validate"], ["reconcile"], ["topology", "show"], ["explain", "--pod", "p0"])

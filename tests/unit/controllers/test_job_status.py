@@ -4,7 +4,7 @@ import pytest
 from tests.manifests import STAMP, job, names, objects, part, pod_group, settled, status, task
 
 from tierwise.api.codec import Raw
-from tierwise.port import Key, Objects
+from tierwise.port import Key, Objects, RecordEvent
 
 
 def _job_with(phases: list[str], fields: Raw | None = None, before: str = "") -> Objects:
@@ -47,6 +47,12 @@ def test_counts_follow_the_pods() -> None:
         "succeeded": 1,
         "failed": 1,
         "terminating": 1,
+        "unknown": 0,
+        "version": 0,
+        "retryCount": 0,
+        "taskStatusCount": {"w": {"phase": {"Pending": 1, "Running": 2, "Succeeded": 1, "Failed": 1}}},
+        "controlledResources": {"pods/w": "0-4 of 6"},
+        "conditions": [{"status": "Pending", "lastTransitionTime": STAMP}],
     } == status(world, "Job", "default/train")
 
 
@@ -70,9 +76,10 @@ def test_the_phase_follows_the_gang(phases: list[str], fields: Raw, expected: st
     assert expected == _phase(_job_with(phases, fields))
 
 
-def test_a_running_job_does_not_go_back_to_pending() -> None:
-    """A gang that lost pods has been running all the same."""
-    assert "Running" == _phase(_job_with(["Running", "Pending"], before="Running"))
+@pytest.mark.parametrize(("minimum", "expected"), [(2, "Pending"), (1, "Running")])
+def test_a_running_job_that_lost_its_minimum_waits_again(minimum: int, expected: str) -> None:
+    """A job runs for as long as its minimum does; surplus pods may come and go."""
+    assert expected == _phase(_job_with(["Running", "Pending"], {"minAvailable": minimum}, before="Running"))
 
 
 def test_enough_successes_complete_a_job_and_end_its_other_pods() -> None:
@@ -83,10 +90,28 @@ def test_enough_successes_complete_a_job_and_end_its_other_pods() -> None:
     assert ["default/train-w-0", "default/train-w-2"] == names(world, "Pod")
 
 
-@pytest.mark.parametrize("before", ["Restarting", "Aborting"])
-def test_phases_of_the_life_cycle_are_left_alone(before: str) -> None:
-    """What another controller is doing to a job is not undone here."""
-    world = _job_with(["Running", "Running"], before=before)
+@pytest.mark.parametrize(
+    ("before", "after"), [("Aborting", "Aborted"), ("Terminating", "Terminated"), ("Completing", "Completed")]
+)
+def test_a_job_that_is_ending_ends_once_its_pods_are_gone(before: str, after: str) -> None:
+    """Pods that ended stay to be looked at, and the job needs no pod group any more."""
+    world = _job_with(["Running", "Succeeded"], before=before)
 
-    assert before == _phase(world)
-    assert 2 == len(names(world, "Pod"))
+    assert after == _phase(world)
+    assert ["default/train-w-1"] == names(world, "Pod")
+    assert [] == names(world, "PodGroup")
+
+
+def test_a_job_that_waits_tells_why() -> None:
+    """What the scheduler says about the pod group stands in the job's own status until it is over."""
+    unschedulable = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable: no room"}
+    group = pod_group("train-u1") | {"status": {"phase": "Inqueue", "conditions": [unschedulable]}}
+    told: list[RecordEvent] = []
+    waiting = settled(objects(job("train", task("w", 2)), group), told=told)
+    [key] = [key for key in waiting if key.kind == "PodGroup"]
+    over = settled(waiting.changed({key: pod_group("train-u1")}))
+
+    expected = {"phase": "Pending", "reason": "PodGroupPending", "message": unschedulable["message"]}
+    assert expected | {"lastTransitionTime": STAMP} == status(waiting, "Job", "default/train")["state"]
+    assert [("Warning", "PodGroupPending")] == [(event.type, event.reason) for event in told]
+    assert {"phase": "Pending", "lastTransitionTime": STAMP} == status(over, "Job", "default/train")["state"]

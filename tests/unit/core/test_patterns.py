@@ -51,11 +51,13 @@ def test_blocks_are_not_cut_without_need() -> None:
 
 
 def test_without_a_pattern_nothing_is_written() -> None:
-    """Pods of other jobs keep the annotations that they had."""
+    """Pods of other jobs are told where they stand, and no rank."""
     world, train = draw("s0: r0[n0]"), gang("train", tasks=1)
     snapshot = build(Objects.of((codec.decode(m), m) for m in (*world.manifests, *train.manifests())), now=0.0)
 
-    assert [{}] == [dict(e.annotations) for e in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(e, Bind)]
+    (bind,) = (e for e in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(e, Bind))
+
+    assert {"tierwise.io/hypernode", "tierwise.io/topology"} == set(bind.annotations)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +77,8 @@ def test_patterns_are_read(text: str, expected: Pattern | None) -> None:
     assert expected == parse_pattern(text)
 
 
-def test_containers_read_their_rank() -> None:
-    """Every container of a job with a pattern gets the variables, unless it sets them itself."""
+def test_containers_read_their_place() -> None:
+    """Every container of a job with a pattern gets the variable beside its own."""
     raw = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -85,11 +87,10 @@ def test_containers_read_their_rank() -> None:
     }
     job = codec.decode(raw)
     assert isinstance(job, Job)
-    spec = furnish({"containers": [{"name": "a", "env": [{"name": "TIERWISE_RANK", "value": "7"}]}]}, job)
+    spec = furnish({"containers": [{"name": "a", "env": [{"name": "MINE", "value": "7"}]}]}, job)
     containers = spec["containers"]
     assert isinstance(containers, list)
     env = containers[0]["env"]
 
-    assert ["TIERWISE_RANK", "TIERWISE_RANKS", "TIERWISE_COORDINATES"] == [v["name"] for v in env]
-    assert "7" == env[0]["value"]
-    assert "metadata.annotations['tierwise.io/ranks']" in str(env[1])
+    assert ["MINE", "TIERWISE_COORDINATES"] == [v["name"] for v in env]
+    assert "metadata.annotations['tierwise.io/coordinates']" in str(env[1])

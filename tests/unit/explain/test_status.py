@@ -11,8 +11,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.build import build
-from tierwise.explain.status import DOMAIN_ANNOTATION, SUB_GROUPS_ANNOTATION, TIER_ANNOTATION, statuses
-from tierwise.port import Effect, Objects, PatchStatus, RecordEvent
+from tierwise.explain.status import TIER_ANNOTATION, statuses
+from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler import cycle
 
 
@@ -92,6 +92,6 @@ def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:
     world, _ = told(objects(*machines("n0", "n1"), *tree, *pods))
 
     marks = world.every(PodGroup)["default/a"].metadata.annotations
-    assert ("s0", "2") == (marks[DOMAIN_ANNOTATION], marks[TIER_ANNOTATION])
+    assert ("s0", "2") == (marks[HYPERNODE_ANNOTATION], marks[TIER_ANNOTATION])
     subs = {"p-0": {"hyperNode": "r0", "tier": 1}, "p-1": {"hyperNode": "r1", "tier": 1}}
     assert subs == json.loads(marks[SUB_GROUPS_ANNOTATION])

@@ -11,6 +11,7 @@ from tests.unit.plugins.queue_worlds import hall_of
 from tierwise.api import codec
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import PodGroup
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.dialects.volcano import JobBuilder
 from tierwise.framework.extension import JobOrder
 from tierwise.model.job import Job
@@ -98,4 +99,4 @@ def test_the_annotation_of_a_pod_group(annotations: dict[str, str], expected: fl
     record = codec.decode(raw)
 
     assert isinstance(record, PodGroup)
-    assert expected == JobBuilder(Axis.of([])).group(record, [], 0).sla
+    assert expected == JobBuilder(Axis.of([]), Quotas({})).group(record, [], 0).sla

@@ -116,6 +116,14 @@ def test_a_short_outage_is_not_noticed() -> None:
     assert {"Running": 1} == phases(moments[-1])
 
 
+def test_a_node_may_be_lost_twice() -> None:
+    """Each time is told of."""
+    twice: list[Incident] = [NodeLost(10, "n0"), NodeBack(20, "n0"), NodeLost(30, "n0"), NodeBack(40, "n0")]
+    cluster, _ = lived(machines("n0"), gang("a", 1, "Always"), incidents=twice)
+
+    assert [(10, "Lost"), (20, "Back"), (30, "Lost"), (40, "Back")] == reasons(cluster, "n0")
+
+
 def test_pods_of_a_job_are_made_again_elsewhere() -> None:
     """A job whose node is lost gets its pod back on another one, once the old one is gone."""
     batch = job("a", task("w", 1))

@@ -1,43 +1,130 @@
-"""Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a status.
+"""Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a life.
 
-Called by `controllers.run`. Life-cycle policies (restart, abort, ...) have no part here: they would add a stage of
-their own before the pods are looked at.
+Called by `controllers.run`, job after job, in two strides. First `life` decides whether the job takes a turn; a turn
+is only written down. Where there is none, every module brings its objects to what the written status asks for.
+docs/controllers/job.md tells the whole story.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from tierwise.api.core import Pod, PriorityClass
-from tierwise.api.volcano import Job, PodGroup
-from tierwise.controllers.job import pod_group, pods, status
+from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
+from tierwise.api.volcano import Command, Job, PodGroup
+from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
+from tierwise.controllers.job.happenings import happenings
+from tierwise.controllers.job.memory import restarts_part
+from tierwise.controllers.job.policies import Answer, answers
+from tierwise.controllers.job.roster import Roster
 from tierwise.dialects.volcano_job import defaulted, pod_group_name
-from tierwise.port import Effect, Objects
+from tierwise.port import Delete, Effect, Objects, key_of
 
-__all__ = ["READS", "reconcile"]
+__all__ = ["READS", "due", "reconcile"]
 
-READS: Final = (Job, PodGroup, Pod, PriorityClass)
+READS: Final = (Job, PodGroup, Pod, PriorityClass, Command, ConfigMap, Service, NetworkPolicy)
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Bring the pod group, the pods and the status of each job up to date."""
-    jobs = objects.every(Job)
-    if not jobs:
-        return []
-    groups, owned = objects.every(PodGroup), _pods_by_job(objects.every(Pod))
+    """Let each job take the turn that is due, or bring its objects to where its status says it is."""
     priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
     effects: list[Effect] = []
+    for case in _cases(objects):
+        expiry = ttl.expires(case.job)
+        if expiry is not None and expiry <= now:
+            effects += ttl.remove(case.job, [*case.group_if_any(), *props.made(objects, case.job), *case.pods])
+            continue
+        turn = _turn(case, now)
+        if turn is not None:
+            effects += status.write(case.job, case.raw, case.roster, turn, now)
+        else:
+            effects += _bring(objects, case, priorities, now)
+    return effects
+
+
+def due(objects: Objects) -> float | None:
+    """The next moment at which time alone gives this controller something to do; None where it has no timer running."""
+    moments = []
+    for case in _cases(objects, timed=True):
+        expiry = ttl.expires(case.job)
+        moments += [a.due for a in case.answers() if math.isfinite(a.due) and life.applies(case.job, a)]
+        moments += [expiry] if expiry is not None else []
+    return min(moments, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A job with its defaults filled in, and what of the cluster is about it."""
+
+    job: Job
+    raw: Mapping[str, object]
+    group: PodGroup | None
+    pods: Sequence[Pod]
+    roster: Roster
+    commands: Sequence[Command]
+
+    def group_if_any(self) -> list[PodGroup]:
+        return [self.group] if self.group is not None else []
+
+    def answers(self) -> list[Answer]:
+        """What the policies say to what has happened; nothing is asked once the job wants no pods any more."""
+        if not self.roster.wanted or not _has_policies(self.job):
+            return []
+        return list(answers(self.job, happenings(self.job, self.group, self.roster)))
+
+
+def _turn(case: _Case, now: float) -> life.Step | None:
+    """The turn that a job takes now: a command counts before a policy, and a policy before where the pods are."""
+    doomed = life.by_retries(case.job)
+    if doomed is not None:
+        return doomed
+    for command in case.commands:
+        if not commands.is_done(case.job, command):
+            return life.by_command(case.job, command)
+    return life.by_policy(case.job, case.answers(), now) or life.by_pods(case.job, case.group, case.roster)
+
+
+def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
+    """No turn is due: every module brings its objects to what the status asks for."""
+    job, group, roster = case.job, case.group, case.roster
+    # Whatever command is left was carried out.
+    yield from (Delete(key_of(command)) for command in case.commands)
+    state = job.status
+    anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
+    yield from pod_group.bring(objects, job, group, priorities, wanted=roster.wanted and not anew)
+    yield from props.bring(objects, job, wanted=roster.wanted)
+    yield from pods.bring(objects.every(Pod), job, group, roster)
+    step = status.observed(job, group, roster, case.answers(), now)
+    memory = commands.remembered(step.memory, case.commands)
+    yield from status.write(job, case.raw, roster, step.remembering(memory), now)
+
+
+def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
+    """Every job that is not on its way out; of those, perhaps only such as have something to do with time."""
+    jobs = {path: job for path, job in objects.every(Job).items() if not timed or _minds_time(job)}
+    if not jobs:
+        return
+    groups, owned = objects.every(PodGroup), _pods_by_job(objects.every(Pod))
+    asked = commands.by_job(objects.every(Command))
     for path, declared in jobs.items():
         if declared.metadata.deletion_timestamp:
             continue
         job = defaulted(declared)
-        namespace = path.partition("/")[0]
-        group = groups.get(f"{namespace}/{pod_group_name(job)}")
-        effects += pod_group.bring(objects, job, group, priorities)
-        effects += pods.bring(objects.every(Pod), job, group, owned.get(path, ()))
-        effects += status.bring(job, owned.get(path, ()), now)
-    return effects
+        own = owned.get(path, ())
+        group = groups.get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
+        raw = objects.raw(key_of(declared)) or {}
+        yield _Case(job, raw, group, own, Roster.of(job, own), asked.get(path, ()))
+
+
+def _minds_time(job: Job) -> bool:
+    policies = (*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies))
+    return job.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
+
+
+def _has_policies(job: Job) -> bool:
+    return bool(job.spec.policies) or any(task.policies for task in job.spec.tasks)
 
 
 def _pods_by_job(every: Mapping[str, Pod]) -> dict[str, list[Pod]]:

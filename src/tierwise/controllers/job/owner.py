@@ -1,10 +1,10 @@
 """The mark that a job puts on what it makes."""
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Object, Raw
 from tierwise.api.volcano import Job
 from tierwise.dialects.volcano_job import uid_of
 
-__all__ = ["owner_reference"]
+__all__ = ["is_owned", "owner_reference"]
 
 
 def owner_reference(job: Job) -> Raw:
@@ -17,3 +17,8 @@ def owner_reference(job: Job) -> Raw:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def is_owned(record: Object, job: Job) -> bool:
+    """Whether an object carries the mark of a job."""
+    return any((o.kind, o.uid) == ("Job", uid_of(job)) for o in record.metadata.owner_references)

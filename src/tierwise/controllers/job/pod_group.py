@@ -1,7 +1,8 @@
 """The pod group of a job: what must start together, and how near to each other.
 
 Called by the job controller. Owns the fields of the spec that follow from the job; other fields, and the status,
-belong to others and are left as they are.
+belong to others and are left as they are. A job that wants no pods has none, and one that starts anew gets a new one,
+so that it waits for its queue like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tierwise.api.volcano import Job, NetworkTopologySpec, PodGroup, PodGroupSpe
 from tierwise.controllers.job.minimum import minimum_resources
 from tierwise.controllers.job.owner import owner_reference
 from tierwise.dialects.volcano_job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
-from tierwise.port import Create, Effect, Objects, Update, key_of
+from tierwise.port import Create, Delete, Effect, Objects, Update, key_of
 
 __all__ = ["bring"]
 
@@ -34,15 +35,21 @@ _OWNED: Final = frozenset(
 _OF_KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def bring(objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int]) -> list[Effect]:
-    """Create the pod group of a job with its defaults filled in, or make it follow the job."""
-    wanted = _manifest(job, priorities)
+def bring(
+    objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
+) -> list[Effect]:
+    """Create the pod group of a job with its defaults filled in, or make it follow the job; delete it if not wanted."""
     if group is None:
-        return [Create(wanted)]
-    if _meaning(group.spec) == _meaning(codec.decode(wanted).spec):
+        return [Create(_manifest(job, priorities))] if wanted else []
+    if group.metadata.deletion_timestamp:
+        return []
+    if not wanted:
+        return [Delete(key_of(group))]
+    manifest = _manifest(job, priorities)
+    if _meaning(group.spec) == _meaning(codec.decode(manifest).spec):
         return []
     raw = objects.raw(key_of(group)) or {}
-    present, spec = raw.get("spec"), wanted["spec"]
+    present, spec = raw.get("spec"), manifest["spec"]
     assert isinstance(spec, dict)
     # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
     kept = (

@@ -1,81 +1,75 @@
 """The pods of a job: one for each index of each task, made from the task's template.
 
 Called by the job controller. Pods are made once the pod group has left Pending, so that a job which has to wait for
-its queue costs nothing; a pod that disappeared is made anew, one that ended is not.
+its queue costs nothing; a pod that disappeared is made anew, one that ended is not. Pods of the past, and pods that the
+job does not ask for any more, are deleted; once the job wants no pods, so are all that still wait or run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job import rank
+from tierwise.controllers.job import plugins, rank, worker
+from tierwise.controllers.job.dependencies import held_back
 from tierwise.controllers.job.owner import owner_reference
-from tierwise.dialects.volcano_job import GROUP_NAME, PARTITION_ID, TASK_SPEC, pod_group_name, pod_name, task_minimum
+from tierwise.controllers.job.roster import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended
+from tierwise.dialects.volcano_job import (
+    GROUP_NAME,
+    PARTITION_ID,
+    TASK_INDEX,
+    TASK_SPEC,
+    partition_of,
+    pod_group_name,
+    pod_name,
+)
 from tierwise.port import Create, Delete, Effect, key_of
 
-__all__ = ["ENDED", "JOB_NAME", "bring", "has_ended"]
+__all__ = ["JOB_NAME", "bring"]
 
 JOB_NAME: Final = "volcano.sh/job-name"
-_TASK_INDEX: Final = "volcano.sh/task-index"
 _JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 _QUEUE_NAME: Final = "volcano.sh/queue-name"
-_JOB_VERSION: Final = "volcano.sh/job-version"
-_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 _TEMPLATE: Final = "volcano.sh/template-uid"
-_PREEMPTABLE: Final = "volcano.sh/preemptable"
+_NUMA: Final = "volcano.sh/numa-topology-policy"
+
+# Marks of a job that hold for each of its pods.
+_INHERITED_LABELS: Final = frozenset({"volcano.sh/preemptable", "volcano.sh/cooldown-time"})
+_INHERITED_ANNOTATIONS: Final = frozenset(
+    {
+        "volcano.sh/preemptable",
+        "volcano.sh/cooldown-time",
+        "volcano.sh/revocable-zone",
+        "volcano.sh/jdb-min-available",
+        "volcano.sh/jdb-max-unavailable",
+    }
+)
 
 _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
-_ACTIVE: Final = frozenset({"", "Pending", "Running"})
-ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
-"""Phases of a job in which none of its pods may wait or run."""
 
 
-def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, own: Sequence[Pod]) -> list[Effect]:
+def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, roster: Roster) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
-    phase = job.status.state.phase
-    if phase in ENDED:
-        return _delete(pod for pod in own if not has_ended(pod))
-    if phase not in _ACTIVE:
-        return []  # on its way to another phase, which is not this controller's doing
-    namespace = job.metadata.namespace or "default"
-    asked = {pod_name(job, task, index): (task, index) for task in job.spec.tasks for index in range(task.replicas)}
-    effects = _delete(pod for pod in own if pod.metadata.name not in asked)
-    if group is None or group.status.phase not in _STARTED:
+    if not roster.wanted:
+        return _delete(member for member in roster.members if not has_ended(member.pod))
+    effects = _delete(member for member in roster.members if not member.current)
+    if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects
-    waiting = {task.name for task in job.spec.tasks if _waits(task, job, own)}
-    missing = [
-        (name, task, index)
-        for name, (task, index) in asked.items()
-        if task.name not in waiting and f"{namespace}/{name}" not in every
+    namespace, waiting = job.metadata.namespace or "default", held_back(job, roster)
+    return effects + [
+        Create(_manifest(job, task, index))
+        for task in job.spec.tasks
+        if task.name not in waiting
+        for index in range(task.replicas)
+        if f"{namespace}/{pod_name(job, task, index)}" not in every
     ]
-    return effects + [Create(_manifest(job, task, index)) for _, task, index in missing]
 
 
-def has_ended(pod: Pod) -> bool:
-    """Whether a pod has run to its end, well or not."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def _delete(pods: Iterable[Pod]) -> list[Effect]:
-    return [Delete(key_of(pod)) for pod in pods if not pod.metadata.deletion_timestamp]
-
-
-def _waits(task: TaskSpec, job: Job, own: Sequence[Pod]) -> bool:
-    """Whether the tasks that a task depends on have not started yet: all of them, or the first of them to do so."""
-    if task.depends_on is None or not task.depends_on.name:
-        return False
-    up: dict[str, int] = {}
-    for pod in own:
-        if pod.status.phase in ("Running", "Succeeded") and not pod.metadata.deletion_timestamp:
-            role = pod.metadata.annotations.get(TASK_SPEC, "")
-            up[role] = up.get(role, 0) + 1
-    named = [other for other in job.spec.tasks if other.name in task.depends_on.name]
-    started = [up.get(other.name, 0) >= task_minimum(other) for other in named]
-    return not (any(started) if task.depends_on.iteration == "any" else all(started))
+def _delete(members: Iterable[Member]) -> list[Effect]:
+    return [Delete(key_of(member.pod)) for member in members if not member.leaving]
 
 
 def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
@@ -93,36 +87,35 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "annotations": template.metadata.annotations | _annotations(job, task, index),
         "ownerReferences": [owner_reference(job)],
     }
+    spec = worker.furnish(plugins.furnish(spec, job, task, index), job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": rank.furnish(spec, job)}
 
 
 def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     labels = {
-        _TASK_INDEX: str(index),
+        TASK_INDEX: str(index),
         JOB_NAME: job.metadata.name,
         TASK_SPEC: task.name,
         _JOB_NAMESPACE: job.metadata.namespace or "default",
         _QUEUE_NAME: job.spec.queue,
     }
-    if task.partition_policy is not None:
-        size = task.partition_policy.partition_size or 0
-        labels[PARTITION_ID] = str(index // size if size > 0 else 0)
-    return labels | _inherited(job.metadata.labels)
+    partition = partition_of(task, index)
+    if partition:
+        labels[PARTITION_ID] = partition
+    return labels | {key: value for key, value in job.metadata.labels.items() if key in _INHERITED_LABELS}
 
 
 def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
-    return {
-        _TASK_INDEX: str(index),
+    annotations = {
+        TASK_INDEX: str(index),
         TASK_SPEC: task.name,
         GROUP_NAME: pod_group_name(job),
         JOB_NAME: job.metadata.name,
         _QUEUE_NAME: job.spec.queue,
-        _JOB_VERSION: str(job.status.version),
+        JOB_VERSION: str(job.status.version),
         _TEMPLATE: f"{job.metadata.name}-{task.name}",
-        _RETRY_COUNT: str(job.status.retry_count),
-    } | _inherited(job.metadata.annotations)
-
-
-def _inherited(marks: Mapping[str, str]) -> dict[str, str]:
-    """The marks of a job that hold for each of its pods."""
-    return {key: value for key, value in marks.items() if key == _PREEMPTABLE}
+        RETRY_COUNT: str(job.status.retry_count),
+    }
+    if task.topology_policy:
+        annotations[_NUMA] = task.topology_policy
+    return annotations | {k: value for k, value in job.metadata.annotations.items() if k in _INHERITED_ANNOTATIONS}

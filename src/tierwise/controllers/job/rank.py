@@ -1,25 +1,22 @@
-"""The containers of a job with a pattern are told their rank, by the downward API: it is written with the node."""
+"""The containers of a job with a pattern are told their place in it: the downward API reads what the binding wrote."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.pattern import COORDINATES, PATTERN, RANK, RANKS
+from tierwise.api.pattern import COORDINATES, PATTERN
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.containers import with_environment
 
 __all__ = ["furnish"]
 
-_VARIABLES: Final = {"TIERWISE_RANK": RANK, "TIERWISE_RANKS": RANKS, "TIERWISE_COORDINATES": COORDINATES}
+_VARIABLE: Final = "TIERWISE_COORDINATES"
 
 
 def furnish(spec: Raw, job: Job) -> Raw:
-    """A pod's spec with the variables, where its job declares a pattern."""
+    """A pod's spec with the variable, where its job declares a pattern; `worker` adds those that all jobs have."""
     if PATTERN not in job.metadata.annotations:
         return spec
-    return with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
-
-
-def _variable(name: str, annotation: str) -> Raw:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
+    path = f"metadata.annotations['{COORDINATES}']"
+    return with_environment(spec, [{"name": _VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}])

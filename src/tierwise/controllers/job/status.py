@@ -1,67 +1,136 @@
-"""The status of a job: how many of its pods wait, run and have ended, and where the job is in its life.
+"""The status of a job: where it is in its life, how many of its pods wait, run and have ended, what is remembered.
 
-Called by the job controller. Moves a job from Pending to Running and on to Completed or Failed; every other phase is
-set by life-cycle policies and left alone here.
+Called by the job controller; asks for a patch only where something differs from what is written.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
-from tierwise.api.volcano import Job
+from tierwise.api.duration import spelled
+from tierwise.api.meta import parse_time
+from tierwise.api.volcano import Job, PodGroup
+from tierwise.controllers.job.life import Step
+from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
+from tierwise.controllers.job.phases import rule
+from tierwise.controllers.job.plugins import PLUGINS
+from tierwise.controllers.job.policies import Answer
+from tierwise.controllers.job.roster import Roster
 from tierwise.controllers.stamp import stamp
-from tierwise.port import Effect, PatchStatus, key_of
+from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 
-__all__ = ["bring"]
+__all__ = ["observed", "write"]
+
+_WAITS: Final = "PodGroupPending"
+_MOST: Final = 50
+"""How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
+
+_COUNTED: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
 
 
-def bring(job: Job, own: Sequence[Pod], now: float) -> list[Effect]:
-    """Write what became of a job with its defaults filled in, where that has changed."""
-    counts = Counter(_standing(pod) for pod in own)
-    phase = _phase(job, counts)
+def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: float) -> list[Effect]:
+    """Bring the status to where a step leads; events tell people of turns, and of why a gang waits."""
+    before = raw.get("status")
+    present: Mapping[str, object] = before if isinstance(before, dict) else {}
+    old, turned = job.status.state, step.phase != (job.status.state.phase or "")
+    state = {"phase": step.phase, "reason": step.reason, "message": step.message}
+    told = {field: text for field, text in state.items() if text}
+    turned_at = stamp(now) if turned else old.last_transition_time
     wanted: Raw = {
+        "state": told | ({"lastTransitionTime": turned_at} if turned_at else {}),
         "minAvailable": job.spec.min_available or 0,
-        "pending": counts["Pending"],
-        "running": counts["Running"],
-        "succeeded": counts["Succeeded"],
-        "failed": counts["Failed"],
-        "terminating": counts["Terminating"],
+        "version": step.version,
+        "retryCount": step.retry_count,
+        "controlledResources": dict(sorted(step.memory.items())),
+        **_counted(roster),
     }
+    if turned:
+        reached = {"status": step.phase, "lastTransitionTime": turned_at}
+        wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
+    if rule(step.phase).rests and job.metadata.creation_timestamp:
+        wanted["runningDuration"] = _duration(job, turned_at)
+    changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
+    patch = wanted if turned else changed
+    events = _events(job, step, news=(step.reason, step.message) != (old.reason, old.message))
+    return [PatchStatus(key_of(job), patch), *events] if changed else []
+
+
+def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable[Answer], now: float) -> Step:
+    """No turn: the phase that the job is in, with what is remembered brought up to date."""
     status = job.status
-    present: Raw = {
-        "minAvailable": status.min_available,
-        "pending": status.pending,
-        "running": status.running,
-        "succeeded": status.succeeded,
-        "failed": status.failed,
-        "terminating": status.terminating,
+    phase = status.state.phase or "Pending"
+    reason, message = _why_it_waits(group) if phase == "Pending" else ("", "")
+    if not reason and status.state.reason != _WAITS:
+        reason, message = status.state.reason, status.state.message
+    own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
+    memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
+    if rule(phase).wants_pods:
+        memory |= own  # as Volcano lists them
+        _look(job, roster, memory)
+        for answer in answers:
+            if answer.why.left and answer.waits:
+                since = now if answer.why.since is None else answer.why.since
+                memory.setdefault(lost_key(answer.why.task, answer.why.index), stamp(since))
+    return Step(phase, reason, message, status.retry_count, status.version, memory)
+
+
+def _look(job: Job, roster: Roster, memory: dict[str, str]) -> None:
+    """Remember which pods are there, and forget the loss of those that are back."""
+    standing: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
+    for member in roster.current():
+        if not member.leaving:
+            standing[member.task][member.index] = member.phase
+    for task in job.spec.tasks:
+        here = standing[task.name]
+        if here or pods_key(task.name) in memory:
+            memory[pods_key(task.name)] = seen_text(here, task.replicas)
+    sizes = {task.name: task.replicas for task in job.spec.tasks}
+    for key, name, index in list(losses(memory)):
+        if index >= sizes.get(name, 0) or standing[name].get(index, "Pending") != "Pending":
+            del memory[key]
+
+
+def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
+    """What the scheduler says about a gang that it found no place for."""
+    last = group.status.conditions[-1:] if group is not None else ()
+    for condition in last:
+        if condition.type == "Unschedulable" and condition.status == "True":
+            return _WAITS, condition.message
+    return "", ""
+
+
+def _counted(roster: Roster) -> Raw:
+    counts = roster.counts()
+    tasks: Raw = {
+        task: {"phase": dict(sorted(phases.items()))} for task, phases in sorted(roster.by_task().items()) if task
     }
-    changes = {field: count for field, count in wanted.items() if present[field] != count}
-    if phase != status.state.phase:
-        changes = {"state": {"phase": phase, "lastTransitionTime": stamp(now)}, **wanted}
-    return [PatchStatus(key_of(job), changes)] if changes else []
+    return {**{standing.lower(): counts[standing] for standing in _COUNTED}, "taskStatusCount": tasks}
 
 
-def _standing(pod: Pod) -> str:
-    """What a pod counts as; a pod on its way out neither runs nor waits, one that ended has ended."""
-    phase = pod.status.phase or ("Running" if pod.spec.node_name else "Pending")
-    if pod.metadata.deletion_timestamp and phase in ("Pending", "Running"):
-        return "Terminating"
-    return phase
+def _conditions(present: Mapping[str, object]) -> list[object]:
+    found = present.get("conditions")
+    return list(found) if isinstance(found, list) else []
 
 
-def _phase(job: Job, counts: Counter[str]) -> str:
-    phase, needed, wanted = job.status.state.phase or "Pending", job.spec.min_available or 0, job.spec.min_success
-    succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
-    total = sum(task.replicas for task in job.spec.tasks)
-    if phase not in ("Pending", "Running"):
-        return phase
-    if wanted is not None and succeeded >= wanted:
-        return "Completed"
-    if total and ended >= total:
-        return "Completed" if succeeded >= (needed if wanted is None else wanted) else "Failed"
-    # Volcano lets ended pods count: a job whose first pods are done before the last start has been running.
-    return "Running" if phase == "Running" or (needed and counts["Running"] + ended >= needed) else "Pending"
+def _duration(job: Job, ended: str) -> str:
+    """How long the job was there until it came to rest."""
+    try:
+        return spelled(max(0.0, parse_time(ended) - parse_time(job.metadata.creation_timestamp)))
+    except ValueError:
+        return spelled(0.0)
+
+
+def _nothing(value: object) -> object:
+    """What a field that is absent stands for."""
+    return type(value)()
+
+
+def _events(job: Job, step: Step, *, news: bool) -> list[Effect]:
+    if step.action:
+        text = f"Start to execute action {step.action}: {step.message}"
+        return [RecordEvent(key_of(job), "Normal", "ExecuteAction", text)]
+    if news and step.reason == _WAITS:
+        return [RecordEvent(key_of(job), "Warning", step.reason, step.message)]
+    return []

@@ -1,0 +1,27 @@
+{{- define "tierwise.labels" -}}
+app.kubernetes.io/name: tierwise
+app.kubernetes.io/part-of: tierwise
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "tierwise.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* The components that are installed, with the arguments of each. */}}
+{{- define "tierwise.components" -}}
+scheduler:
+  args: [run, --in-cluster, --no-controllers, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
+    {{- range .Values.schedulerNames }}, --scheduler-name, {{ . }}{{ end }}
+    {{- if .Values.schedulerConfig }}, --config, /etc/tierwise/scheduler.conf{{ end }}]
+{{- if .Values.controllers.enabled }}
+controllers:
+  args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}]
+{{- end }}
+{{- if .Values.webhook.enabled }}
+webhook:
+  args: [webhook, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}, --tls-folder, /run/tls
+    {{- if eq .Values.webhook.certificate "self-signed" }}, --self-signed{{ end }}]
+{{- end }}
+{{- end }}

@@ -1,0 +1,37 @@
+"""What a profile may set for the actions that make room for gangs, and what their names stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierwise.framework.arguments import flag, number
+from tierwise.framework.extension import Arguments
+
+__all__ = ["Options"]
+
+_ACROSS = "jobpreempt"
+_SINGLY = (_ACROSS, "quotapreempt")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a profile may set for the action."""
+
+    action: str
+    max_domains: int | None = None
+    allow_whole: bool = True
+    remainder: bool = False
+    singly: bool = False  # tasks fall one by one, whatever becomes of their gang
+    across: bool = False  # less important tasks of every queue may go
+
+    @classmethod
+    def of(cls, action: str, arguments: Arguments) -> Options:
+        most = int(number(arguments, "maxDomains", 0))
+        return cls(
+            action=action,
+            max_domains=most or None,
+            allow_whole=flag(arguments, "allowWholeBundle", default=True),
+            remainder=flag(arguments, "evictRemainder", default=False),
+            singly=action in _SINGLY,
+            across=action == _ACROSS,
+        )

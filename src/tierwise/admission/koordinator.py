@@ -1,0 +1,103 @@
+"""Koordinator's objects: layers that form a chain, gangs that can be, and what they ask of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.api.core import Pod
+from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.meta import ObjectMeta
+from tierwise.dialects import koordinator as gangs
+from tierwise.dialects.layers import Layers, default_topology, read_layers
+
+__all__ = ["check_gang", "check_pod", "check_topology", "known_layers"]
+
+_STRATEGIES: Final = frozenset({"MustGather", "PreferGather"})
+_PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
+_MODES: Final = frozenset({"", "Strict", "NonStrict"})
+_MATCHES: Final = frozenset({"", "only-waiting", "waiting-and-running", "once-satisfied"})
+_AT: Final = "metadata.annotations."
+
+
+def check_topology(record: ClusterNetworkTopology) -> Iterator[Issue]:
+    """Issues of a network topology."""
+    spec = record.spec
+    fault = read_layers(record).fault
+    if fault:
+        yield error("spec.hierarchy" if spec.hierarchy else "spec.networkTopologySpec", fault)
+    if spec.hierarchy and spec.network_topology_spec:
+        yield warning("spec.hierarchy", "both spellings are used: their layers are taken together")
+    if record.metadata.name != "default":
+        yield warning("metadata.name", 'only the object named "default" counts')
+
+
+def known_layers(found: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
+    """The layers of the cluster; None where there is no usable tree of them."""
+    record = default_topology(found)
+    layers = read_layers(record) if record is not None else None
+    return layers if layers is not None and not layers.fault else None
+
+
+def check_gang(record: PodGroup, layers: Layers | None) -> Iterator[Issue]:
+    """Issues of a pod group."""
+    spec = record.spec
+    yield from at_least("spec.minMember", spec.min_member, 0)
+    yield from at_least("spec.scheduleTimeoutSeconds", spec.schedule_timeout_seconds, 0)
+    if spec.network_topology_aware is not None:
+        yield from _check_asks("spec.networkTopologyAware", spec.network_topology_aware, layers, spec.min_member)
+    yield from _check_annotations(record.metadata, layers, spec.min_member)
+
+
+def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:
+    """Issues of what a pod's annotations say of its gang."""
+    annotations = pod.metadata.annotations
+    if gangs.NAME in annotations and gangs.MINIMUM in annotations and not annotations[gangs.MINIMUM].isdecimal():
+        yield error(_AT + gangs.MINIMUM, f'"{annotations[gangs.MINIMUM]}" is not a whole number')
+    index = annotations.get(gangs.INDEX)
+    if index is not None and not index.strip().removeprefix("-").isdecimal():
+        yield warning(_AT + gangs.INDEX, f'"{index}" is not a whole number: the pod comes after those that have one')
+    if gangs.NAME in annotations:
+        yield from _check_annotations(pod.metadata, layers, None)
+
+
+def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None) -> Iterator[Issue]:
+    annotations = meta.annotations
+    yield from one_of(_AT + gangs.MODE, annotations.get(gangs.MODE, ""), _MODES)
+    yield from one_of(_AT + gangs.MATCH_POLICY, annotations.get(gangs.MATCH_POLICY, ""), _MATCHES)
+    total = annotations.get(gangs.TOTAL, "")
+    if total and not total.isdecimal():
+        yield error(_AT + gangs.TOTAL, f'"{total}" is not a whole number')
+    elif total and size is not None and int(total) < size:
+        yield error(_AT + gangs.TOTAL, f"the total {total} is less than the minimum {size}")
+    names = gang_names(annotations[gangs.GROUPS]) if annotations.get(gangs.GROUPS) else ()
+    if isinstance(names, str):
+        yield error(_AT + gangs.GROUPS, names)
+    for key in gangs.GATHER:
+        asks = gather_spec(annotations[key]) if annotations.get(key) else None
+        if isinstance(asks, str):
+            yield error(_AT + key, asks)
+        elif asks is not None:
+            yield from _check_asks(_AT + key, asks, layers, size)
+
+
+def _check_asks(path: str, asks: GatherSpec, layers: Layers | None, size: int | None) -> Iterator[Issue]:
+    known = layers.tiers() if layers is not None else None
+    for index, rule in enumerate(asks.gather_strategy):
+        where = f"{path}.gatherStrategy[{index}]"
+        yield from one_of(f"{where}.strategy", rule.strategy, _STRATEGIES)
+        yield from at_least(f"{where}.podCountMultiple", rule.pod_count_multiple, 1)
+        if known is not None and rule.layer not in known:
+            yield warning(f"{where}.layer", f'layer "{rule.layer}" is not in the network topology')
+        multiple = rule.pod_count_multiple or 1
+        if size is not None and multiple > 1 and size % multiple:
+            text = f"minMember {size} is no multiple of {multiple}: the gang alone can never be placed"
+            yield warning(f"{where}.podCountMultiple", text)
+    for index, parallel in enumerate(asks.parallel_model):
+        where = f"{path}.parallelModel[{index}]"
+        yield from one_of(f"{where}.parallelStrategy", parallel.parallel_strategy, _PARALLEL)
+        yield from at_least(f"{where}.parallelism", parallel.parallelism, 1)
+        pipeline = parallel.parallelism if parallel.parallel_strategy == "pipeline-parallel" else None
+        if size is not None and pipeline is not None and pipeline > 0 and size % pipeline:
+            yield warning(f"{where}.parallelism", f"{pipeline} does not divide minMember {size}: it counts as 1")

@@ -1,0 +1,72 @@
+"""NetworkTopologies, each in the field names of its own API group: another group's names count as missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tierwise.admission.verdict import Issue, at_least, error, missing, warning
+from tierwise.api.codec import Raw
+from tierwise.api.network_aware import REGION, ZONE, KepNetworkTopology, NetworkTopology
+
+__all__ = ["check"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a form calls its fields, and which of them it asks for."""
+
+    config: tuple[str, ...]  # either will do
+    keys: str
+    origins: str
+    costs: str
+    of_origin: tuple[str, ...]
+    of_cost: tuple[str, ...]
+
+
+_SHIPPED: Final = _Names(
+    ("configmapName",), "topologyList", "originList", "costList", ("origin",), ("destination", "networkCost")
+)
+_PROPOSED: Final = _Names(
+    ("configmapName", "configMapName"),
+    "costList",
+    "originCosts",
+    "costs",
+    ("origin", "costs"),
+    ("destination", "bandwidthCapacity"),
+)
+
+
+def check(topology: NetworkTopology | KepNetworkTopology, raw: Raw) -> Iterator[Issue]:
+    """Issues of one NetworkTopology."""
+    names = _PROPOSED if isinstance(topology, KepNetworkTopology) else _SHIPPED
+    spec = raw.get("spec")
+    if not isinstance(spec, dict) or not any(spec.get(name) for name in names.config):
+        yield error(f"spec.{names.config[0]}", f"{names.config[0]} is missing")
+    yield from missing("spec", spec, "weights")
+    for path, weight in _each("spec.weights", spec, "weights"):
+        yield from missing(path, weight, "name", names.keys)
+        for key_path, key in _each(f"{path}.{names.keys}", weight, names.keys):
+            yield from _check_key(key_path, key, names)
+
+
+def _check_key(path: str, key: Raw, names: _Names) -> Iterator[Issue]:
+    yield from missing(path, key, "topologyKey", names.origins)
+    named = key.get("topologyKey")
+    if named and named not in (REGION, ZONE):
+        yield warning(f"{path}.topologyKey", f"{named} is neither {REGION} nor {ZONE}: its costs are not looked at")
+    for origin_path, origin in _each(f"{path}.{names.origins}", key, names.origins):
+        yield from missing(origin_path, origin, *names.of_origin)
+        for cost_path, cost in _each(f"{origin_path}.{names.costs}", origin, names.costs):
+            yield from missing(cost_path, cost, *names.of_cost)
+            number = cost.get("networkCost")
+            yield from at_least(f"{cost_path}.networkCost", number if isinstance(number, int) else None, 0)
+
+
+def _each(path: str, raw: object, field: str) -> Iterator[tuple[str, Raw]]:
+    found = raw.get(field) if isinstance(raw, dict) else None
+    entries: Sequence[object] = found if isinstance(found, list) else ()
+    for i, entry in enumerate(entries):
+        if isinstance(entry, dict):
+            yield f"{path}[{i}]", entry

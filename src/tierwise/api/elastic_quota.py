@@ -1,0 +1,139 @@
+"""Koordinator's ElasticQuota as its users write it: spec, labels and annotations.
+
+Built by the codec; what it means in scheduling stands in `dialects.elastic_quota`, what is allowed in `admission`.
+Labels and annotations carry half of a quota, so their names stand here, and so does how their JSON is read.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from tierwise.api.amounts import Field
+from tierwise.api.core import ResourceList
+from tierwise.api.meta import ObjectMeta, Record
+from tierwise.api.quantity import amount, show
+
+__all__ = [
+    "ALLOCATED",
+    "CHILD_REQUEST",
+    "DEFAULT_QUOTA",
+    "DISABLE_PREEMPTIBLE",
+    "FIRM_REQUEST",
+    "FIRM_USED",
+    "FORCED",
+    "GUARANTEED",
+    "IS_PARENT",
+    "IS_ROOT",
+    "LENDS",
+    "NAMESPACES",
+    "OVER_SINCE",
+    "PARENT",
+    "PREEMPTIBLE",
+    "QUOTA_NAME",
+    "REQUEST",
+    "ROOT_QUOTA",
+    "RUNTIME",
+    "SHARED_WEIGHT",
+    "STRICT_KEYS",
+    "SYSTEM_QUOTA",
+    "TREE_ID",
+    "ElasticQuota",
+    "ElasticQuotaSpec",
+    "ElasticQuotaStatus",
+    "of_elastic_quota",
+    "read_list",
+    "read_weights",
+    "write_amounts",
+]
+
+_PREFIX: Final = "quota.scheduling.koordinator.sh/"
+
+PARENT: Final = f"{_PREFIX}parent"
+IS_PARENT: Final = f"{_PREFIX}is-parent"
+IS_ROOT: Final = f"{_PREFIX}is-root"
+TREE_ID: Final = f"{_PREFIX}tree-id"
+LENDS: Final = f"{_PREFIX}allow-lent-resource"
+FORCED: Final = f"{_PREFIX}allow-force-update"
+QUOTA_NAME: Final = f"{_PREFIX}name"  # on pods
+PREEMPTIBLE: Final = f"{_PREFIX}preemptible"  # on pods
+DISABLE_PREEMPTIBLE: Final = "scheduling.koordinator.sh/disable-preemptible"  # on pods
+"""Labels."""
+
+SHARED_WEIGHT: Final = f"{_PREFIX}shared-weight"
+NAMESPACES: Final = f"{_PREFIX}namespaces"
+STRICT_KEYS: Final = f"{_PREFIX}max-strict-check-resource-keys"
+RUNTIME: Final = f"{_PREFIX}runtime"
+REQUEST: Final = f"{_PREFIX}request"
+CHILD_REQUEST: Final = f"{_PREFIX}child-request"
+GUARANTEED: Final = f"{_PREFIX}guaranteed"
+ALLOCATED: Final = f"{_PREFIX}allocated"
+FIRM_REQUEST: Final = f"{_PREFIX}non-preemptible-request"
+FIRM_USED: Final = f"{_PREFIX}non-preemptible-used"
+OVER_SINCE: Final = "tierwise.io/quota-over-since"
+"""Annotations; the first three are written by people, the others by the controller."""
+
+ROOT_QUOTA: Final = "koordinator-root-quota"
+SYSTEM_QUOTA: Final = "koordinator-system-quota"
+DEFAULT_QUOTA: Final = "koordinator-default-quota"
+"""Quotas that always exist."""
+
+T = TypeVar("T")
+
+
+class ElasticQuotaSpec(Record, frozen=True):
+    """What a quota is guaranteed, and what it may use at most."""
+
+    min: ResourceList = {}
+    max: ResourceList = {}
+
+
+class ElasticQuotaStatus(Record, frozen=True):
+    """What the pods of a quota hold."""
+
+    used: ResourceList = {}
+
+
+class ElasticQuota(Record, frozen=True):
+    """A share of the cluster that is lent while it is idle."""
+
+    metadata: ObjectMeta
+    spec: ElasticQuotaSpec = ElasticQuotaSpec()
+    status: ElasticQuotaStatus = ElasticQuotaStatus()
+
+
+def of_elastic_quota(quota: ElasticQuota) -> Iterator[Field]:
+    """The amounts of a quota, for the codec's check."""
+    yield "spec.min", quota.spec.min
+    yield "spec.max", quota.spec.max
+    yield "status.used", quota.status.used
+
+
+def read_weights(quota: ElasticQuota) -> dict[str, int] | None:
+    """The shared weights in the units of their resources, {} where none are given; None where they cannot be read."""
+    found = _json(quota.metadata.annotations.get(SHARED_WEIGHT, ""), dict[str, str | int | float], {})
+    try:
+        return None if found is None else {name: amount(name, quantity) for name, quantity in found.items()}
+    except ValueError:
+        return None
+
+
+def read_list(meta: ObjectMeta, annotation: str) -> tuple[str, ...] | None:
+    """A JSON list of texts, () where there is none; None where it cannot be read."""
+    found = _json(meta.annotations.get(annotation, ""), list[str], [])
+    return None if found is None else tuple(found)
+
+
+def write_amounts(amounts: Mapping[str, int]) -> str:
+    """Amounts as the JSON that annotations carry: compact, keys sorted, quantities as texts."""
+    shown = {name: show(name, amounts[name]) for name in sorted(amounts)}
+    return msgspec.json.encode(shown).decode()
+
+
+def _json(text: str, form: type[T], absent: T) -> T | None:
+    if not text:
+        return absent
+    try:
+        return msgspec.json.decode(text, type=form)
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,124 @@
+"""Koordinator's objects: the layers of a network, gangs, and what a gang says of its network, as users write them.
+
+Built by the codec. Both spellings are here: that of the proposal (`hierarchy`, `networkTopologyAware`) and that of
+Koordinator itself (`networkTopologySpec`, annotations). What they mean stands in `dialects.layers` and
+`dialects.koordinator`, what is allowed in `admission`.
+"""
+
+import msgspec
+
+from tierwise.api.core import ResourceList
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = [
+    "ClusterNetworkTopology",
+    "ClusterNetworkTopologySpec",
+    "GatherRule",
+    "GatherSpec",
+    "HierarchyLayer",
+    "ParallelRule",
+    "PodGroup",
+    "PodGroupSpec",
+    "PodGroupStatus",
+    "TopologyLayer",
+    "gang_names",
+    "gather_spec",
+]
+
+
+class TopologyLayer(Record, frozen=True):
+    """A layer of the network: the node labels that name its domains, and the layer around it."""
+
+    topology_layer: str = ""
+    parent_topology_layer: str = ""
+    label_key: str | tuple[str, ...] = ()
+
+
+class HierarchyLayer(Record, frozen=True):
+    """The same in the proposal's spelling."""
+
+    layer_name: str = ""
+    parent_topology_layer: str = ""
+    label_key: str | tuple[str, ...] = ()
+
+
+class ClusterNetworkTopologySpec(Record, frozen=True):
+    """The layers, in either spelling and any order."""
+
+    network_topology_spec: tuple[TopologyLayer, ...] = ()
+    hierarchy: tuple[HierarchyLayer, ...] = ()
+
+
+class ClusterNetworkTopology(Record, frozen=True):
+    """How the labels of nodes make a tree. Its status is the controller's, which reads and writes it raw."""
+
+    metadata: ObjectMeta
+    spec: ClusterNetworkTopologySpec = ClusterNetworkTopologySpec()
+
+
+class GatherRule(Record, frozen=True):
+    """What holds for the domains of one layer."""
+
+    layer: str = ""
+    strategy: str = ""
+    pod_count_multiple: Int | None = None
+
+
+class ParallelRule(Record, frozen=True):
+    """How wide a job is in one dimension of its parallelism."""
+
+    parallel_strategy: str = ""
+    parallelism: Int | None = None
+
+
+class GatherSpec(Record, frozen=True):
+    """What a gang asks of the network."""
+
+    gather_strategy: tuple[GatherRule, ...] = ()
+    parallel_model: tuple[ParallelRule, ...] = ()
+    communication_mode: str = ""
+
+
+class PodGroupSpec(Record, frozen=True):
+    """What a gang needs to start."""
+
+    min_member: Int = 0
+    schedule_timeout_seconds: Int | None = None
+    min_resources: ResourceList | None = None
+    network_topology_aware: GatherSpec | None = None
+
+
+class PodGroupStatus(Record, frozen=True):
+    """What became of a gang."""
+
+    phase: str = ""
+    scheduled: Int = 0
+    running: Int = 0
+    succeeded: Int = 0
+    failed: Int = 0
+
+
+class PodGroup(Record, frozen=True):
+    """Pods that start together or not at all (scheduling.sigs.k8s.io, scheduling.koordinator.sh)."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+def gather_spec(text: str) -> GatherSpec | str:
+    """What an annotation asks of the network, or why its JSON cannot be that."""
+    try:
+        return msgspec.json.decode(text, type=GatherSpec)
+    except msgspec.MsgspecError as error:
+        return str(error)
+
+
+def gang_names(text: str) -> tuple[str, ...] | str:
+    """The gangs that an annotation lists as namespace/name, or why its JSON is no such list."""
+    try:
+        names = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.MsgspecError as error:
+        return str(error)
+    wrong = next((name for name in names if name.count("/") != 1), None)
+    return names if wrong is None else f'"{wrong}" is not of the form namespace/name'

@@ -1,0 +1,249 @@
+"""AppGroups and NetworkTopologies: which services call which, and what the network between zones and regions costs.
+
+Built by the codec. Both kinds exist in two forms, each with its own API group: the one that is shipped, and the one of
+the proposal that introduced them ("KEP"). Both forms of a kind have the same attributes here; only what the manifests
+call them differs. What they mean in scheduling stands in `dialects.services`, what is allowed in `admission`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import field
+
+from tierwise.api.amounts import Field
+from tierwise.api.core import Condition
+from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.quantity import Quantity
+
+__all__ = [
+    "KEP_GROUP",
+    "REGION",
+    "ZONE",
+    "AppGroup",
+    "AppGroupSpec",
+    "AppGroupStatus",
+    "AppGroupWorkload",
+    "Cost",
+    "Costs",
+    "Dependency",
+    "KepAppGroup",
+    "KepCosts",
+    "KepNetworkTopology",
+    "KepNetworkTopologySpec",
+    "KepOrigin",
+    "KepWeight",
+    "NetworkTopology",
+    "NetworkTopologySpec",
+    "NetworkTopologyStatus",
+    "OrderedWorkload",
+    "Origin",
+    "Weight",
+    "WorkloadRef",
+    "of_app_group",
+    "of_network_topology",
+]
+
+KEP_GROUP: Final = "scheduling.sigs.x-k8s.io"
+REGION: Final = "topology.kubernetes.io/region"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+
+class WorkloadRef(Record, frozen=True):
+    """A workload of the group; pods belong to it whose label is its selector (its name, where it has none)."""
+
+    kind: str = ""
+    api_version: str = ""
+    namespace: str = ""
+    name: str = ""
+    selector: str = ""
+
+    @property
+    def identity(self) -> str:
+        return self.selector or self.name
+
+
+class Dependency(Record, frozen=True):
+    """A workload that another one calls, and what it asks of the network between them."""
+
+    workload: WorkloadRef = WorkloadRef()
+    min_bandwidth: Quantity | None = None
+    max_network_cost: Int = 0
+
+
+class AppGroupWorkload(Record, frozen=True):
+    """A workload and those that it calls."""
+
+    workload: WorkloadRef = WorkloadRef()
+    dependencies: tuple[Dependency, ...] = ()
+
+
+class AppGroupSpec(Record, frozen=True):
+    """The dependency graph of an application, and how to order it."""
+
+    num_members: Int | None = None
+    topology_sorting_algorithm: str = ""
+    workloads: tuple[AppGroupWorkload, ...] = ()
+
+
+class OrderedWorkload(Record, frozen=True):
+    """A workload's place in the order; 1 goes first."""
+
+    workload: WorkloadRef = WorkloadRef()
+    index: Int = 0
+
+
+class AppGroupStatus(Record, frozen=True):
+    """What the AppGroup controller counted and ordered."""
+
+    running_workloads: Int = 0
+    schedule_start_time: str = ""
+    topology_calculation_time: str = ""
+    topology_order: tuple[OrderedWorkload, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class AppGroup(Record, frozen=True):
+    """Services that call each other."""
+
+    metadata: ObjectMeta
+    spec: AppGroupSpec = AppGroupSpec()
+    status: AppGroupStatus = AppGroupStatus()
+
+
+class KepAppGroup(AppGroup, frozen=True):
+    """The same in the proposal's group, where workloads have no selector."""
+
+
+class Cost(Record, frozen=True):
+    """What it costs to reach a destination, and what the link there carries."""
+
+    destination: str = ""
+    network_cost: Int = 0
+    bandwidth_capacity: Quantity | None = None
+    bandwidth_allocated: Quantity | None = None
+    bandwidth_allocatable: Quantity | None = None
+
+
+class Origin(Record, frozen=True):
+    """The costs from one zone or region."""
+
+    origin: str = ""
+    costs: tuple[Cost, ...] = field(default=(), name="costList")
+
+
+class KepOrigin(Record, frozen=True):
+    """The same, as the proposal spells it."""
+
+    origin: str = ""
+    costs: tuple[Cost, ...] = ()
+
+
+class Costs(Record, frozen=True):
+    """The costs between the values of one topology key."""
+
+    topology_key: str = ""
+    origins: tuple[Origin, ...] = field(default=(), name="originList")
+
+
+class KepCosts(Record, frozen=True):
+    """The same, as the proposal spells it."""
+
+    topology_key: str = ""
+    origins: tuple[KepOrigin, ...] = field(default=(), name="originCosts")
+
+
+class Weight(Record, frozen=True):
+    """One set of costs, by name: "UserDefined" by hand, "NetperfCosts" from measurements."""
+
+    name: str = ""
+    keys: tuple[Costs, ...] = field(default=(), name="topologyList")
+
+
+class KepWeight(Record, frozen=True):
+    """The same, as the proposal spells it."""
+
+    name: str = ""
+    keys: tuple[KepCosts, ...] = field(default=(), name="costList")
+
+
+class NetworkTopologySpec(Record, frozen=True):
+    """Costs, and the ConfigMap that measurements are read from."""
+
+    configmap_name: str = ""
+    weights: tuple[Weight, ...] = ()
+
+    @property
+    def measurements(self) -> str:
+        return self.configmap_name
+
+
+class KepNetworkTopologySpec(Record, frozen=True):
+    """The same, as the proposal spells it: its definition and its examples differ in one letter."""
+
+    configmap_name: str = ""
+    config_map_name: str = ""
+    weights: tuple[KepWeight, ...] = ()
+
+    @property
+    def measurements(self) -> str:
+        return self.configmap_name or self.config_map_name
+
+
+class NetworkTopologyStatus(Record, frozen=True):
+    """What the NetworkTopology controller counted."""
+
+    node_count: Int = 0
+    weight_calculation_time: str = ""
+
+
+class NetworkTopology(Record, frozen=True):
+    """What the network between zones and between regions costs."""
+
+    metadata: ObjectMeta
+    spec: NetworkTopologySpec = NetworkTopologySpec()
+    status: NetworkTopologyStatus = NetworkTopologyStatus()
+
+
+class KepNetworkTopology(Record, frozen=True):
+    """The same in the proposal's group."""
+
+    metadata: ObjectMeta
+    spec: KepNetworkTopologySpec = KepNetworkTopologySpec()
+    status: NetworkTopologyStatus = NetworkTopologyStatus()
+
+
+def of_app_group(group: AppGroup) -> Iterator[Field]:
+    """The bandwidths that dependencies ask for."""
+    for i, workload in enumerate(group.spec.workloads):
+        for j, dependency in enumerate(workload.dependencies):
+            yield (
+                f"spec.workloads[{i}].dependencies[{j}]",
+                _given({"minBandwidth": dependency.min_bandwidth}),
+            )
+
+
+def of_network_topology(topology: NetworkTopology | KepNetworkTopology) -> Iterator[Field]:
+    """The bandwidths of links."""
+    kep = isinstance(topology, KepNetworkTopology)
+    keys, origins, costs = ("costList", "originCosts", "costs") if kep else ("topologyList", "originList", "costList")
+    weights: Sequence[Weight | KepWeight] = topology.spec.weights
+    for w, weight in enumerate(weights):
+        tables: Sequence[Costs | KepCosts] = weight.keys
+        for k, key in enumerate(tables):
+            rows: Sequence[Origin | KepOrigin] = key.origins
+            for o, origin in enumerate(rows):
+                for c, cost in enumerate(origin.costs):
+                    path = f"spec.weights[{w}].{keys}[{k}].{origins}[{o}].{costs}[{c}]"
+                    yield (
+                        path,
+                        _given(
+                            {
+                                "bandwidthCapacity": cost.bandwidth_capacity,
+                                "bandwidthAllocated": cost.bandwidth_allocated,
+                            }
+                        ),
+                    )
+
+
+def _given(amounts: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
+    return {name: quantity for name, quantity in amounts.items() if quantity is not None}

@@ -1,0 +1,21 @@
+"""The auditor: what must hold of any cluster that tierwise schedules, checked by counting.
+
+Reads objects and nothing else, and shares no code with the scheduler beyond the records: where both are wrong they are
+wrong in different ways. Slow and plain on purpose.
+"""
+
+from __future__ import annotations
+
+from tierwise.audit.finding import Finding
+from tierwise.audit.gangs import gangs
+from tierwise.audit.nodes import nodes
+from tierwise.audit.queues import queues
+from tierwise.audit.topology import topology
+from tierwise.port import Objects
+
+__all__ = ["Finding", "audit"]
+
+
+def audit(objects: Objects) -> list[Finding]:
+    """Everything that is wrong, rule by rule."""
+    return [finding for check in (nodes, gangs, topology, queues) for finding in check(objects)]

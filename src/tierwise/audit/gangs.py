@@ -1,0 +1,76 @@
+"""A gang stands whole or not at all.
+
+A gang that was whole (its phase says so) and has lost pods since is not a broken promise of the scheduler, and is left
+to its policies; one whose missing pods are leaving or were just placed is on its way, and is judged when it is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tierwise.api.core import Pod
+from tierwise.api.selector import matches
+from tierwise.api.volcano import PodGroup, SubGroupPolicy
+from tierwise.audit.finding import Finding
+from tierwise.audit.pods import group, stands
+from tierwise.port import Objects
+
+__all__ = ["gangs", "members", "sub_groups"]
+
+_ONCE_WHOLE = ("Running", "Unknown", "Completed")
+
+
+def members(objects: Objects) -> dict[str, list[Pod]]:
+    """The pods of each pod group."""
+    found: dict[str, list[Pod]] = {path: [] for path in objects.every(PodGroup)}
+    for pod in objects.every(Pod).values():
+        if group(pod) in found:
+            found[group(pod)].append(pod)
+    return found
+
+
+def gangs(objects: Objects) -> Iterator[Finding]:
+    """Gangs of which a part stands."""
+    inside = members(objects)
+    for path, record in objects.every(PodGroup).items():
+        standing = [pod for pod in inside[path] if stands(pod)]
+        if not standing or record.status.phase in _ONCE_WHOLE:
+            continue
+        for text in _missing(record, standing):
+            yield Finding("part-of-gang", f"PodGroup {path}", text)
+
+
+def _missing(record: PodGroup, standing: list[Pod]) -> Iterator[str]:
+    spec = record.spec
+    if len(standing) < spec.min_member:
+        yield f"{len(standing)} of {spec.min_member} pods stand"
+    roles = Counter(
+        pod.metadata.annotations.get("volcano.sh/task-spec") or pod.metadata.labels.get("volcano.sh/task-spec", "")
+        for pod in standing
+    )
+    if sum(spec.min_task_member.values()) <= spec.min_member:
+        for role, least in sorted(spec.min_task_member.items()):
+            if roles[role] < least:
+                yield f"{roles[role]} of {least} pods of task {role} stand"
+    for policy, groups in sub_groups(record, standing):
+        whole = sum(len(pods) >= (policy.sub_group_size or 1) for pods in groups.values())
+        if whole < (policy.min_sub_groups or 0):
+            yield f"{whole} of {policy.min_sub_groups} sub-groups of {policy.name} stand whole"
+
+
+def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPolicy, dict[tuple[str, ...], list[Pod]]]]:
+    """The sub-groups of each policy by their label values; a pod belongs to the first policy that takes it."""
+    left = pods
+    for policy in record.spec.sub_group_policy:
+        found: dict[tuple[str, ...], list[Pod]] = {}
+        rest = []
+        for pod in left:
+            labels = pod.metadata.labels
+            values = tuple(labels.get(key, "") for key in policy.match_label_keys)
+            if values and all(values) and matches(policy.label_selector, labels, absent=True):
+                found.setdefault(values, []).append(pod)
+            else:
+                rest.append(pod)
+        left = rest
+        yield policy, found

@@ -1,0 +1,33 @@
+"""No node holds more than it has, and no pod stands on a node that is not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tierwise.api.core import Node, Pod
+from tierwise.api.quantity import amount, show
+from tierwise.audit.finding import Finding
+from tierwise.audit.pods import asked, holds
+from tierwise.port import Objects
+
+__all__ = ["nodes"]
+
+
+def nodes(objects: Objects) -> Iterator[Finding]:
+    """Nodes above their allocatable, and pods on unknown nodes."""
+    used: dict[str, Counter[str]] = {}
+    known = objects.every(Node)
+    for path, pod in objects.every(Pod).items():
+        if holds(pod):
+            if pod.spec.node_name not in known:
+                yield Finding(
+                    "unknown-node", f"Pod {path}", f"stands on node {pod.spec.node_name}, which does not exist"
+                )
+            used.setdefault(pod.spec.node_name, Counter()).update(asked(pod))
+    for name, node in known.items():
+        has = {resource: amount(resource, q) for resource, q in node.status.allocatable.items()}
+        for resource, number in sorted(used.get(name, {}).items()):
+            if number > has.get(resource, 0):
+                text = f"its pods ask for {show(resource, number)} of {resource}, and it has "
+                yield Finding("oversubscribed", f"Node {name}", text + show(resource, has.get(resource, 0)))

@@ -1,0 +1,60 @@
+"""What auditors ask of pods: who holds a node, what they ask for, to which gang they belong."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tierwise.api.core import Container, Pod, ResourceList
+from tierwise.api.quantity import amount
+
+__all__ = ["asked", "ended", "group", "holds", "stands"]
+
+
+def ended(pod: Pod) -> bool:
+    """Whether a pod is done, one way or the other."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def holds(pod: Pod) -> bool:
+    """Whether a pod takes up room: it has a node, and its end is not over."""
+    return bool(pod.spec.node_name) and not ended(pod)
+
+
+def stands(pod: Pod) -> bool:
+    """Whether a pod counts towards its gang: it holds its node and stays, or has done its work."""
+    return pod.status.phase == "Succeeded" or (holds(pod) and not pod.metadata.deletion_timestamp)
+
+
+def group(pod: Pod) -> str:
+    """The pod group that a pod names, as namespace/name; "" where it names none."""
+    name = pod.metadata.annotations.get("scheduling.k8s.io/group-name", "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def asked(pod: Pod) -> Counter[str]:
+    """What a pod asks of its node, as Kubernetes counts: sidecars run on, other init containers one after the other."""
+    total: Counter[str] = Counter()
+    for container in pod.spec.containers:
+        total += _amounts(_requests(container))
+    before: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for container in pod.spec.init_containers:
+        if container.restart_policy == "Always":
+            before += _amounts(_requests(container))
+            peak |= before
+        else:
+            peak |= before + _amounts(_requests(container))
+    total = (total + before) | peak
+    if pod.spec.resources is not None and pod.spec.resources.requests:
+        total |= _amounts(pod.spec.resources.requests)
+    total += _amounts(pod.spec.overhead)
+    total["pods"] = 1
+    return total
+
+
+def _requests(container: Container) -> ResourceList:
+    return {**container.resources.limits, **container.resources.requests}
+
+
+def _amounts(given: ResourceList) -> Counter[str]:
+    return Counter({name: amount(name, quantity) for name, quantity in given.items()})

@@ -1,0 +1,44 @@
+"""The state of a real cluster, for verbs that are given no files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tierwise.api.codec import Raw
+    from tierwise.port import Objects
+
+__all__ = ["live_objects", "live_state"]
+
+
+def live_state() -> list[Raw]:
+    """Every object of the cluster that the options name, and the moment of the look, as `snapshot` saves them."""
+    import asyncio
+    import time
+
+    from tierwise.cli.options import cluster_options
+    from tierwise.cli.progress import patience
+    from tierwise.cli.run import reach
+    from tierwise.sim.saved import saved
+
+    kubeconfig, context = cluster_options()
+    access = reach(kubeconfig, context, in_cluster=False)
+    from tierwise.kube.once import look_once
+
+    with patience("reading the cluster"):
+        now = time.time()
+        return list(saved(asyncio.run(look_once(access, _left_out)), now))
+
+
+def live_objects() -> Objects:
+    """The same, decoded."""
+    from tierwise.api import codec
+    from tierwise.port import Objects
+
+    return Objects.of((codec.decode(raw), raw) for raw in live_state())
+
+
+def _left_out(plural: str) -> None:
+    click.echo(f"tierwise: you may not list {plural}: they are left out", err=True)

@@ -1,0 +1,94 @@
+"""`tierwise crds`: the custom resource definitions of every kind that tierwise reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tierwise.api.errors import InputError
+
+if TYPE_CHECKING:
+    import yaml
+
+    from tierwise.api.crds import Definition
+
+__all__ = ["crds", "file_of", "yaml_of"]
+
+_FAMILIES = ("volcano", "koordinator", "network-aware")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise crds | kubectl apply --server-side -f -
+  tierwise crds --family volcano --family koordinator
+  kubectl get crds -o name | tierwise crds --missing-from - | kubectl create -f -
+"""
+)
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    type=click.Choice(_FAMILIES),
+    help="Only the kinds of this project. May be repeated.",
+)
+@click.option(
+    "--missing-from",
+    "present",
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="Leave out those named in FILE (or - for standard input), as `kubectl get crds -o name` prints them.",
+)
+@click.option("--to", "folder", type=click.Path(file_okay=False), metavar="FOLDER", help="Write files there instead.")
+def crds(families: tuple[str, ...], present: str | None, folder: str | None) -> None:
+    """Print the definitions of the kinds that Kubernetes lacks.
+
+    Projects that own a kind come first: where Volcano, Koordinator or diktyo are installed, theirs stay as they are.
+    """
+    from tierwise.api.crds import DEFINITIONS
+
+    known = _names(present) if present is not None else set()
+    wanted = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in known]
+    if folder is None:
+        click.echo("---\n".join(map(yaml_of, wanted)), nl=False)
+        return
+    from pathlib import Path
+
+    for definition in wanted:
+        path = Path(folder) / file_of(definition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml_of(definition), encoding="utf-8")
+
+
+def _names(file: str) -> set[str]:
+    """The names in a file, one to a line, with or without their type before them."""
+    try:
+        with click.open_file(file) as lines:
+            return {line.strip().rpartition("/")[2] for line in lines}
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=file) from None
+
+
+def file_of(definition: Definition) -> str:
+    """Where deploy/crds keeps a definition."""
+    return f"{definition.family}/{definition.group}_{definition.plural}.yaml"
+
+
+def yaml_of(definition: Definition) -> str:
+    """A definition as text."""
+    import yaml
+
+    text: str = yaml.dump(definition.manifest(), Dumper=_plain(), sort_keys=False, width=120, allow_unicode=True)
+    return text
+
+
+def _plain() -> type[yaml.SafeDumper]:
+    """A dumper that writes shared parts out instead of referring to them."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    return Plain

@@ -1,0 +1,56 @@
+"""`tierwise top`: what is in use, and what is free for whom."""
+
+from __future__ import annotations
+
+import click
+
+from tierwise.cli import options
+
+__all__ = ["top"]
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    sizes = value.split(",")
+    if not all(size.strip().isdigit() and int(size) > 0 for size in sizes):
+        raise click.BadParameter(f'"{value}" is not a list of sizes such as 8,64', ctx, param)
+    return tuple(sorted({int(size) for size in sizes}))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kubectl tierwise top
+  tierwise top -f cluster.yaml --gangs 8,64,256
+  tierwise top -f cluster.yaml -o json | jq '.slots[] | select(.gang == 64)'
+"""
+)
+@options.source
+@click.option("--gangs", callback=_sizes, metavar="N,N,...", help="Sizes of gangs, in slots.  [default: 8,32,128,512]")
+@options.now
+@options.everything
+@options.output
+def top(
+    filenames: tuple[str, ...], gangs: tuple[int, ...] | None, now: float | None, everything: bool, output_format: str
+) -> None:
+    """Show what is in use, how many gangs of which size would find room in each tier, and who holds how much.
+
+    Looks at the state as it is, and schedules nothing. A slot is one accelerator, or one core where there are none.
+    """
+    from tierwise.cli.inputs import load, moment
+    from tierwise.dialects.build import build
+    from tierwise.explain.slots import GANGS
+
+    objects = load(filenames)
+    snapshot = build(objects, moment(objects, now))
+    if output_format == "json":
+        from tierwise.cli.screen import print_json
+        from tierwise.explain.top import top_wire
+
+        print_json(top_wire(snapshot, gangs or GANGS))
+    else:
+        from tierwise.cli.screen import print_page
+        from tierwise.explain.top import top_lines
+
+        print_page(lambda page: top_lines(page, snapshot, gangs or GANGS), everything=everything)

@@ -1,0 +1,151 @@
+"""`tierwise webhook`: the admission webhook of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tierwise.cli.run import access_options, listen_option, log_option, reach
+
+if TYPE_CHECKING:
+    from tierwise.kube.auth import Access
+    from tierwise.kube.client import Client
+    from tierwise.runtime.bootstrap import Names
+    from tierwise.runtime.tls import Certificate
+
+__all__ = ["webhook"]
+
+_RENEW = 3600.0
+"""Seconds between looks at the Secret: another replica may have renewed it, or it is our turn."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise webhook --in-cluster --self-signed --tls-folder /run/tls
+  tierwise webhook --tls-folder certs --port 9443 --no-cluster
+"""
+)
+@access_options
+@click.option("--no-cluster", is_flag=True, help="Judge every object by itself, without a look at the others.")
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address to answer reviews on.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="Port to answer them on.")
+@click.option(
+    "--tls-folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Where tls.crt and tls.key are; they are read anew when they change.",
+)
+@click.option("--self-signed", is_flag=True, help="Make the certificate, keep it in a Secret, and renew it.")
+@click.option("--namespace", metavar="NAME", help="Of Secret and Service.  [default: where this runs, else tierwise]")
+@listen_option
+@log_option
+def webhook(
+    kubeconfig: str | None,
+    in_cluster: bool,
+    context: str | None,
+    no_cluster: bool,
+    host: str,
+    port: int,
+    tls_folder: Path,
+    self_signed: bool,
+    namespace: str | None,
+    listen: tuple[str, int] | None,
+    log_level: str,
+) -> None:
+    """Answer the API server's admission reviews over TLS until told to end.
+
+    /validate refuses what `tierwise validate` calls an error, and passes warnings on; /mutate fills in defaults. What
+    becomes of objects while nobody answers is the failurePolicy of the webhook configurations.
+    """
+    if no_cluster and self_signed:
+        raise click.UsageError("--self-signed needs a cluster to keep the certificate in")
+    access = None if no_cluster else reach(kubeconfig, context, in_cluster=in_cluster)
+    from tierwise.runtime.logs import set_up
+
+    set_up(sys.stderr, log_level)
+    names = _names(namespace) if self_signed else None
+    asyncio.run(_serve(access, names, tls_folder, (host, port), listen))
+
+
+def _names(namespace: str | None) -> Names:
+    from tierwise.kube.auth import own_namespace
+    from tierwise.runtime.bootstrap import Names
+
+    return Names(namespace or own_namespace("tierwise"))
+
+
+async def _serve(
+    access: Access | None, names: Names | None, folder: Path, at: tuple[str, int], listen: tuple[str, int] | None
+) -> None:
+    import contextlib
+    import signal
+
+    from tierwise.kube.client import Client
+    from tierwise.kube.cluster import KubeCluster
+    from tierwise.port import Objects
+    from tierwise.runtime.listener import listening
+    from tierwise.runtime.metrics import AdmissionMetrics, registry
+    from tierwise.runtime.probes import probes
+    from tierwise.runtime.review import Reviewer
+    from tierwise.runtime.webhook import Webhook, application
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        if access is not None and names is not None:
+            client = await stack.enter_async_context(Client(access))
+            await _renew(client, names, folder)
+            renewing = asyncio.create_task(_keep(client, names, folder))
+            stack.callback(renewing.cancel)
+        cluster = stack.enter_context(KubeCluster(access)) if access is not None else None
+        found = registry()
+        metrics = AdmissionMetrics(found)
+        if listen is not None:
+            ready = (lambda: "" if cluster.synced() else "caches are not filled yet") if cluster else lambda: ""
+            stack.enter_context(listening(probes(found, live=lambda: "", ready=ready), *listen))
+        reviewer = Reviewer(cluster.read if cluster is not None else Objects)
+        await Webhook(application(reviewer, metrics), _certificate(folder), metrics).serve(*at, stop)
+
+
+def _certificate(folder: Path) -> Certificate:
+    import ssl
+
+    from tierwise.api.errors import InputError
+    from tierwise.runtime.tls import Certificate
+
+    try:
+        return Certificate(folder / "tls.crt", folder / "tls.key")
+    except ssl.SSLError as error:
+        raise InputError(f"certificate and key do not go together: {error}", file=str(folder)) from None
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(error.filename or folder)) from None
+
+
+async def _renew(client: Client, names: Names, folder: Path) -> None:
+    from datetime import UTC, datetime
+
+    from tierwise.runtime.bootstrap import place_files, secure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    place_files(await secure(client, names, datetime.now(UTC)), folder)
+
+
+async def _keep(client: Client, names: Names, folder: Path) -> None:
+    """Renew for ever; a look that fails is made up for by the next, long before anything expires."""
+    import logging
+
+    from tierwise.kube.errors import ApiError, UnreachableError
+
+    while True:
+        await asyncio.sleep(_RENEW)
+        try:
+            await _renew(client, names, folder)
+        except (ApiError, UnreachableError) as error:
+            logging.getLogger(__name__).warning("the certificate could not be looked after: %s", error)

@@ -1,0 +1,110 @@
+"""What the plugins of Kubernetes' scheduler come to here, by name: one line for each that a configuration may name.
+
+Read by `config.kube`. To teach tierwise a further name, add a line to `PLUGINS`; an own plugin is also listed in
+`tierwise.plugins`. Most in-tree filters and scores are parts of `predicates` and `nodeorder`; room, ports and pod slots
+are always counted, so what would switch that off has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["ALIASES", "DEFAULTS", "PLUGINS", "KubePlugin"]
+
+
+@dataclass(frozen=True, slots=True)
+class KubePlugin:
+    """The meaning of one name. All empty: it is accepted, and what it does is done here anyway, or not needed."""
+
+    plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
+    switches: Mapping[str, str] = field(default_factory=dict)  # of that plugin, all of them: one per extension point
+    filters: str = ""  # the argument of `predicates` that its filter turns on
+    scores: str = ""  # the argument of `nodeorder` that takes its weight
+    evicts: str = ""  # the action that its postFilter asks for
+    evicts_if: str = ""  # ... where this argument of its own is true
+    acts: str = ""  # an action that it brings, whatever its points
+    acts_if: str = ""  # ... which does its work where this argument of its own is true, and else says that it does not
+    refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
+
+    def off_but(self, points: Collection[str]) -> frozenset[str]:
+        """The switches that are off where only these points are enabled."""
+        return frozenset(self.switches.values()) - {self.switches[point] for point in points if point in self.switches}
+
+    def stands_at(self, point: str) -> bool:
+        """Whether it has a part in an extension point: what enabling it everywhere means."""
+        found = {"filter": self.filters, "score": self.scores, "postFilter": self.evicts}.get(point)
+        return bool(found) or point in self.switches
+
+
+_NOTHING: Final = KubePlugin()
+
+PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
+    {
+        # in-tree
+        "DefaultBinder": _NOTHING,
+        "DefaultPreemption": KubePlugin(evicts="preempt"),
+        "ImageLocality": KubePlugin(scores="imagelocality.weight"),
+        "InterPodAffinity": KubePlugin(filters="predicate.PodAffinityEnable", scores="podaffinity.weight"),
+        "NodeAffinity": KubePlugin(
+            filters="predicate.NodeAffinityEnable", scores="nodeaffinity.weight", refused=("addedAffinity",)
+        ),
+        "NodeName": _NOTHING,
+        "NodePorts": _NOTHING,
+        "NodeResourcesBalancedAllocation": KubePlugin(scores="balancedresource.weight"),
+        "NodeResourcesFit": KubePlugin(
+            scores="leastrequested.weight", refused=("ignoredResources", "ignoredResourceGroups")
+        ),
+        "NodeUnschedulable": _NOTHING,
+        "PodTopologySpread": KubePlugin(
+            filters="predicate.PodTopologySpreadEnable",
+            scores="podtopologyspread.weight",
+            refused=("defaultConstraints",),
+        ),
+        "PrioritySort": KubePlugin(switches={"queueSort": "JobOrder"}),  # `priority` stands in every profile
+        "SchedulingGates": _NOTHING,
+        "TaintToleration": KubePlugin(filters="predicate.TaintTolerationEnable", scores="tainttoleration.weight"),
+        **dict.fromkeys(
+            (
+                *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
+                *("DynamicResources", "NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
+            ),
+            _NOTHING,
+        ),
+        # Koordinator
+        "Coscheduling": KubePlugin(
+            plugin="coscheduling", switches={"score": "NodeOrder"}, evicts="jobpreempt", evicts_if="enablePreemption"
+        ),
+        "ElasticQuota": KubePlugin(
+            plugin="elasticquota",
+            switches={"preFilter": "Allocatable"},
+            evicts="quotapreempt",
+            acts="giveback",
+            acts_if="monitorAllQuotas",
+        ),
+        **dict.fromkeys(
+            ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
+        ),
+        # own
+        "NetworkOverhead": KubePlugin(plugin="NetworkOverhead", switches={"filter": "Predicate", "score": "NodeOrder"}),
+        "QOSSort": KubePlugin(plugin="QOSSort", switches={"queueSort": "JobOrder"}),
+        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}),
+    }
+)
+
+ALIASES: Final[Mapping[str, str]] = {"BalancedAllocation": "NodeResourcesBalancedAllocation"}
+"""Names that documents use for plugins that are registered under another one."""
+
+_WEIGHTS: Final = {"ImageLocality": 1, "NodeResourcesBalancedAllocation": 1, "NodeResourcesFit": 1}
+_EARLIER: Final = {"InterPodAffinity": 1, "NodeAffinity": 1, "PodTopologySpread": 2, "TaintToleration": 1}
+_TODAY: Final = {"InterPodAffinity": 2, "NodeAffinity": 2, "PodTopologySpread": 2, "TaintToleration": 3}
+_UNWEIGHTED: Final = ("PrioritySort", "DefaultPreemption")
+
+DEFAULTS: Final[Mapping[str, Mapping[str, int]]] = {
+    version: {**dict.fromkeys(_UNWEIGHTED, 0), **_WEIGHTS, **weights}
+    for version, weights in (("v1beta2", _EARLIER), ("v1beta3", _TODAY), ("v1", _TODAY))
+}
+"""By version of the format: the plugins that are enabled at all their points unless a profile says otherwise, with
+their weights; those that mean nothing here are left out."""

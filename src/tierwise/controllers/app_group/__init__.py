@@ -1,0 +1,115 @@
+"""The status of every AppGroup: the order of its workloads, how many of its pods run, and a cycle if it has one.
+
+Called by `controllers.run`. An order is stale as soon as it is not what spec and algorithm give now; its time changes
+when the order does, and once a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.meta import parse_time
+from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef
+from tierwise.controllers.app_group.orders import cycle, order
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.services import GROUP_LABEL, app_groups
+from tierwise.port import Effect, Objects, PatchStatus, RecordEvent, key_of
+
+__all__ = ["READS", "reconcile"]
+
+READS: Final = (AppGroup, KepAppGroup, Pod)
+
+CYCLE: Final = "DependencyCycle"
+_A_DAY: Final = 24 * 3600.0
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring the status of each AppGroup up to date."""
+    groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+    running = _running(objects.every(Pod)) if groups else {}
+    return [
+        effect for group in groups.values() for effect in _of(objects, group, running.get(group.metadata.name, 0), now)
+    ]
+
+
+def _running(pods: Mapping[str, Pod]) -> dict[str, int]:
+    """How many pods run that name a group, in whatever namespace."""
+    counts: dict[str, int] = {}
+    for pod in pods.values():
+        name = pod.metadata.labels.get(GROUP_LABEL)
+        if name and pod.status.phase == "Running":
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _of(objects: Objects, group: AppGroup, running: int, now: float) -> Iterator[Effect]:
+    refs, graph = _graph(group)
+    found = cycle(graph)
+    names = list(graph) if found is not None else order(graph, group.spec.topology_sorting_algorithm)
+    index = {name: i for i, name in enumerate(names, start=1)}
+    entries = [(refs[name], index[name]) for name in sorted(index)]  # readers of this list search it by halving
+    status: Raw = {}
+    if group.status.running_workloads != running or "runningWorkloads" not in _status(objects, group):
+        status["runningWorkloads"] = running
+    if [(e.workload, e.index) for e in group.status.topology_order] != entries or _old(group, now):
+        status["topologyOrder"] = [{"workload": msgspec.to_builtins(ref), "index": i} for ref, i in entries]
+        status["topologyCalculationTime"] = stamp(now)
+    message = " -> ".join(found) if found is not None else ""
+    told = next((c.message for c in group.status.conditions if c.type == CYCLE), "")
+    if message != told:
+        status["conditions"] = [*_others(objects, group), *([_condition(message, now)] if message else [])]
+    if status:
+        yield PatchStatus(key_of(group), status)
+    if message and message != told:
+        text = f"the dependencies go round in a circle, so the workloads keep their listed order: {message}"
+        yield RecordEvent(key_of(group), "Warning", CYCLE, text)
+
+
+def _graph(group: AppGroup) -> tuple[dict[str, WorkloadRef], dict[str, list[str]]]:
+    """Workloads by identity, and whom each of them calls; those that are only called come last."""
+    refs: dict[str, WorkloadRef] = {}
+    graph: dict[str, list[str]] = {}
+    for entry in group.spec.workloads:
+        refs.setdefault(entry.workload.identity, entry.workload)
+        callees = graph.setdefault(entry.workload.identity, [])
+        callees += [dependency.workload.identity for dependency in entry.dependencies]
+    for entry in group.spec.workloads:
+        for dependency in entry.dependencies:
+            refs.setdefault(dependency.workload.identity, dependency.workload)
+            graph.setdefault(dependency.workload.identity, [])
+    return refs, graph
+
+
+def _old(group: AppGroup, now: float) -> bool:
+    time = group.status.topology_calculation_time
+    try:
+        return now - parse_time(time) > _A_DAY
+    except ValueError:
+        return True
+
+
+def _status(objects: Objects, group: AppGroup) -> Raw:
+    shown = (objects.raw(key_of(group)) or {}).get("status")
+    return shown if isinstance(shown, dict) else {}
+
+
+def _others(objects: Objects, group: AppGroup) -> list[object]:
+    """Conditions that somebody else wrote."""
+    conditions = _status(objects, group).get("conditions") or []
+    assert isinstance(conditions, list)  # or the codec had refused it
+    return [c for c in conditions if not (isinstance(c, dict) and c.get("type") == CYCLE)]
+
+
+def _condition(message: str, now: float) -> Raw:
+    return {
+        "type": CYCLE,
+        "status": "True",
+        "reason": CYCLE,
+        "message": message,
+        "lastTransitionTime": stamp(now),
+    }

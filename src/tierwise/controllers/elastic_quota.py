@@ -1,0 +1,83 @@
+"""What every elastic quota asks for, may use now and uses: the annotations and the status that Koordinator shows.
+
+Called by `controllers.run`. The figures are those that the scheduler counts with (`plugins.quota_tree`), written in the
+resources that a quota's max lists. A quota that holds more than its runtime is given the time since when, which is
+how long `giveback` waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tierwise.api import koordinator
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.elastic_quota import (
+    ALLOCATED,
+    CHILD_REQUEST,
+    FIRM_REQUEST,
+    FIRM_USED,
+    GUARANTEED,
+    OVER_SINCE,
+    REQUEST,
+    RUNTIME,
+    ElasticQuota,
+    write_amounts,
+)
+from tierwise.api.quantity import amount, show
+from tierwise.api.volcano import PodGroup, Queue
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.build import build
+from tierwise.framework.ledger import Ledger
+from tierwise.plugins.quota_figures import Figures
+from tierwise.plugins.quota_tree import QuotaTree
+from tierwise.port import Effect, Objects, PatchStatus, key_of
+
+__all__ = ["READS", "reconcile"]
+
+READS: Final = (Node, Pod, ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring the annotations and the status of each quota up to date."""
+    quotas = objects.every(ElasticQuota)
+    if not quotas:
+        return []
+    snapshot = build(objects, now)
+    ledger = Ledger(snapshot)
+    figures = Figures(QuotaTree.of(snapshot, ledger), snapshot, ledger)
+    effects: list[Effect] = []
+    for quota in quotas.values():
+        if quota.metadata.name in ledger.queue_index:
+            effects += _patch(quota, figures, now)
+    return effects
+
+
+def _patch(quota: ElasticQuota, figures: Figures, now: float) -> list[Effect]:
+    name, keys = quota.metadata.name, tuple(quota.spec.max)
+    found = {
+        RUNTIME: figures.runtime(name, keys),
+        REQUEST: figures.request(name, keys),
+        CHILD_REQUEST: figures.asked(name, keys),
+        GUARANTEED: figures.guaranteed(name, keys),
+        ALLOCATED: figures.allocated(name, keys),
+        FIRM_REQUEST: figures.firm_request(name, keys),
+        FIRM_USED: figures.firm_used(name, keys),
+    }
+    used = figures.used(name, keys)
+    texts = {key: write_amounts(amounts) for key, amounts in found.items()}
+    texts[OVER_SINCE] = _since(quota, used, found[RUNTIME], now)
+    shown = quota.metadata.annotations
+    annotations = {key: text for key, text in texts.items() if shown.get(key, "") != text}
+    before = {resource: amount(resource, quantity) for resource, quantity in quota.status.used.items()}
+    status: Raw = (
+        {} if before == used else {"used": {resource: show(resource, used[resource]) for resource in sorted(used)}}
+    )
+    return [PatchStatus(key_of(quota), status, annotations)] if status or annotations else []
+
+
+def _since(quota: ElasticQuota, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> str:
+    """Since when it has held more than its runtime; empty where it does not."""
+    over = any(used[resource] > runtime[resource] for resource in used)
+    return (quota.metadata.annotations.get(OVER_SINCE, "") or stamp(now)) if over else ""

@@ -1,0 +1,171 @@
+"""Whether a job takes a turn now, and which: by command, by policy, or because of where its pods have come to.
+
+Decides only. A turn is written into the status before anything is done about it, so that whoever looks next, at
+whatever state, goes on from there; the modules that make and delete things follow what is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tierwise.api.volcano import Command, Job, PodGroup
+from tierwise.controllers.job.commands import done
+from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
+from tierwise.controllers.job.phases import NARROW, Turn, rule
+from tierwise.controllers.job.policies import Answer, rank
+from tierwise.controllers.job.roster import Roster
+from tierwise.dialects.volcano_job import partition_of, task_minimum
+
+__all__ = ["Step", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A turn in the life of a job: the phase it goes to, and why."""
+
+    phase: str
+    reason: str
+    message: str
+    retry_count: int
+    version: int
+    memory: Mapping[str, str]
+    action: str = ""  # "" where the pods brought it about
+
+    def remembering(self, memory: Mapping[str, str]) -> Step:
+        """The same step with another memory."""
+        return replace(self, memory=memory)
+
+
+def by_command(job: Job, command: Command) -> Step:
+    """The turn that a command asks for; in a phase in which it means nothing, that it was looked at."""
+    turn, state = rule(job.status.state.phase).turns.get(command.action), job.status.state
+    if turn is None or command.action in NARROW:  # a command names no part of the job
+        step = _to(job, state.phase or "Pending", state.reason, state.message)
+    else:
+        message = command.message or f"command {command.metadata.name}: {command.action}"
+        step = _whole(job, turn, command.action, command.reason or "CommandIssued", message)
+    return step.remembering({**step.memory, **done(command)})
+
+
+def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
+    """The turn that the policies ask for at this moment; one turn restarts all parts that have to be."""
+    due = sorted((answer for answer in answers if answer.due <= now and applies(job, answer)), key=rank)
+    if not due:
+        return None
+    first, status = due[0], job.status
+    turn, message = rule(status.state.phase).turns[first.action], f"{first.why.text}: {first.action}"
+    if first.target is None:
+        return _whole(job, turn, first.action, first.why.event, message)
+    retries = status.retry_count + turn.retries
+    memory = _restarted(job, sorted({a.target for a in due if a.target is not None}), retries)
+    return Step(turn.phase, first.why.event, message, retries, status.version, memory, first.action)
+
+
+def applies(job: Job, answer: Answer) -> bool:
+    """Whether an action leads anywhere from where the job is; a part is restarted once in one restart."""
+    status = job.status
+    turn = rule(status.state.phase).turns.get(answer.action)
+    if turn is None or answer.target is None:
+        return turn is not None
+    return status.controlled_resources.get(answer.target.key) != str(status.retry_count + turn.retries)
+
+
+def by_retries(job: Job) -> Step | None:
+    """The turn of a job whose last restart used up its retries: nothing else counts then."""
+    status, limit = job.status, job.spec.max_retry or 0
+    if status.state.phase != "Restarting" or status.retry_count < limit:
+        return None
+    return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
+
+
+def by_pods(job: Job, group: PodGroup | None, roster: Roster) -> Step | None:
+    """The turn that follows from where the pods have come to."""
+    phase, counts = rule(job.status.state.phase), roster.counts()
+    if phase.ends_in:
+        alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
+        return None if alive else _to(job, phase.ends_in, "", "")
+    match phase.phase:
+        case "Restarting":
+            return _after_restart(job, group, counts)
+        case "Running":
+            return _while_running(job, roster, counts)
+        case "Pending":
+            return _while_pending(job, counts)
+        case _:
+            return None
+
+
+def _while_pending(job: Job, counts: Counter[str]) -> Step | None:
+    """Ended pods count: a job whose first pods are done before the last start has been running."""
+    needed = job.spec.min_available or 0
+    started = counts["Running"] + counts["Succeeded"] + counts["Failed"]
+    return _to(job, "Running", "", "") if needed and started >= needed else None
+
+
+def _while_running(job: Job, roster: Roster, counts: Counter[str]) -> Step | None:
+    needed, wanted = job.spec.min_available or 0, job.spec.min_success
+    total = sum(task.replicas for task in job.spec.tasks)
+    succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
+    if not total:
+        return None  # scaled to nothing: it goes on once it is scaled up again
+    if wanted is not None and succeeded >= wanted:
+        return _to(job, "Completed", "MinSuccess", f"{succeeded} pods succeeded, minSuccess is {wanted}")
+    if ended >= total:
+        return _at_the_end(job, roster, succeeded, total)
+    if counts["Pending"] > total - needed:
+        return _to(job, "Pending", "NotEnoughPods", f"{counts['Pending']} of {total} pods are pending")
+    return None
+
+
+def _at_the_end(job: Job, roster: Roster, succeeded: int, total: int) -> Step:
+    """All pods have ended: whether enough of them did so well, in every task and in all."""
+    tasks, needed = job.spec.tasks, job.spec.min_available or 0
+    if needed >= sum(task_minimum(task) for task in tasks):
+        by_task = roster.by_task()
+        for task in tasks:
+            least, good = task_minimum(task), by_task.get(task.name, Counter())["Succeeded"]
+            if good < least and task.name in by_task:
+                text = f"{good} of {task.replicas} pods of task {task.name} succeeded, {least} are needed"
+                return _to(job, "Failed", "TaskFailed", text)
+    least = max(needed if job.spec.min_success is None else job.spec.min_success, 0)
+    text = f"{succeeded} of {total} pods succeeded, {least} are needed"
+    return _to(job, "Completed", "", text) if succeeded >= least else _to(job, "Failed", "PodFailed", text)
+
+
+def _after_restart(job: Job, group: PodGroup | None, counts: Counter[str]) -> Step | None:
+    if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
+        return None  # a gang that starts anew waits for its queue anew: the old pod group must be gone
+    total = sum(task.replicas for task in job.spec.tasks)
+    return _to(job, "Pending", "", "") if total - counts["Terminating"] >= (job.spec.min_available or 0) else None
+
+
+def _to(job: Job, phase: str, reason: str, message: str) -> Step:
+    status = job.status
+    return Step(phase, reason, message, status.retry_count, status.version, status.controlled_resources)
+
+
+def _whole(job: Job, turn: Turn, action: str, reason: str, message: str) -> Step:
+    """A turn of the whole job: whatever pods there are, they belong to the past."""
+    status = job.status
+    retries, version = status.retry_count + turn.retries, status.version + turn.renews
+    return Step(turn.phase, reason, message, retries, version, forget(status.controlled_resources), action)
+
+
+def _restarted(job: Job, targets: Sequence[Target], retries: int) -> dict[str, str]:
+    """The memory once parts of the job are restarted: their pods of now are pods of the past, seen or missed."""
+    memory = {**job.status.controlled_resources, **{target.key: str(retries) for target in targets}}
+    for task in job.spec.tasks:
+        known = seen(memory, task.name)
+        kept = {i for i in known.indexes if not _covered(targets, task.name, partition_of(task, i), i)}
+        if known.replicas >= 0:
+            memory[pods_key(task.name)] = seen_text(kept, known.replicas)
+        for key, name, index in list(losses(memory)):
+            if name == task.name and _covered(targets, name, partition_of(task, index), index):
+                del memory[key]
+    return memory
+
+
+def _covered(targets: Iterable[Target], task: str, partition: str, index: int) -> bool:
+    return any(target.covers(task, partition, index) for target in targets)

@@ -1,0 +1,139 @@
+"""What the controller remembers of a job between two looks, kept in the job's own status.
+
+`status.controlledResources` is the one free-form map of Volcano's status: the API server keeps what it does not know
+there, and it is written in one piece with phase and retry count. So a decision and the memory of it cannot part.
+
+    pods/worker: 0-3 of 4          indexes of the task's pods that were seen, and its replicas then
+    restart/worker/partition/1: 2  the partition was restarted; its pods of fewer than 2 retries belong to the past
+    lost/worker/3: 2026-01-01T…    since when a pod is missing that a policy gives time to come back
+    command/stop: AbortJob         a command that was carried out and is to be deleted
+
+Keys of others, such as `plugin-svc` and `volume-pvc-…`, are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+__all__ = [
+    "Seen",
+    "Target",
+    "forget",
+    "losses",
+    "lost_key",
+    "pods_key",
+    "restarted_at",
+    "restarts",
+    "restarts_part",
+    "seen",
+    "seen_text",
+]
+
+_PODS: Final = "pods/"
+_RESTART: Final = "restart/"
+_LOST: Final = "lost/"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """A part of a job: a task, one of its partitions, or one of its pods."""
+
+    task: str
+    partition: str = ""
+    index: int = -1
+
+    @property
+    def key(self) -> str:
+        """Under which a restart of it is remembered."""
+        if self.index >= 0:
+            return f"{_RESTART}{self.task}/pod/{self.index}"
+        return f"{_RESTART}{self.task}/partition/{self.partition}" if self.partition else f"{_RESTART}{self.task}"
+
+    def covers(self, task: str, partition: str, index: int) -> bool:
+        """Whether a pod belongs to it."""
+        if self.task != task:
+            return False
+        return self.index == index if self.index >= 0 else self.partition in ("", partition)
+
+    def __str__(self) -> str:
+        if self.index >= 0:
+            return f"pod {self.index} of task {self.task}"
+        return f"partition {self.partition} of task {self.task}" if self.partition else f"task {self.task}"
+
+
+class Seen(NamedTuple):
+    """Which pods of a task were there at the last look, and how many there should have been."""
+
+    indexes: frozenset[int] = frozenset()
+    replicas: int = -1
+
+
+def pods_key(task: str) -> str:
+    """Under which the pods of a task are remembered."""
+    return f"{_PODS}{task}"
+
+
+def lost_key(task: str, index: int) -> str:
+    """Under which the loss of a pod is remembered."""
+    return f"{_LOST}{task}/{index}"
+
+
+def losses(memory: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
+    """Key, task and index of every pod whose loss is remembered."""
+    for key in memory:
+        task, _, index = key.removeprefix(_LOST).rpartition("/")
+        if key.startswith(_LOST) and index.isdecimal():
+            yield key, task, int(index)
+
+
+def seen(memory: Mapping[str, str], task: str) -> Seen:
+    """What is remembered of a task's pods; nothing where the entry is missing or not ours."""
+    listed, _, replicas = memory.get(pods_key(task), "").partition(" of ")
+    if not replicas.isdecimal():
+        return Seen()
+    return Seen(frozenset(_numbers(listed)), int(replicas))
+
+
+def seen_text(indexes: Iterable[int], replicas: int) -> str:
+    """The entry for a task's pods: runs of indexes, and how many there should be."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    listed = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"{listed or 'none'} of {replicas}"
+
+
+def restarts(memory: Mapping[str, str]) -> dict[str, int]:
+    """The retry count at the last restart of every part that was restarted, by the part's key."""
+    found = {key: count for key, count in memory.items() if key.startswith(_RESTART)}
+    return {key: int(count) for key, count in found.items() if count.isdecimal()}
+
+
+def restarted_at(known: Mapping[str, int], task: str, partition: str, index: int) -> int:
+    """The retry count at the last restart of a part that covers a pod; 0 where there was none."""
+    if not known:
+        return 0
+    targets = [Target(task), Target(task, index=index)] + ([Target(task, partition)] if partition else [])
+    return max(known.get(target.key, 0) for target in targets)
+
+
+def restarts_part(memory: Mapping[str, str], retry_count: int) -> bool:
+    """Whether the restart of that number concerns a part of the job, not the whole."""
+    return retry_count in restarts(memory).values()
+
+
+def forget(memory: Mapping[str, str]) -> dict[str, str]:
+    """The memory without everything about pods: they all belong to the past."""
+    return {key: value for key, value in memory.items() if not key.startswith((_PODS, _RESTART, _LOST))}
+
+
+def _numbers(listed: str) -> Iterator[int]:
+    for run in listed.split(","):
+        first, _, last = run.partition("-")
+        if first.isdecimal() and (last.isdecimal() or not last):
+            yield from range(int(first), int(last or first) + 1)

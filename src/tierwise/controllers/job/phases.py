@@ -1,0 +1,85 @@
+"""The life of a job as a table: which phases there are, what each wants, and where each action leads from it.
+
+Read by `life`, which decides, and by whoever asks what a phase wants; nothing here looks at a job.
+
+    Pending ⇄ Running ─────────────────────▶ Completed, Failed
+       │         │
+       ├─ Restart… ─▶ Restarting ─▶ Pending, or Failed once maxRetry is used up
+       ├─ AbortJob ─▶ Aborting ─▶ Aborted ─ ResumeJob ─▶ Restarting
+       ├─ TerminateJob ─▶ Terminating ─▶ Terminated
+       └─ CompleteJob ─▶ Completing ─▶ Completed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+__all__ = ["FINISHED", "NARROW", "Rule", "Turn", "rule"]
+
+
+class Turn(NamedTuple):
+    """Where an action leads: the phase, whether that uses up a retry, whether all pods of now belong to the past."""
+
+    phase: str
+    retries: bool = False
+    renews: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a phase means for a job."""
+
+    phase: str
+    wants_pods: bool = False
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    ends_in: str = ""
+    """The phase that follows once no pod waits, runs or is on its way out."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing happens any more unless somebody asks for it."""
+        return not self.wants_pods and not self.ends_in
+
+
+NARROW: Final = ("RestartTask", "RestartPartition", "RestartPod")
+"""Actions that concern a part of a job, the widest first; the rest of the job goes on."""
+
+_END: Final = {
+    "TerminateJob": Turn("Terminating"),
+    "AbortJob": Turn("Aborting"),
+    "CompleteJob": Turn("Completing"),
+}
+_ACTIVE: Final = {
+    **_END,
+    "RestartJob": Turn("Restarting", retries=True),
+    **dict.fromkeys(NARROW, Turn("Restarting", retries=True, renews=False)),
+}
+# One restart covers whatever else fails until it is over. Volcano loses an AbortJob that comes in between; we do not.
+_RESTARTING: Final = {**_END, **dict.fromkeys(NARROW, Turn("Restarting", renews=False))}
+_RESUME: Final = {"ResumeJob": Turn("Restarting", retries=True)}
+
+_RULES: Final = {
+    entry.phase: entry
+    for entry in (
+        Rule("Pending", wants_pods=True, turns=_ACTIVE),
+        Rule("Running", wants_pods=True, turns=_ACTIVE),
+        Rule("Restarting", wants_pods=True, turns=_RESTARTING),
+        Rule("Aborting", turns=_RESUME, ends_in="Aborted"),
+        Rule("Aborted", turns=_RESUME),
+        Rule("Terminating", ends_in="Terminated"),
+        Rule("Terminated"),
+        Rule("Completing", ends_in="Completed"),
+        Rule("Completed"),
+        Rule("Failed"),
+    )
+}
+
+FINISHED: Final = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases that nothing leads out of; an aborted job can be resumed."""
+
+
+def rule(phase: str) -> Rule:
+    """What a phase means; one that Volcano does not know counts as Pending, as it does there."""
+    return _RULES.get(phase) or _RULES["Pending"]

@@ -1,0 +1,22 @@
+"""env: every container is told the index of its pod within its task, under both names that Volcano uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tierwise.api.codec import Raw
+from tierwise.api.volcano import Job, TaskSpec
+from tierwise.controllers.job.containers import with_environment
+from tierwise.controllers.job.plugins.prop import Prop
+
+__all__ = ["furnish", "props"]
+
+
+def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+    """Add the index."""
+    return with_environment(spec, [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
+
+
+def props(job: Job, arguments: Sequence[str]) -> Iterator[Prop]:
+    """Nothing is needed beside the pods."""
+    yield from ()

@@ -1,0 +1,59 @@
+"""Measurements as entries of a ConfigMap, in the form that the NetworkTopology controller reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from math import ceil
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.port import Create, Effect, Key, Objects, Update
+
+__all__ = ["entries", "manifest", "publish"]
+
+_PERCENTILES: Final = (50, 90, 99)
+_KEY: Final = "netperf.p{percentile}.latency.milliseconds.origin.{origin}.destination.{destination}"
+_ORIGIN: Final = re.compile(r"netperf\.p\d+\.latency\.milliseconds\.origin\.(.+)\.destination\.(.+)")
+
+
+def entries(origin: str, destination: str, seconds: Sequence[float]) -> dict[str, str]:
+    """The percentiles of some round trips, in milliseconds."""
+    times = sorted(seconds)
+    found = {}
+    for percentile in _PERCENTILES if times else ():
+        time = times[max(0, ceil(len(times) * percentile / 100) - 1)]
+        found[_KEY.format(percentile=percentile, origin=origin, destination=destination)] = f"{time * 1000:.3f}"
+    return found
+
+
+def manifest(namespace: str, name: str, data: Mapping[str, str]) -> Raw:
+    """The ConfigMap with these entries."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {key: data[key] for key in sorted(data)},
+    }
+
+
+def publish(
+    objects: Objects, namespace: str, name: str, *, origin: str, data: Mapping[str, str], nodes: Collection[str]
+) -> list[Effect]:
+    """What to write so that the ConfigMap says what this node measured last.
+
+    Entries of other nodes stay, those of this node are replaced, and those about nodes that are gone are dropped.
+    """
+    key = Key("", "ConfigMap", namespace, name)
+    raw = objects.raw(key)
+    if raw is None:
+        return [Create(manifest(namespace, name, data))]
+    present = raw.get("data")
+    kept = {k: v for k, v in present.items() if _stays(k, origin, nodes)} if isinstance(present, dict) else {}
+    wanted = manifest(namespace, name, {**kept, **data})["data"]
+    return [] if wanted == present else [Update(key, {**raw, "data": wanted})]
+
+
+def _stays(key: str, origin: str, nodes: Collection[str]) -> bool:
+    form = _ORIGIN.fullmatch(key)
+    return form is None or (form[1] != origin and form[1] in nodes and form[2] in nodes)

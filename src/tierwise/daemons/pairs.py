@@ -1,0 +1,46 @@
+"""Who measures whom: one pair of nodes for each ordered pair of zones of a region, and of regions.
+
+Intra-zone costs are taken to be alike, so a cluster of any size is measured by as few connections as it has pairs of
+zones and regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tierwise.api.core import Node
+from tierwise.api.natural import natural
+from tierwise.dialects.services import spot_of
+from tierwise.model.services import Link, link_between
+
+__all__ = ["address_of", "pairs"]
+
+
+def pairs(nodes: Mapping[str, Node]) -> list[tuple[str, str]]:
+    """Origin and destination by name; the first ready node of a zone speaks for it, so all nodes agree on the pairs."""
+    speakers: dict[tuple[str, str], str] = {}
+    for name in sorted(nodes, key=natural):
+        spot = spot_of(nodes[name])
+        if any(spot) and _ready(nodes[name]):
+            speakers.setdefault(spot, name)
+    found: dict[Link, tuple[str, str]] = {}
+    for one, origin in speakers.items():
+        for other, destination in speakers.items():
+            link = link_between(one, other)
+            if link is not None and link.origin and link.destination:
+                found.setdefault(link, (origin, destination))
+    return list(found.values())
+
+
+def address_of(node: Node) -> str:
+    """Where a node answers: its internal address, else another one, else its name."""
+    by_type = {entry.type: entry.address for entry in reversed(node.status.addresses)}
+    return _first(by_type.get(kind, "") for kind in ("InternalIP", "ExternalIP", "Hostname")) or node.metadata.name
+
+
+def _first(addresses: Iterable[str]) -> str:
+    return next((address for address in addresses if address), "")
+
+
+def _ready(node: Node) -> bool:
+    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")

@@ -1,0 +1,275 @@
+"""What Koordinator's gangs mean in model words.
+
+A pod belongs to the gang that its label names, or its annotation; a gang is a PodGroup object, or what its pods'
+annotations say. Gangs that name each other as one group become one job, in which each of them is a role with its own
+minimum. What a gang asks of the network becomes a `Gather`; tasks stand in the order of their index, then by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tierwise.api.core import Pod, ResourceList
+from tierwise.api.duration import seconds
+from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.natural import natural
+from tierwise.dialects.volcano import JobBuilder, Member
+from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
+from tierwise.model.job import Constraint, Job, Phase, Status
+
+__all__ = ["INDEX", "SELECTOR", "Gang", "build_gangs", "drawn_to", "gang_of", "lone_gather", "read_gangs"]
+
+_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
+_PREFIX = "gang.scheduling.koordinator.sh/"
+NAME = f"{_PREFIX}name"
+MINIMUM = f"{_PREFIX}min-available"
+TOTAL = f"{_PREFIX}total-number"
+MODE = f"{_PREFIX}mode"
+MATCH_POLICY = f"{_PREFIX}match-policy"
+GROUPS = f"{_PREFIX}groups"
+WAITING_TIME = f"{_PREFIX}waiting-time"
+GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
+INDEX = f"{_PREFIX}network-topology-index"
+SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
+_STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Phase.COMPLETED}
+_OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One gang: a PodGroup object, or what the annotations of its pods come to."""
+
+    key: str  # namespace/name
+    meta: ObjectMeta  # of the object, or of the first pod
+    minimum: int | None  # None where nothing says how many pods it needs
+    phase: Phase = Phase.PENDING
+    asks: GatherSpec | None = None
+    fault: str = ""  # why what it asks of the network, or whom it starts with, cannot be read
+    partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
+    timeout: float | None = None  # how long pods may hold room while they wait for the others
+    min_resources: ResourceList | None = None
+
+    @property
+    def match_policy(self) -> str:
+        return self.meta.annotations.get(MATCH_POLICY, "") or "once-satisfied"
+
+
+def gang_of(pod: Pod) -> str:
+    """The gang that a pod names, as namespace/name; empty where it names none."""
+    meta = pod.metadata
+    name = next((n for label in _LABELS if (n := meta.labels.get(label, ""))), "") or meta.annotations.get(NAME, "")
+    return f"{meta.namespace or 'default'}/{name}" if name else ""
+
+
+def read_gangs(records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> dict[str, Gang]:
+    """Every gang by its key: those with an object, and those that annotations of pods declare."""
+    gangs = {key: _of_object(key, record) for key, record in records.items()}
+    for pod in pods:
+        annotations = pod.metadata.annotations
+        if annotations.get(NAME) and MINIMUM in annotations and (key := gang_of(pod)) not in gangs:
+            gangs[key] = _of_pod(key, pod.metadata)
+    return gangs
+
+
+def _of_object(key: str, record: PodGroup) -> Gang:
+    spec, phase = record.spec, record.status.phase
+    asks, fault = _asks(record.metadata, spec.network_topology_aware)
+    partners, wrong = _partners(record.metadata)
+    return Gang(
+        key=key,
+        meta=record.metadata,
+        minimum=spec.min_member,
+        phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
+        asks=asks,
+        fault=fault or wrong,
+        partners=partners,
+        timeout=spec.schedule_timeout_seconds,
+        min_resources=spec.min_resources,
+    )
+
+
+def _of_pod(key: str, meta: ObjectMeta) -> Gang:
+    asks, fault = _asks(meta, None)
+    partners, wrong = _partners(meta)
+    text = meta.annotations[MINIMUM]
+    return Gang(
+        key=key,
+        meta=meta,
+        minimum=int(text) if text.isdecimal() else None,
+        asks=asks,
+        fault=fault or wrong,
+        partners=partners,
+        timeout=seconds(meta.annotations.get(WAITING_TIME, "")),
+    )
+
+
+def _asks(meta: ObjectMeta, spec: GatherSpec | None) -> tuple[GatherSpec | None, str]:
+    """What is asked of the network, and why it cannot be read; an annotation counts before the field."""
+    for key in GATHER:
+        text = meta.annotations.get(key, "")
+        if text:
+            found = gather_spec(text)
+            return (None, f"annotation {key}: {found}") if isinstance(found, str) else (found, "")
+    return spec, ""
+
+
+def _partners(meta: ObjectMeta) -> tuple[tuple[str, ...], str]:
+    text = meta.annotations.get(GROUPS, "")
+    found = gang_names(text) if text else ()
+    return ((), f"annotation {GROUPS}: {found}") if isinstance(found, str) else (found, "")
+
+
+def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[str, Ints]:
+    """By the value of the selector annotation, the rows of the running pods that have it, one entry each."""
+    found: dict[str, list[int]] = {}
+    for pod in pods:
+        value = pod.metadata.annotations.get(SELECTOR, "")
+        row = rows.get(pod.spec.node_name, -1) if value and pod.spec.node_name else -1
+        if row >= 0 and pod.status.phase not in ("Succeeded", "Failed"):
+            found.setdefault(value, []).append(row)
+    return {value: np.array(sorted(rows), dtype=np.int64) for value, rows in found.items()}
+
+
+def build_gangs(
+    builder: JobBuilder, gangs: Mapping[str, Gang], members: Mapping[str, list[Member]], drawn: Mapping[str, Ints]
+) -> list[Job]:
+    """A job for each gang, or for each group of gangs that start together."""
+    return [_job(builder, group, missing, members, drawn) for group, missing in _groups(gangs)]
+
+
+def _groups(gangs: Mapping[str, Gang]) -> list[tuple[list[Gang], tuple[str, ...]]]:
+    """Gangs that start together, and those among them that do not exist; to be named by one partner is enough."""
+    leader = {key: key for gang in gangs.values() for key in (gang.key, *gang.partners)}
+
+    def first(key: str) -> str:
+        while leader[key] != key:
+            key = leader[key]
+        return key
+
+    for gang in gangs.values():
+        for partner in gang.partners:
+            leader[first(partner)] = first(gang.key)
+    together: dict[str, list[str]] = {}
+    for key in leader:
+        together.setdefault(first(key), []).append(key)
+    result = []
+    for keys in together.values():
+        ordered = sorted(keys, key=natural)
+        result.append(([gangs[k] for k in ordered if k in gangs], tuple(k for k in ordered if k not in gangs)))
+    return result
+
+
+def _job(
+    builder: JobBuilder,
+    group: Sequence[Gang],
+    missing: tuple[str, ...],
+    members: Mapping[str, list[Member]],
+    drawn: Mapping[str, Ints],
+) -> Job:
+    several = len(group) > 1
+    everyone = _ranked([(gang, member) for gang in group for member in members.get(gang.key, ())], named=several)
+    least = {gang.key: _minimum(gang, members.get(gang.key, ())) for gang in group}
+    numbers = builder.roles(least) if several else {}
+    key = ",".join(gang.key for gang in group)
+    total = sum(least.values())
+    gather = _gather(group, everyone, drawn, total)
+    phases = {gang.phase for gang in group}
+    return builder.job(
+        key=key,
+        queue=builder.quota_of(everyone),
+        priority=max((m.task.shape.priority for m in everyone), default=0),
+        created=min(_created(gang) for gang in group),
+        phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
+        minimum=total,
+        roles={number: least[name] for name, number in numbers.items()},
+        role_names={number: name for name, number in numbers.items()},
+        role_ready=builder.ready_by_role(everyone, numbers),
+        constraint=_constraint(gather),
+        policies=(),
+        min_resources=builder.least(group[0].min_resources) if not several else None,
+        split={key: (-1, 0, everyone)},
+        numbers=numbers,
+        gather=gather,
+        gangs=tuple(gang.key for gang in group) if several else (),
+        missing=missing,
+        satisfied=all(g.match_policy == "once-satisfied" and g.phase in _STARTED.values() for g in group),
+    )
+
+
+def _created(gang: Gang) -> float:
+    return parse_time(gang.meta.creation_timestamp) if gang.meta.creation_timestamp else 0.0
+
+
+def _minimum(gang: Gang, members: Sequence[Member]) -> int:
+    """How many pods must stand; where only waiting ones count, as many again as run already."""
+    least = gang.minimum if gang.minimum is not None else len(members) + 1
+    pending = any(m.task.status is Status.PENDING for m in members)
+    if gang.match_policy != "only-waiting" or not pending:
+        return least
+    return least + sum(m.task.status in (Status.RUNNING, Status.SUCCEEDED) for m in members)
+
+
+def _ranked(pairs: Iterable[tuple[Gang, Member]], *, named: bool) -> list[Member]:
+    """The pods of a job in the order of their index, those without a readable one last, then by natural name."""
+    ordered = sorted(pairs, key=lambda pair: (_index(pair[1].pod), natural(pair[1].task.key)))
+    return [
+        Member(m.pod, replace(m.task, rank=i, role=gang.key if named else m.task.role))
+        for i, (gang, m) in enumerate(ordered)
+    ]
+
+
+def _index(pod: Pod) -> tuple[bool, int]:
+    text = pod.metadata.annotations.get(INDEX, "").strip()
+    readable = text.removeprefix("-").isdecimal()
+    return (not readable, int(text) if readable else 0)
+
+
+def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Mapping[str, Ints], total: int) -> Gather | None:
+    """What the gangs of a group ask of the network, as the first of them that asks says it."""
+    near = _near(members, drawn)
+    fault = next((gang.fault for gang in group if gang.fault), "")
+    asks = next((gang.asks for gang in group if gang.asks is not None), None)
+    if asks is None and near is None and not fault:
+        return None
+    spec = asks if asks is not None else GatherSpec()
+    rules = spec.gather_strategy
+    return Gather(
+        within=tuple(rule.layer for rule in rules if rule.strategy == "MustGather"),
+        prefer=tuple(rule.layer for rule in rules if rule.strategy != "MustGather"),
+        multiples=tuple((rule.layer, n) for rule in rules if (n := rule.pod_count_multiple or 1) > 1),
+        parallel=bool(spec.parallel_model),
+        pipeline=_pipeline(spec, total),
+        drawn=near if near is not None else np.zeros(0, dtype=np.int64),
+        fault=fault,
+    )
+
+
+def lone_gather(member: Member, drawn: Mapping[str, Ints]) -> Gather | None:
+    """A pod of no gang is gathered where it has a selector: towards the pods that have the same."""
+    near = _near([member], drawn)
+    return Gather(drawn=near) if near is not None else None
+
+
+def _near(members: Sequence[Member], drawn: Mapping[str, Ints]) -> Ints | None:
+    """Where the pods run that the first pod with a selector is drawn to; None where no pod has one."""
+    values = (m.pod.metadata.annotations.get(SELECTOR, "") for m in members)
+    value = next((v for v in values if v), "")
+    return drawn.get(value, np.zeros(0, dtype=np.int64)) if value else None
+
+
+def _pipeline(spec: GatherSpec, total: int) -> int:
+    """How many pods form a pipeline; one that does not divide the gang counts as none."""
+    size = next((r.parallelism for r in spec.parallel_model if r.parallel_strategy == "pipeline-parallel"), None)
+    return size if size is not None and size > 0 and total % size == 0 else 1
+
+
+def _constraint(gather: Gather | None) -> Constraint | None:
+    """The same as a limit: hard where a layer must not be crossed (the plugin finds the tightest), else soft."""
+    if gather is None or gather.fault:
+        return None
+    return Constraint(hard=True, tier_name=gather.within[0]) if gather.within else Constraint(hard=False)

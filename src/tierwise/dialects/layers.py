@@ -1,0 +1,173 @@
+"""A ClusterNetworkTopology as declared domains: node labels, layer by layer, into the tree that hyperNodes make too.
+
+Called by the snapshot builder, the controller that writes its status, and `validate`. Only the object named `default`
+counts. A domain is the path of label values from the outermost layer inwards, so a value that stands under two parents
+is two domains; it is named by its value where that is unique in the tree, else by its path.
+
+A node without a label for the layer right above it stands there alone, in a domain named after it. Any other gap
+leaves the node outside the tree, where gathered gangs do not go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tierwise.api.core import Node
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.natural import natural
+from tierwise.model.snapshot import Fault
+from tierwise.model.tree import Declared
+
+__all__ = [
+    "CLUSTER_LAYER",
+    "NODE_LAYERS",
+    "SUBJECT",
+    "Layer",
+    "Layers",
+    "declare_layers",
+    "default_topology",
+    "layer_faults",
+    "read_layers",
+]
+
+SUBJECT = "ClusterNetworkTopology default"
+_SHOWN = 3
+
+CLUSTER_LAYER = "ClusterTopologyLayer"
+NODE_LAYERS = ("NodeTopologyLayer", "nodeLayer")
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer above the nodes: its name and the labels that name its domains, the first that is set counting."""
+
+    name: str
+    label_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers above the nodes, innermost first, and the name of the nodes' own; or what is wrong with them."""
+
+    above: tuple[Layer, ...] = ()
+    node: str = NODE_LAYERS[0]
+    fault: str = ""
+
+    def tiers(self) -> dict[str, int]:
+        """The tier of every layer by name: nodes are tier 0, the cluster as a whole is above all others."""
+        if self.fault:
+            return {}
+        names = (self.node, *(layer.name for layer in self.above), CLUSTER_LAYER)
+        return {name: tier for tier, name in enumerate(names)}
+
+
+def default_topology(found: Mapping[str, ClusterNetworkTopology]) -> ClusterNetworkTopology | None:
+    """The one object that counts."""
+    return found.get("default")
+
+
+def read_layers(record: ClusterNetworkTopology) -> Layers:
+    """The chain of layers from the nodes outwards; the order in which they are listed does not matter."""
+    spec = record.spec
+    listed = [(e.topology_layer, e.parent_topology_layer, _keys(e.label_key)) for e in spec.network_topology_spec]
+    listed += [(e.layer_name, e.parent_topology_layer, _keys(e.label_key)) for e in spec.hierarchy]
+    if not listed:
+        return Layers(fault="no layer is listed")
+    by_name = {name: (parent, keys) for name, parent, keys in listed}
+    twice = [name for name, number in Counter(name for name, _, _ in listed).items() if number > 1]
+    if twice:
+        return Layers(fault=f'layer "{twice[0]}" is listed twice')
+    node = _node_layer(by_name)
+    if node is None:
+        return Layers(fault=f"the layer of the nodes, {NODE_LAYERS[0]}, is not listed")
+    return _chain(by_name, node)
+
+
+def _node_layer(by_name: Mapping[str, tuple[str, tuple[str, ...]]]) -> str | None:
+    """The layer of the nodes by its usual name, else the one without labels that is around no other."""
+    outer = {parent for parent, _ in by_name.values()}
+    inmost = [name for name, (_, keys) in by_name.items() if not keys and name not in outer and name != CLUSTER_LAYER]
+    return next((name for name in (*NODE_LAYERS, *inmost[:1]) if name in by_name), None)
+
+
+def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Layers:
+    above: list[Layer] = []
+    name, parent = node, by_name[node][0]
+    while parent not in ("", CLUSTER_LAYER):
+        if parent not in by_name:
+            return Layers(fault=f'layer "{name}" has the parent "{parent}", which is not listed')
+        if parent == node or any(layer.name == parent for layer in above):
+            return Layers(fault=f'layer "{parent}" stands above itself')
+        if not by_name[parent][1]:
+            return Layers(fault=f'layer "{parent}" has no labelKey')
+        above.append(Layer(parent, by_name[parent][1]))
+        name, parent = parent, by_name[parent][0]
+    used = {node, CLUSTER_LAYER, *(layer.name for layer in above)}
+    unused = [other for other in by_name if other not in used]
+    if unused:
+        return Layers(fault=f'layer "{unused[0]}" is not above the nodes: no chain of parents leads to it')
+    return Layers(tuple(above), node)
+
+
+def _keys(label_key: str | tuple[str, ...]) -> tuple[str, ...]:
+    keys = (label_key,) if isinstance(label_key, str) else label_key
+    return tuple(key for key in keys if key)
+
+
+def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
+    """The domains that the labels of these nodes make."""
+    members: dict[Path, set[str]] = {}
+    for node in nodes:
+        path = _path(layers.above, node)
+        if path is not None:
+            for depth in range(1, len(path) + 1):
+                members.setdefault(path[:depth], set())
+            members.setdefault(path, set()).add(node.metadata.name)
+    names = _names(list(members))
+    children: dict[Path, list[str]] = {}
+    for path in members:
+        children.setdefault(path[:-1], []).append(names[path])
+    height = len(layers.above)
+    return [
+        Declared(
+            name=names[path],
+            tier=height - len(path) + 1,
+            tier_name=layers.above[height - len(path)].name,
+            nodes=frozenset(inside),
+            children=tuple(children.get(path, ())),
+        )
+        for path, inside in members.items()
+        if path
+    ]
+
+
+def layer_faults(layers: Layers, nodes: Iterable[Node]) -> list[Fault]:
+    """What people should know: layers that form no chain, and nodes that gathered gangs cannot use."""
+    if layers.fault:
+        return [Fault(SUBJECT, "BrokenLayers", layers.fault)]
+    outside = sorted((n.metadata.name for n in nodes if _path(layers.above, n) is None), key=natural)
+    if not outside:
+        return []
+    shown = ", ".join(outside[:_SHOWN]) + (" and others" if len(outside) > _SHOWN else "")
+    text = f"outside the tree for want of labels, and not used by gathered gangs: {shown} ({len(outside)} of the nodes)"
+    return [Fault(SUBJECT, "NodesOutsideTree", text)]
+
+
+def _path(above: Sequence[Layer], node: Node) -> Path | None:
+    """A node's label values from the outermost layer inwards; None where it stands outside the tree."""
+    labels = node.metadata.labels
+    values = [next((v for key in layer.label_keys if (v := labels.get(key, ""))), "") for layer in reversed(above)]
+    if not values:
+        return ()
+    values[-1] = values[-1] or node.metadata.name
+    return tuple(values) if all(values) else None
+
+
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
+    """Each domain's own value where no other domain has it, else its path."""
+    number = Counter(path[-1] for path in paths if path)
+    return {path: path[-1] if number[path[-1]] == 1 else "/".join(path) for path in paths if path}

@@ -1,0 +1,138 @@
+"""What AppGroups and NetworkTopologies mean in model words. Used by the snapshot and by the controllers of both kinds.
+
+A pod belongs to an application by one label, and to a workload of it by another, in whatever namespace it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from tierwise.api.core import Node, Pod
+from tierwise.api.meta import Labels
+from tierwise.api.natural import natural
+from tierwise.api.network_aware import (
+    REGION,
+    ZONE,
+    AppGroup,
+    KepAppGroup,
+    KepNetworkTopology,
+    KepWeight,
+    NetworkTopology,
+    Weight,
+)
+from tierwise.api.quantity import whole
+from tierwise.model.services import AppGroup as ModelGroup
+from tierwise.model.services import Dependency, Link, NetworkMap, Service, Services, Spot, Weights
+
+__all__ = [
+    "GROUP_LABEL",
+    "WORKLOAD_LABEL",
+    "app_groups",
+    "dependencies",
+    "link_of",
+    "network_topologies",
+    "placed_by_spot",
+    "service_of",
+    "services",
+    "spot_of",
+]
+
+GROUP_LABEL: Final = "appgroup.diktyo.x-k8s.io"
+WORKLOAD_LABEL: Final = "appgroup.diktyo.x-k8s.io.workload"
+_ENDED: Final = ("Succeeded", "Failed")
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def service_of(labels: Labels) -> Service | None:
+    """The application and the workload that a pod's labels name."""
+    group = labels.get(GROUP_LABEL, "")
+    return (group, labels.get(WORKLOAD_LABEL, "")) if group else None
+
+
+def spot_of(node: Node) -> Spot:
+    """Region and zone of a node."""
+    return node.metadata.labels.get(REGION, ""), node.metadata.labels.get(ZONE, "")
+
+
+def app_groups(shipped: Mapping[str, AppGroup], proposed: Mapping[str, KepAppGroup]) -> dict[str, AppGroup]:
+    """The AppGroups of both forms by namespace/name; where both have one, the shipped form counts."""
+    return _merged(shipped, proposed)
+
+
+def network_topologies(
+    shipped: Mapping[str, NetworkTopology], proposed: Mapping[str, KepNetworkTopology]
+) -> dict[str, NetworkTopology | KepNetworkTopology]:
+    """The NetworkTopologies of both forms, likewise."""
+    return _merged(shipped, proposed)
+
+
+def services(
+    groups: Mapping[str, AppGroup], topologies: Mapping[str, NetworkTopology | KepNetworkTopology]
+) -> Services:
+    """What a cycle knows of them."""
+    return Services(
+        groups={
+            key: ModelGroup(
+                key=key,
+                dependencies=tuple(dependencies(record)),
+                order={entry.workload.identity: entry.index for entry in record.status.topology_order},
+            )
+            for key, record in groups.items()
+        },
+        maps={
+            key: NetworkMap(key, {weight.name: _weights(weight) for weight in record.spec.weights})
+            for key, record in topologies.items()
+        },
+    )
+
+
+def dependencies(group: AppGroup) -> Iterator[Dependency]:
+    """Who calls whom, as listed."""
+    for workload in group.spec.workloads:
+        for dependency in workload.dependencies:
+            yield Dependency(
+                caller=workload.workload.identity,
+                callee=dependency.workload.identity,
+                max_cost=dependency.max_network_cost,
+                bandwidth=whole(dependency.min_bandwidth) if dependency.min_bandwidth is not None else 0,
+            )
+
+
+def placed_by_spot(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Service, dict[Spot, int]]:
+    """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
+    counts: dict[Service, dict[Spot, int]] = {}
+    for pod in pods:
+        service = service_of(pod.metadata.labels)
+        node = nodes.get(pod.spec.node_name) if pod.spec.node_name else None
+        if service is not None and node is not None and pod.status.phase not in _ENDED:
+            spots = counts.setdefault(service, {})
+            spots[spot_of(node)] = spots.get(spot_of(node), 0) + 1
+    return counts
+
+
+def link_of(key: str, origin: str, destination: str) -> Link | None:
+    """The link that an entry of a NetworkTopology is about; None for topology keys other than region and zone."""
+    return Link(key == REGION, origin, destination) if key in (REGION, ZONE) else None
+
+
+def _weights(weight: Weight | KepWeight) -> Weights:
+    costs: dict[Link, int] = {}
+    capacities: dict[Link, int] = {}
+    for key in weight.keys:
+        for origin in key.origins:
+            for cost in origin.costs:
+                link = link_of(key.topology_key, origin.origin, cost.destination)
+                if link is None:
+                    continue
+                costs[link] = cost.network_cost
+                if cost.bandwidth_capacity is not None:
+                    capacities[link] = whole(cost.bandwidth_capacity)
+    return Weights(costs, capacities)
+
+
+def _merged(shipped: Mapping[str, A], proposed: Mapping[str, B]) -> dict[str, A | B]:
+    keys = sorted({*shipped, *proposed}, key=natural)
+    return {key: shipped[key] if key in shipped else proposed[key] for key in keys}

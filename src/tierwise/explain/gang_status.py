@@ -1,0 +1,54 @@
+"""What a cycle means for Koordinator's pod groups: they have phases of their own, and no conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.explain.message import message
+from tierwise.explain.phases import phase_after
+from tierwise.explain.wire import pod_groups_of
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+
+__all__ = ["MESSAGE_ANNOTATION", "gang_statuses"]
+
+MESSAGE_ANNOTATION: Final = "tierwise.io/unschedulable"
+_GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
+_PHASES: Final = {
+    Phase.PENDING: "Pending",
+    Phase.INQUEUE: "Pending",
+    Phase.RUNNING: "Running",
+    Phase.UNKNOWN: "Unknown",
+    Phase.COMPLETED: "Finished",
+}
+
+
+def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    """Status patches and events of the gangs that a cycle changed."""
+    gangs = objects.every(Gang)
+    for job in snapshot.jobs if gangs else ():
+        for key in pod_groups_of(job):
+            if key in gangs:
+                yield from _of_gang(objects, report, job, gangs[key])
+
+
+def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang) -> Iterator[Effect]:
+    """The phase, and the message as an annotation."""
+    namespace, name = gang.metadata.namespace or "default", gang.metadata.name
+    keys = (Key(group, "PodGroup", namespace, name) for group in _GROUPS)
+    key = next(key for key in keys if objects.record(key) is gang)
+    bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
+    phase = _PHASES[phase_after(job, report, bound)]
+    rejection = report.rejections.get(job.key)
+    text = message(rejection) if rejection is not None else ""
+    known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
+    if text and text != known:
+        yield RecordEvent(key, "Warning", rejection.reason.code if rejection is not None else "", text)
+    status: Raw = {"phase": phase} if gang.status.phase != phase else {}
+    if status or text != known:
+        yield PatchStatus(key, status, {MESSAGE_ANNOTATION: text} if text != known else {})

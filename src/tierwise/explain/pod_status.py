@@ -1,0 +1,103 @@
+"""What a report means for single pods: the condition PodScheduled and events. Only changes are asked for.
+
+A pod of a gang is told which group it waits for and why in a word, because its group's condition says the rest and
+changes with every figure; a pod on its own is told everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tierwise.api.core import Pod
+from tierwise.controllers.stamp import stamp
+from tierwise.explain.message import message
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Rejection
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+
+__all__ = ["pod_conditions", "pod_events"]
+
+_SCHEDULED = "PodScheduled"
+_UNSCHEDULABLE = "Unschedulable"
+"""Autoscalers look for this reason: a cluster with more nodes could help."""
+
+
+def pod_conditions(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+    """Conditions of the pods that this cycle left without a node, and events about those without a group."""
+    return [
+        effect
+        for path, text, alone in _told(snapshot, report)
+        for effect in _patch(objects, snapshot, path, text, alone=alone)
+    ]
+
+
+def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, bool]]:
+    """Each waiting pod, what it waits for, and whether people hear of it nowhere else."""
+    kept = {
+        task.key: snapshot.nodes.names[row]
+        for decision in report.decisions
+        for placed in decision.placed
+        for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
+        if not decision.bound
+    }
+    bound = {t.key for d in report.decisions if d.bound for placed in d.placed for t in placed.tasks}
+    for job in snapshot.jobs:
+        rejection = report.rejections.get(job.key)
+        for task in job.tasks:
+            if task.status is not Status.PENDING or task.key in bound:
+                continue
+            if task.key in kept:
+                yield task.key, f"node {kept[task.key]} is kept for it until resources are released there", False
+            elif rejection is not None:
+                yield task.key, _words(job, rejection), not job.declared
+    for path, group in snapshot.orphans.items():
+        yield path, f"podGroup {group} does not exist", True
+
+
+def _words(job: Job, rejection: Rejection) -> str:
+    if not job.declared:
+        return message(rejection)
+    return f"podGroup {job.key} waits: {rejection.reason.code}"
+
+
+def _patch(objects: Objects, snapshot: Snapshot, path: str, text: str, *, alone: bool) -> Iterator[Effect]:
+    namespace, _, name = path.partition("/")
+    key = Key("", "Pod", namespace, name)
+    pod = objects.record(key)
+    if not isinstance(pod, Pod):
+        return
+    shown = next((c for c in pod.status.conditions if c.type == _SCHEDULED), None)
+    if shown is not None and (shown.status, shown.reason, shown.message) == ("False", _UNSCHEDULABLE, text):
+        return
+    since = shown.last_transition_time if shown is not None and shown.status == "False" else ""
+    condition = {
+        "type": _SCHEDULED,
+        "status": "False",
+        "reason": _UNSCHEDULABLE,
+        "message": text,
+        "lastTransitionTime": since or stamp(snapshot.now),
+    }
+    yield PatchStatus(key, {"conditions": [condition]})
+    if alone:
+        yield RecordEvent(key, "Warning", "FailedScheduling", text)
+
+
+def pod_events(outcomes: Iterable[Outcome]) -> list[Effect]:
+    """What happened to pods, in the words that Kubernetes' users know."""
+    events: list[Effect] = []
+    for outcome in outcomes:
+        match outcome.effect:
+            case Bind(pod, node):
+                text = f"Successfully assigned {pod.path} to {node}"
+                told = ("Normal", "Scheduled", text) if outcome.ok else ("Warning", "FailedBinding", outcome.error)
+            case Evict(pod, reason, by, action):
+                text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
+                told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
+            case _:
+                continue
+        # One pod of a gang that failed says enough; the others were withheld for its sake.
+        if outcome.ok or not outcome.error.startswith("withheld"):
+            events.append(RecordEvent(pod, *told))
+    return events

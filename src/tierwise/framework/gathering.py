@@ -1,0 +1,273 @@
+"""Deal tasks of one shape over a tree, all below one domain, in whole multiples per tier.
+
+A `Ground` is the tree with what every node offers; a `Way` says how tasks are to be gathered on it. Everything is
+counting on arrays: nothing here knows a ledger, so evictions can ask about room that is not there yet.
+
+In the domains of one tier tasks come in multiples of the least common multiple of what is asked for at that tier and
+below, so what a domain can hold is an arithmetic sequence, and sums of such sequences are one again: the tree is
+counted once from the nodes up, the count is exact, and dealing from the top down never has to take anything back.
+
+Words: *low* and *top* are the fewest and the most tasks that a domain may take, *drawn* are tasks that others should
+stand near, *standing* are those of the gang itself. `gather_reference` in the tests states the same rule plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Gathered", "Ground", "Quanta", "Way"]
+
+Multiples = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to gather: all tasks in one domain of a tier, or on one node for tier 0."""
+
+    tier: int
+    multiples: Multiples = ()  # (tier, number): in each domain of the tier tasks come in multiples of the number
+    compare: tuple[int, ...] = ()  # of candidates with equal room, the domains around them in these tiers come first
+    pipeline: int = 1  # so many tasks, one rank after the other, go together as far as possible
+    by_name: bool = False  # domains are filled by name, not the roomiest first
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Where tasks go: the innermost domain that was chosen for all of them, and a row for each in rank order."""
+
+    domain: int
+    rows: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quanta:
+    """With what stands there already, tasks of a domain or row come in multiples of its number."""
+
+    domains: Ints
+    rows: Ints
+    held: Ints  # tasks of the gang in each domain
+    standing: Ints  # on each row
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A tree, what its nodes offer to one shape, and who stands there already."""
+
+    topology: Topology
+    rank: Ints  # natural order of the nodes' names
+    room: Ints  # per row
+    drawn: Ints  # per row
+    standing: Ints  # per row
+
+    def find(self, way: Way, count: int) -> Gathered | None:
+        """The best place for so many tasks; None where no domain of the tier holds them."""
+        return next(self.each(way, count), None)
+
+    def each(self, way: Way, count: int) -> Iterator[Gathered]:
+        """Every place for so many tasks, best first."""
+        sums = _Sums(self, way.multiples)
+        places, row_wise = self._candidates(way.tier)
+        places = places[sums.holds(places, count, rows=row_wise)]
+        for best in places[self._order(sums, way, places, rows=row_wise)].tolist():
+            if row_wise:
+                yield Gathered(int(self.topology.leaf[best]), np.full(count, best, dtype=np.int64))
+            else:
+                yield Gathered(best, _Deal(self, sums, way).run(best, count))
+
+    def places(self, way: Way, count: int) -> Ints:
+        """The domains of the way's tier that hold so many tasks, in no order; rows for tier 0."""
+        places, row_wise = self._candidates(way.tier)
+        result: Ints = places[_Sums(self, way.multiples).holds(places, count, rows=row_wise)]
+        return result
+
+    def quanta(self, way: Way) -> Quanta:
+        """In which numbers tasks come on rows and in domains."""
+        sums, parents = _Sums(self, way.multiples), self.topology.parent
+        domains = np.where(parents >= 0, sums.within[parents], sums.whole)
+        return Quanta(domains, sums.within[self.topology.leaf], self.held_below, self.standing)
+
+    def most(self, way: Way, count: int) -> int:
+        """How many of so many tasks the best domain of the tier takes."""
+        places, row_wise = self._candidates(way.tier)
+        return int(_Sums(self, way.multiples).most(places, count, rows=row_wise).max(initial=0))
+
+    def offers(self, way: Way) -> tuple[Ints, Ints]:
+        """The domains of the way's tier, roomiest first, and what each can take; rows for tier 0."""
+        places, row_wise = self._candidates(way.tier)
+        sums = _Sums(self, way.multiples)
+        top = (sums.row_top if row_wise else sums.top)[places]
+        names = self.rank if row_wise else self.topology.rank
+        order = np.lexsort((names[places], -top))
+        return places[order], top[order]
+
+    def nearest_rows(self) -> Ints:
+        """The rows of the tree that have room, best first for a single task."""
+        rows = np.flatnonzero(self.inside & (self.room > 0))
+        return rows[self._order(_Sums(self, ()), Way(0), rows, rows=True)]
+
+    @cached_property
+    def drawn_below(self) -> Ints:
+        return self.topology.totals(self.drawn)
+
+    @cached_property
+    def held_below(self) -> Ints:
+        return self.topology.totals(self.standing)
+
+    @cached_property
+    def inside(self) -> Bools:
+        """Which rows belong to the tree: those in no domain of it take no gathered task."""
+        return self.topology.leaf != ROOT if len(self.topology) > 1 else np.ones(len(self.room), dtype=bool)
+
+    def _candidates(self, tier: int) -> tuple[Ints, bool]:
+        """The domains of a tier, or the rows for tier 0; only those around what stands already."""
+        stands = np.flatnonzero(self.standing)
+        if tier <= 0:
+            return (stands if len(stands) == 1 else stands[:0] if len(stands) else np.flatnonzero(self.inside)), True
+        domains = self.topology.at_tier.get(tier, np.zeros(0, dtype=np.int64))
+        if len(stands):
+            home = self.topology.meet_rows(stands)
+            domains = domains[(domains <= home) & (home < self.topology.last[domains])]
+        return domains, False
+
+    def _order(self, sums: _Sums, way: Way, places: Ints, *, rows: bool) -> Ints:
+        """Candidates, best first: near what they are drawn to, then the least room, then those around them, by name."""
+        drawn, top = (self.drawn, sums.row_top) if rows else (self.drawn_below, sums.top)
+        around = self._around(places, rows=rows)
+        inside_out = [tier for tier in self.topology.at_tier if tier > way.tier]
+        listed = [tier for tier in dict.fromkeys((*way.compare, *inside_out)) if tier in around]
+        keys = [-drawn[places], *(-self.drawn_below[around[tier]] for tier in inside_out)]
+        keys += [top[places], *(sums.top[around[tier]] for tier in listed)]
+        keys.append((self.rank if rows else self.topology.rank)[places])
+        return np.lexsort(keys[::-1])
+
+    def _around(self, places: Ints, *, rows: bool) -> dict[int, Ints]:
+        """Per tier, the widest domain around each place within it; where a row has none, its innermost one."""
+        current = self.topology.leaf[places] if rows else places
+        around: dict[int, Ints] = {}
+        for tier in self.topology.at_tier:
+            outer = self.topology.parent[current]
+            climbs = (self.topology.tier[current] < tier) & (outer >= 0) & (self.topology.tier[outer] <= tier)
+            current = np.where(climbs, outer, current)
+            around[tier] = current
+        return around
+
+
+class _Sums:
+    """What every row and domain may take under some multiples: low, low + quantum, ..., top; low > top for nothing."""
+
+    def __init__(self, ground: Ground, multiples: Multiples) -> None:
+        topology = ground.topology
+        self._held, self._standing = ground.held_below, ground.standing
+        self._numbers = sorted(multiples)
+        self.whole = self._quantum_below(None)
+        tiers = np.array(list(topology.at_tier))
+        quanta = np.array([self._quantum_below(tier) for tier in tiers.tolist()])
+        self.within = quanta[np.searchsorted(tiers, topology.tier)]  # per domain, of what stands directly in it
+        room = np.where(ground.inside, ground.room, 0)
+        quantum = self.within[topology.leaf]
+        self.row_low = -ground.standing % quantum
+        self.row_top = room - (room + ground.standing) % quantum
+        self.row_top[self.row_top < self.row_low] = -1
+        size = len(topology)
+        self.least = np.bincount(topology.leaf, self.row_low, size).astype(np.int64)
+        self.room = np.bincount(topology.leaf, np.maximum(self.row_top, 0), size).astype(np.int64)
+        self._stuck = np.bincount(topology.leaf, self.row_top < 0, size).astype(np.int64)
+        self.low = np.zeros(size, dtype=np.int64)
+        self.top = np.zeros(size, dtype=np.int64)
+        for domains in topology.at_tier.values():
+            self._add_up(topology, domains)
+
+    def _quantum_below(self, tier: int | None) -> int:
+        return lcm(*(number for at, number in self._numbers if tier is None or at < tier))
+
+    def _add_up(self, topology: Topology, domains: Ints) -> None:
+        """From what the parts of these domains may take to what they may take themselves."""
+        parents = topology.parent[domains]
+        quantum = np.where(parents >= 0, self.within[parents], self.whole)
+        held, least, room = self._held[domains], self.least[domains], self.room[domains]
+        self.low[domains] = least + (-held - least) % quantum
+        self.top[domains] = room - (room + held) % quantum
+        stuck = (self._stuck[domains] > 0) | (self.top[domains] < self.low[domains])
+        self.top[domains[stuck]] = -1
+        outer = parents >= 0
+        np.add.at(self.least, parents[outer], self.low[domains[outer]])
+        np.add.at(self.room, parents[outer], np.maximum(self.top[domains[outer]], 0))
+        np.add.at(self._stuck, parents[outer], stuck[outer])
+
+    def holds(self, places: Ints, count: int, *, rows: bool) -> Bools:
+        """Which places take exactly so many tasks, if no other place takes any."""
+        low, room, held, free = self._at(places, rows=rows)
+        result: Bools = free & (low <= count) & (count <= room) & ((count + held) % self.whole == 0)
+        return result
+
+    def most(self, places: Ints, count: int, *, rows: bool) -> Ints:
+        """Up to how many tasks places take, if no other place takes any."""
+        low, room, held, free = self._at(places, rows=rows)
+        upto = np.minimum(room, count)
+        upto = upto - (upto + held) % self.whole
+        return np.where(free & (upto >= low), upto, 0)
+
+    def _at(self, places: Ints, *, rows: bool) -> tuple[Ints, Ints, Ints, Bools]:
+        if rows:
+            top = self.row_top[places]
+            return self.row_low[places], top, self._standing[places], top >= 0
+        return self.least[places], self.room[places], self._held[places], self._stuck[places] == 0
+
+
+class _Deal:
+    """Hands tasks out below one domain, in rank order."""
+
+    def __init__(self, ground: Ground, sums: _Sums, way: Way) -> None:
+        self._ground = ground
+        self._sums = sums
+        self._way = way
+
+    def run(self, domain: int, count: int) -> Ints:
+        """A row for each of so many tasks: pipelines that stand together come first, then what is left of them."""
+        topology, sums = self._ground.topology, self._sums
+        children = np.array(topology.children[domain], dtype=np.int64)
+        after = int(topology.end[children[-1]]) if len(children) else int(topology.start[domain])
+        direct = np.arange(after, int(topology.end[domain]))
+        low = np.concatenate((sums.low[children], sums.row_low[direct]))
+        top = np.concatenate((sums.top[children], sums.row_top[direct]))
+        order = self._order(children, direct)
+        quantum = int(sums.within[domain])
+        numbers = low + _shared(order, top - low, count - int(low.sum()), lcm(self._way.pipeline, quantum))
+        numbers += _shared(order, top - numbers, count - int(numbers.sum()), quantum)
+        together = numbers // self._way.pipeline * self._way.pipeline
+        if not len(children):
+            return np.repeat(np.tile(direct[order], 2), np.concatenate((together[order], (numbers - together)[order])))
+        whole, rest = [], []
+        for i in order[numbers[order] > 0].tolist():
+            number = int(numbers[i])
+            inner = i < len(children)
+            rows = self.run(int(children[i]), number) if inner else np.full(number, direct[i - len(children)])
+            whole.append(rows[: together[i]])
+            rest.append(rows[together[i] :])
+        return np.concatenate([*whole, *rest])
+
+    def _order(self, children: Ints, direct: Ints) -> Ints:
+        """Parts of a domain, first come first served: where tasks are drawn to, then the roomiest, then by name."""
+        ground, sums = self._ground, self._sums
+        drawn = np.concatenate((ground.drawn_below[children], ground.drawn[direct]))
+        room = sums.top[children] * (not self._way.by_name)
+        kind = np.repeat((0, 1), (len(children), len(direct)))
+        rank = np.concatenate((ground.topology.rank[children], ground.rank[direct]))
+        return np.lexsort((rank, kind, -np.concatenate((room, sums.row_top[direct])), -drawn))
+
+
+def _shared(order: Ints, free: Ints, count: int, step: int) -> Ints:
+    """One part after the other takes what it can of so many tasks, in whole steps."""
+    free = free[order] // step * step
+    before = np.cumsum(free) - free
+    result = np.empty(len(free), dtype=np.int64)
+    result[order] = np.clip(count // step * step - before, 0, free)
+    return result

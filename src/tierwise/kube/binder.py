@@ -1,0 +1,174 @@
+"""Binds, gang by gang: together, in bulk, and with an outcome that is known.
+
+The rule for a gang of which some binds fail:
+
+1. Before anything is sent, every pod and node of the gang is looked at once more; where one is gone, nothing is sent.
+2. A refusal that may pass (429, 503) is waited out. Where nobody knows whether a bind happened (time-out, broken
+   connection, 409, 500) the pod is looked up, and bound again to the same node where it has none.
+3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods stand, the less there is
+   to mend. The next cycle, which comes at once, places what is missing beside what stands, within the gang's domain;
+   if that is not possible in time, what stands is released (`scheduler.release`).
+4. A bind whose outcome stays unknown is held as assumed, and looked up until there is an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tierwise.api.core import Pod
+from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, pause
+from tierwise.kube.decoding import read
+from tierwise.kube.each import each
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.kinds import Resource
+from tierwise.kube.store import Store
+from tierwise.port import Bind, Key, Outcome
+
+__all__ = ["Binder"]
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 5
+_UNKNOWN: Final = "nobody knows yet whether it happened: the pod is looked up until there is an answer"
+
+
+class Binder:
+    """Binds pods through an API server."""
+
+    def __init__(self, client: Client, store: Store, pods: Resource, may: Callable[[], bool]) -> None:
+        self._client = client
+        self._store = store
+        self._pods = pods
+        self._may = may  # whether we may still write
+        self._broken: dict[str, str] = {}  # gangs of which a bind has failed in this batch -> which
+        self._lookups: set[asyncio.Task[None]] = set()
+        self.in_flight = 0  # binds that await their answer
+
+    async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
+        """Bind pods; one outcome each, in order."""
+        self._broken = {}
+        for bind in binds:
+            if _gang(bind) not in self._broken and (fault := self._fault(bind)):
+                self._broken[_gang(bind)] = f"{bind.pod}: {fault}"
+        return await each(binds, self._one, IN_FLIGHT)
+
+    def _fault(self, bind: Bind) -> str:
+        """What has happened since the decision that makes a bind pointless."""
+        pod = self._store.pod(bind.pod)
+        if pod is None or pod.metadata.deletion_timestamp:
+            return "the pod is gone"
+        if pod.spec.node_name:
+            return f"the pod is on node {pod.spec.node_name}"
+        return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
+
+    async def _one(self, bind: Bind) -> Outcome:
+        if broken := self._broken.get(_gang(bind)):
+            return Outcome(bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}")
+        if not self._may():
+            return Outcome(bind, ok=False, error="withheld: no longer the leader")
+        pod = self._store.pod(bind.pod)
+        if pod is None:
+            return self._failed(bind, "the pod is gone")
+        said, answered = "", True
+        for attempt in range(_ATTEMPTS):
+            wait = None
+            try:
+                await self._send(bind, pod)
+                return self._done(bind)
+            except ApiError as error:
+                if not (error.passing or error.status == 409):
+                    return self._failed(bind, str(error))
+                said, wait, answered = str(error), error.retry_after, error.status not in (502, 504)
+                refused = error.status in (429, 503)
+            except UnreachableError as error:
+                said, answered, refused = str(error), False, False
+            if not refused:
+                found = await self._look_up(bind, pod)
+                if found is not None:
+                    return found
+            await asyncio.sleep(pause(attempt, least=0.05) if wait is None else wait)
+        if answered:
+            return self._failed(bind, said)
+        # The last attempt may still be under way on the server.
+        self._store.assume(bind.pod, node=bind.node)
+        task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
+        self._lookups.add(task)
+        task.add_done_callback(self._lookups.discard)
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {_UNKNOWN}")
+        return Outcome(bind, ok=False, error=_UNKNOWN)
+
+    async def _send(self, bind: Bind, pod: Pod) -> None:
+        """The uid makes sure that it is this pod, and not another of the same name."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": bind.pod.name,
+                "namespace": bind.pod.namespace,
+                "uid": pod.metadata.uid,
+                "annotations": dict(bind.annotations),  # the server puts them on the pod
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        }
+        self.in_flight += 1
+        try:
+            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body)
+        finally:
+            self.in_flight -= 1
+
+    async def _look_up(self, bind: Bind, pod: Pod) -> Outcome | None:
+        """What became of a bind by what the server holds; None where the pod has no node, or there is no answer."""
+        try:
+            answer = await self._client.ask("GET", self._pods.at(bind.pod))
+        except ApiError as error:
+            return self._failed(bind, "the pod is gone") if error.status == 404 else None
+        except UnreachableError:
+            return None
+        entry = read(self._pods, answer)
+        shown = entry[0] if entry is not None else None
+        if not isinstance(shown, Pod):
+            return None
+        if shown.metadata.uid != pod.metadata.uid:
+            return self._failed(bind, "the pod is gone, and another of its name is there")
+        if shown.spec.node_name == bind.node:
+            return self._done(bind)
+        if shown.metadata.deletion_timestamp:
+            return self._failed(bind, "the pod is leaving")
+        return self._failed(bind, f"the pod is on node {shown.spec.node_name}") if shown.spec.node_name else None
+
+    async def _settle(self, bind: Bind, pod: Pod) -> None:
+        """Look a bind up until there is an answer; a pod without a node counts once the server has given up."""
+        await asyncio.sleep(ON_SERVER)
+        for attempt in range(1000):
+            try:
+                answer = await self._client.ask("GET", self._pods.at(bind.pod))
+            except ApiError as error:
+                if error.status == 404:
+                    break
+            except UnreachableError:
+                pass
+            else:
+                entry = read(self._pods, answer)
+                if entry is not None and isinstance(entry[0], Pod) and entry[0].spec.node_name:
+                    self._store.answered(self._pods, entry)
+                    return
+                break
+            await asyncio.sleep(pause(attempt, most=30.0))
+        log.info("%s was not bound after all", bind.pod)
+        self._store.forget(bind.pod)
+
+    def _done(self, bind: Bind) -> Outcome:
+        self._store.assume(bind.pod, node=bind.node, marks=bind.annotations)
+        return Outcome(bind, ok=True)
+
+    def _failed(self, bind: Bind, error: str) -> Outcome:
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
+        return Outcome(bind, ok=False, error=error)
+
+
+def _gang(bind: Bind) -> str:
+    """Whom a bind stands or falls with; a pod of no gang stands alone."""
+    return bind.gang or f"pod {bind.pod.path}"

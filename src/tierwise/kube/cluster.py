@@ -1,0 +1,231 @@
+"""`KubeCluster`: a real cluster behind the port.
+
+An event loop in a thread of its own keeps one reflector for each kind, the event recorder and the lease; `read`,
+`apply` and `wait` are plain calls from the scheduler's thread. Leaving the context ends the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, TypeVar
+
+from tierwise.api import codec
+from tierwise.kube.auth import Access
+from tierwise.kube.client import Client, pause
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.events import Recorder
+from tierwise.kube.kinds import Resource, discover
+from tierwise.kube.lease import Lease, LeaseOptions
+from tierwise.kube.reflector import Reflector
+from tierwise.kube.store import Store
+from tierwise.kube.writer import Writer
+from tierwise.port import Effect, Objects, Outcome, Version
+
+__all__ = ["KubeCluster", "Options", "Pulse"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_LATE: Final = 30.0
+"""Seconds between looks for kinds that were not served before."""
+_NEEDED: Final = (("", "Pod"), ("", "Node"))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to behave towards a cluster."""
+
+    component: str = "tierwise"  # who events are from
+    by_eviction: bool = True  # else evicted pods are deleted, whatever budgets say
+    lease: LeaseOptions | None = None  # None: act without asking
+    check_every: float = 1800.0  # seconds between checks of the caches against fresh lists
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Figures of a connection to a cluster, by kind where there are several."""
+
+    leading: bool
+    binds: int  # that await their answer
+    lag: Mapping[str, float]  # seconds since the watch was last heard of
+    missed: Mapping[str, int]  # changes that fresh lists showed and the watch had not
+
+
+class _StoppedError(Exception):
+    """We were asked to end."""
+
+
+class KubeCluster:
+    """Objects from informers, effects as requests."""
+
+    def __init__(self, access: Access, options: Options | None = None) -> None:
+        self._access = access
+        self._options = options or Options()
+        self._store = Store()
+        self._resources: dict[tuple[str, str], Resource] = {}
+        self._reflectors: dict[tuple[str, str], Reflector] = {}
+        self._lease: Lease | None = None
+        self._synced = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="kube", daemon=True)
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> KubeCluster:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+    def read(self) -> Objects:
+        """What the informers have told so far, and what we have written."""
+        return self._store.read()
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        """Return once something has changed since, or the time is over."""
+        return self._store.wait(since, timeout)
+
+    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+        """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
+        return self._call(self._writer.apply(effects)) if effects else []
+
+    def synced(self, timeout: float = 0.0) -> bool:
+        """Whether every kind that is served has been listed, after waiting that long for it; raises what ended us."""
+        done = self._synced.wait(timeout)
+        if self._failure is not None:
+            raise self._failure
+        return done
+
+    def leading(self) -> bool:
+        """Whether we may write."""
+        if self._options.lease is None:
+            return True
+        return self._lease is not None and self._lease.held()
+
+    def wake(self) -> None:
+        """Make `wait` return; may be called from a signal handler's thread."""
+        self._loop.call_soon_threadsafe(self._store.nudge)
+
+    def missed(self) -> int:
+        """Changes that a check against fresh lists showed and the watches had not."""
+        return sum(self.pulse().missed.values())
+
+    def pulse(self) -> Pulse:
+        """How we are at the moment; may be called from any thread."""
+        now, reflectors = time.monotonic(), dict(self._reflectors)
+        return Pulse(
+            leading=self.leading(),
+            binds=self._writer.binds if self._synced.is_set() and self._failure is None else 0,
+            lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},
+            missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
+        )
+
+    def _call(self, work: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _run(self) -> None:
+        """The thread: the event loop until it is told to stop, or something breaks that should not."""
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks next
+            self._failure = error
+            self._synced.set()
+            self._store.nudge()
+
+    async def _serve(self) -> None:
+        with contextlib.suppress(_StoppedError):
+            try:
+                async with Client(self._access) as client, asyncio.TaskGroup() as tasks:
+                    recorder = Recorder(client, self._store, self._options.component)
+                    tasks.create_task(self._end(recorder))
+                    tasks.create_task(recorder.run())
+                    await self._open(tasks, client, recorder)
+            except BaseExceptionGroup as several:
+                raise several.exceptions[0] from None
+
+    async def _open(self, tasks: asyncio.TaskGroup, client: Client, recorder: Recorder) -> None:
+        """Start everything, and wait until every kind has been listed."""
+        self._resources = await self._discover(client)
+        self._writer = Writer(
+            client,
+            self._store,
+            self._resources,
+            recorder=recorder,
+            may=self.leading,
+            by_eviction=self._options.by_eviction,
+        )
+        self._follow(tasks, client, self._resources.values())
+        if self._options.lease is not None:
+            self._lease = Lease(client, self._options.lease)
+            tasks.create_task(self._lease.run(self._store.nudge))
+        tasks.create_task(self._late(tasks, client))
+        tasks.create_task(self._check())
+        for reflector in list(self._reflectors.values()):
+            await reflector.synced.wait()
+        self._synced.set()
+        self._store.nudge()
+
+    async def _end(self, recorder: Recorder) -> None:
+        """When told to stop: what waits is written, and the lease given back."""
+        await self._stop.wait()
+        await recorder.drain(2.0)
+        if self._lease is not None:
+            await self._lease.release()
+        raise _StoppedError
+
+    async def _discover(self, client: Client) -> dict[tuple[str, str], Resource]:
+        """What is served; without pods and nodes there is nothing to do but wait for the server to serve them."""
+        attempt = 0
+        while True:
+            try:
+                found = await discover(client, codec.KINDS)
+                if all(kind in found for kind in _NEEDED):
+                    return found
+                log.warning("the API server serves no pods or nodes yet")
+            except (ApiError, UnreachableError) as error:
+                log.warning("the API server cannot be asked: %s", error)
+            await asyncio.sleep(pause(attempt, least=0.5, most=30.0))
+            attempt += 1
+
+    def _follow(self, tasks: asyncio.TaskGroup, client: Client, resources: Iterable[Resource]) -> None:
+        for resource in resources:
+            reflector = Reflector(client, resource, self._store)
+            self._reflectors[resource.group, resource.kind] = reflector
+            tasks.create_task(reflector.run())
+
+    async def _late(self, tasks: asyncio.TaskGroup, client: Client) -> None:
+        """Follow kinds whose definitions are installed while we run."""
+        while True:
+            await asyncio.sleep(_LATE)
+            missing = [kind for kind in codec.KINDS if kind not in self._resources]
+            try:
+                found = await discover(client, missing)
+            except (ApiError, UnreachableError):
+                continue
+            for resource in found.values():
+                log.info("%s are served now", resource.plural)
+            self._resources.update(found)
+            self._follow(tasks, client, found.values())
+
+    async def _check(self) -> None:
+        """Compare what the watches told with fresh lists, kind after kind."""
+        while True:
+            await asyncio.sleep(self._options.check_every * random.uniform(0.9, 1.1))
+            for reflector in list(self._reflectors.values()):
+                with contextlib.suppress(ApiError, UnreachableError):
+                    await reflector.check()

@@ -1,0 +1,110 @@
+"""Answers of the API server into records: lists page by page, watch events line by line.
+
+Pods and nodes come in tens of thousands and are read without their manifests ever being made; of every other kind the
+manifest is kept, because controllers put it back changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Object, Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.errors import InputError
+from tierwise.kube.errors import refusal
+from tierwise.kube.kinds import Resource
+
+__all__ = ["LEAN", "Entry", "Event", "Page", "event", "page", "read"]
+
+log = logging.getLogger(__name__)
+
+LEAN: Final[dict[tuple[str, str], type[Object]]] = {("", "Pod"): Pod, ("", "Node"): Node}
+"""Kinds that are kept without their manifests."""
+
+Entry = tuple[Object, Raw | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    version: str
+    rest: str  # where the next page goes on; "" at the end
+    entries: list[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a watch: what happened to whom; a bookmark has no entry."""
+
+    type: str
+    version: str
+    entry: Entry | None
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Marked(msgspec.Struct):
+    metadata: _ListMeta
+
+
+_LIST: Final = msgspec.json.Decoder(_List)
+_LINE: Final = msgspec.json.Decoder(_Line)
+_MARK: Final = msgspec.json.Decoder(_Marked)
+
+
+def page(resource: Resource, data: bytes) -> Page:
+    """A page of a list; objects that cannot be read are named in the log and left out."""
+    found = _LIST.decode(data)
+    entries = (read(resource, item) for item in found.items or ())
+    kept = [entry for entry in entries if entry is not None]
+    return Page(found.metadata.resource_version, found.metadata.continue_, kept)
+
+
+def event(resource: Resource, line: bytes) -> Event:
+    """One watch event; ApiError where the server says that it cannot go on (410: too old a version)."""
+    found = _LINE.decode(line)
+    if found.type == "ERROR":
+        raise refusal(500, found.object)
+    if found.type == "BOOKMARK":
+        return Event(found.type, _MARK.decode(found.object).metadata.resource_version, None)
+    entry = read(resource, found.object)
+    version = entry[0].metadata.resource_version if entry else _MARK.decode(found.object).metadata.resource_version
+    return Event(found.type, version, entry)
+
+
+def read(resource: Resource, data: bytes | msgspec.Raw) -> Entry | None:
+    """The record of one object, and its manifest where that is kept."""
+    lean = LEAN.get((resource.group, resource.kind))
+    if lean is not None:
+        record = codec.decode_json(data, lean)
+        if record is not None:
+            return record, None
+    raw: Raw = msgspec.json.decode(data)
+    raw = {**raw, "apiVersion": resource.api_version, "kind": resource.kind}  # lists leave these out
+    meta = raw.get("metadata")
+    if isinstance(meta, dict):
+        meta.pop("managedFields", None)
+    try:
+        return codec.decode(raw), None if lean is not None else raw
+    except InputError as error:
+        log.error("left out: %s", error)
+        return None

@@ -1,0 +1,120 @@
+"""Events on their way to the API server, behind everything that matters more.
+
+They are written by a few workers in the background; `apply` does not wait for them. The same thing said again about the
+same object counts up the event that is there, also after a restart, because its name follows from what it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.explain.decisions import DECISION
+from tierwise.kube.client import Client
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.store import Store
+from tierwise.port import RecordEvent
+
+__all__ = ["Recorder"]
+
+log = logging.getLogger(__name__)
+
+_WORKERS: Final = 2
+_MOST: Final = 50_000
+_LONGEST: Final = 8_000
+
+
+class Recorder:
+    """Writes events in the background; the oldest are dropped where far too many wait."""
+
+    def __init__(self, client: Client, store: Store, identity: str) -> None:
+        self._client = client
+        self._store = store
+        self._identity = identity
+        self._waiting: deque[Raw] = deque(maxlen=_MOST)
+        self._some = asyncio.Event()
+
+    async def record(self, event: RecordEvent) -> None:
+        """Queue an event; the time is now."""
+        self._waiting.append(self._manifest(event))
+        self._some.set()
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        await asyncio.gather(*(self._worker() for _ in range(_WORKERS)))
+
+    async def drain(self, timeout: float) -> None:
+        """Give waiting events a last chance."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout
+        while self._waiting and clock() < until:
+            await asyncio.sleep(0.02)
+
+    async def _worker(self) -> None:
+        while True:
+            while self._waiting:
+                manifest = self._waiting.popleft()
+                try:
+                    await self._write(manifest)
+                except (ApiError, UnreachableError) as error:
+                    log.debug("an event is lost: %s", error)
+            self._some.clear()
+            await self._some.wait()
+
+    async def _write(self, manifest: Raw) -> None:
+        meta = manifest["metadata"]
+        assert isinstance(meta, dict)
+        path = f"/api/v1/namespaces/{meta['namespace']}/events"
+        try:
+            await self._client.ask("POST", path, manifest)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            path = f"{path}/{meta['name']}"
+            shown = msgspec.json.decode(await self._client.ask("GET", path))
+            again = {"count": int(shown.get("count") or 1) + 1, "lastTimestamp": manifest["lastTimestamp"]}
+            if "annotations" in meta:
+                again["metadata"] = {"annotations": meta["annotations"]}  # the decision that it tells of now
+            await self._client.ask("PATCH", path, again, kind="application/merge-patch+json")
+
+    def _manifest(self, event: RecordEvent) -> Raw:
+        about = event.about
+        known = self._store.find(about)
+        uid = known[0].metadata.uid if known is not None else ""
+        version = codec.version_of(about.group, about.kind)
+        said = "\n".join((uid, event.type, event.reason, event.message))
+        name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": name,
+                "namespace": about.namespace or "default",
+                **({"annotations": {DECISION: event.decision}} if event.decision else {}),
+            },
+            "involvedObject": {
+                "apiVersion": f"{about.group}/{version}" if about.group else version,
+                "kind": about.kind,
+                "name": about.name,
+                "uid": uid,
+                **({"namespace": about.namespace} if about.namespace else {}),
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:_LONGEST],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "source": {"component": self._identity},
+            "reportingComponent": self._identity,
+            "reportingInstance": self._identity,
+        }

@@ -1,0 +1,102 @@
+"""Which kinds an API server serves, under which paths; asked of the server itself.
+
+A kind whose definition is not installed is not served, and is asked for again later: definitions may come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.kube.client import Client
+from tierwise.kube.errors import ApiError
+from tierwise.port import Key
+
+__all__ = ["Resource", "discover", "of_interest"]
+
+_OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
+"""Kinds that others keep a great deal in."""
+
+
+def of_interest(group: str, kind: str, name: str, owners: Iterable[str]) -> bool:
+    """Whether a controller of ours may look at an object: of some kinds that is little, and the rest is not kept.
+
+    What was made for a job (`owners` are the kinds of an object's owners), and what network discovery is told by.
+    """
+    if (group, kind) not in _OTHERS:
+        return True
+    discovery = name.endswith("-controller-configmap") or name.startswith("tierwise-discovery-")
+    return "Job" in owners or (kind == "ConfigMap" and discovery)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as the API server serves it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    status: bool  # whether status is written at a path of its own
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def collection(self) -> str:
+        """The path of all objects, in whatever namespace."""
+        return f"{_root(self.group)}/{self.version}/{self.plural}"
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """The path of an object, or of its namespace's objects where no name is given."""
+        root = f"{_root(self.group)}/{self.version}"
+        inside = f"/namespaces/{quote(namespace)}" if self.namespaced else ""
+        return f"{root}{inside}/{self.plural}" + (f"/{quote(name)}" if name else "")
+
+    def at(self, key: Key) -> str:
+        return self.path(key.namespace, key.name)
+
+
+def _root(group: str) -> str:
+    return f"/apis/{group}" if group else "/api"
+
+
+class _Served(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = True
+    verbs: list[str] = []
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+    """The resources of the wanted groups and kinds that are served, in the version that tierwise reads."""
+    found: dict[tuple[str, str], Resource] = {}
+    by_version: dict[tuple[str, str], list[str]] = {}
+    for group, kind in wanted:
+        by_version.setdefault((group, codec.version_of(group, kind)), []).append(kind)
+    for (group, version), kinds in sorted(by_version.items()):
+        try:
+            answer = await client.ask("GET", f"{_root(group)}/{version}")
+        except ApiError as error:
+            if error.status == 404:
+                continue
+            raise
+        served = msgspec.json.decode(answer, type=_Resources).resources
+        names = {entry.name for entry in served}
+        for entry in served:
+            if entry.kind in kinds and "/" not in entry.name and {"list", "watch"} <= set(entry.verbs):
+                found[group, entry.kind] = Resource(
+                    group, version, entry.kind, entry.name, entry.namespaced, f"{entry.name}/status" in names
+                )
+    return found

@@ -1,0 +1,150 @@
+"""Who of several may act: a Lease that one holds and renews, and that others take over when it lapses.
+
+Times on different machines are never compared: a lease has lapsed when it has not changed for its whole duration by our
+own clock. The holder stops acting some time before others may think so (`held`), and gives the lease back when it ends,
+so that the next one need not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.kube.client import Client
+from tierwise.kube.errors import ApiError, UnreachableError
+
+__all__ = ["Lease", "LeaseOptions", "LeaseTimes"]
+
+log = logging.getLogger(__name__)
+
+_API: Final = "coordination.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds; the defaults are those of Kubernetes' own components."""
+
+    duration: float = 15.0  # a lease that stands still so long may be taken
+    deadline: float = 10.0  # a holder that could not renew for so long stops
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.retry < self.deadline < self.duration:
+            raise ValueError("the retry must be below the deadline, and that below the duration")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """Which lease to hold before anything is written, and as whom."""
+
+    name: str
+    namespace: str
+    identity: str
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+
+
+class Lease:
+    """One candidate for a lease."""
+
+    def __init__(self, client: Client, options: LeaseOptions) -> None:
+        self._client = client
+        self._path = f"/apis/{_API}/namespaces/{options.namespace}/leases"
+        self._namespace, self._name = options.namespace, options.name
+        self._identity = options.identity
+        self._times = options.times
+        self._renewed = float("-inf")
+        self._seen: tuple[object, float] = (None, 0.0)  # the holder's last word, and when we first heard it
+        self.holder = ""
+
+    def held(self) -> bool:
+        """Whether we may act now."""
+        return time.monotonic() < self._renewed + self._times.deadline
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """Take the lease when it is free, and renew it while we hold it; `changed` is told when we begin or end."""
+        while True:
+            before = self.held()
+            try:
+                async with asyncio.timeout(self._times.deadline):
+                    await self._try()
+            except (ApiError, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
+                log.warning("the lease %s cannot be renewed: %s", self._name, str(error) or "no answer in time")
+            if self.held() != before:
+                log.info("%s the lease %s", "holding" if self.held() else "no longer holding", self._name)
+                changed()
+            await asyncio.sleep(self._times.retry)
+
+    async def release(self) -> None:
+        """Give the lease back."""
+        if not self.held():
+            return
+        self._renewed = float("-inf")
+        try:
+            lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
+            if _spec(lease).get("holderIdentity") == self._identity:
+                await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+        except (ApiError, UnreachableError) as error:
+            log.warning("the lease %s was not given back: %s", self._name, error)
+
+    async def _try(self) -> None:
+        begun = time.monotonic()
+        try:
+            lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            await self._create(begun)
+            return
+        spec = _spec(lease)
+        self.holder = str(spec.get("holderIdentity") or "")
+        word = (self.holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+        if word != self._seen[0]:
+            self._seen = (word, begun)
+        duration = spec.get("leaseDurationSeconds")
+        patience = float(duration) if isinstance(duration, int) else self._times.duration
+        if self.holder not in ("", self._identity) and begun < self._seen[1] + patience:
+            return
+        taken = self.holder != self._identity
+        before = spec.get("leaseTransitions")
+        transitions = before if isinstance(before, int) else 0
+        change: Raw = {"renewTime": _now(), "leaseDurationSeconds": max(1, round(self._times.duration))}
+        if taken:
+            change |= {"holderIdentity": self._identity, "acquireTime": _now(), "leaseTransitions": transitions + 1}
+        await self._write(lease, change)
+        self._renewed, self.holder = begun, self._identity
+
+    async def _create(self, begun: float) -> None:
+        now = _now()
+        spec: Raw = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, round(self._times.duration)),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        }
+        meta = {"name": self._name, "namespace": self._namespace}
+        await self._client.send(
+            "POST", self._path, {"apiVersion": _API, "kind": "Lease", "metadata": meta, "spec": spec}
+        )
+        self._renewed, self.holder = begun, self._identity
+
+    async def _write(self, lease: Raw, change: Raw) -> None:
+        """The resource version in the manifest makes sure that nobody else has written in between (409)."""
+        await self._client.send("PUT", f"{self._path}/{self._name}", {**lease, "spec": {**_spec(lease), **change}})
+
+
+def _spec(lease: Raw) -> Raw:
+    spec = lease.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

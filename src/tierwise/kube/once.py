@@ -1,0 +1,74 @@
+"""One look at a cluster: every object of every kind that is known and served, as manifests.
+
+For commands that look once and end; whoever stays uses `KubeCluster`. Needs nothing but the right to list. Kinds that
+may not be listed are named and left out, except for nodes and pods, without which there is nothing to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.api.meta import ObjectMeta
+from tierwise.kube.auth import Access
+from tierwise.kube.client import Client
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.kinds import Resource, discover, of_interest
+
+__all__ = ["look_once"]
+
+_PAGE: Final = "5000"
+_NEEDED: Final = (("", "Node"), ("", "Pod"))
+
+
+class _Meta(msgspec.Struct, rename={"rest": "continue"}):
+    rest: str = ""
+
+
+class _List(msgspec.Struct):
+    items: list[Raw]
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
+    """All objects, kind by kind; `left_out` hears of kinds that may not be listed. InputError where it is no use."""
+    try:
+        async with Client(access) as client:
+            served = await discover(client, codec.KINDS)
+            lists = [_every(client, resource, left_out) for _, resource in sorted(served.items())]
+            return [raw for found in await asyncio.gather(*lists) for raw in found]
+    except ApiError as error:
+        hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
+        raise InputError(f"{error}{hint}", file=access.server) from None
+    except UnreachableError as error:
+        raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
+
+
+async def _every(client: Client, resource: Resource, left_out: Callable[[str], None]) -> list[Raw]:
+    """The objects of one kind; the API server leaves kind and version out of the items of a list."""
+    found: list[Raw] = []
+    query = {"limit": _PAGE}
+    while True:
+        try:
+            page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
+        except ApiError as error:
+            if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
+                raise
+            left_out(resource.plural)
+            return []
+        kept = filter(lambda item: _counts(resource, item), page.items)
+        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
+        if not page.metadata.rest:
+            return found
+        query["continue"] = page.metadata.rest
+
+
+def _counts(resource: Resource, item: Raw) -> bool:
+    meta = msgspec.convert(item.get("metadata"), ObjectMeta)
+    return of_interest(resource.group, resource.kind, meta.name, [owner.kind for owner in meta.owner_references])

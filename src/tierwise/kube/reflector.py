@@ -1,0 +1,122 @@
+"""One kind, kept up to date: a list, then a watch from there on, for ever.
+
+A broken or ended watch goes on from the last version that was seen, bookmarks included. Only where the server no longer
+knows that version (410) is everything listed again, and then only differences reach the store. Failures are waited out
+with a back-off that grows and jitters. Lists are consistent ones: a stale one could hide pods that already hold room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import Final
+
+import msgspec
+
+from tierwise.kube.client import Client, pause
+from tierwise.kube.decoding import Entry, event, page
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.kinds import Resource, of_interest
+from tierwise.kube.store import Store
+
+__all__ = ["Reflector"]
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = "5000"
+_SHORTEST: Final = 1.0
+"""Seconds below which a watch that ends is no normal end: something closes it on us."""
+
+
+class Reflector:
+    """Lists and watches one kind into a store."""
+
+    def __init__(self, client: Client, resource: Resource, store: Store) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+        self._version = ""  # the last that we were told of
+        self.synced = asyncio.Event()
+        self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
+        self.missed = 0  # changes that a list showed and the watch had passed over: always 0, or something is wrong
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        failures = 0
+        while True:
+            try:
+                self._version = await self._list(watching=False)
+                failures = 0
+                await self._follow()
+            except (ApiError, UnreachableError, msgspec.MsgspecError) as error:
+                log.warning("%s: cannot be listed: %s", self._resource.plural, error)
+                await asyncio.sleep(pause(failures, least=0.5, most=30.0))
+                failures += 1
+
+    async def check(self) -> None:
+        """List everything while the watch runs, and mend what it should have told us but had not."""
+        await self._list(watching=True)
+
+    async def _list(self, *, watching: bool) -> str:
+        """List everything; the version from which to watch."""
+        entries: list[Entry] = []
+        rest = ""
+        while True:
+            query = {"limit": _PAGE, **({"continue": rest} if rest else {})}
+            found = page(self._resource, await self._client.ask("GET", self._resource.collection, query=query))
+            entries += filter(self._counts, found.entries)
+            rest = found.rest
+            if not rest:
+                break
+        missed = self._store.listed(self._resource, entries, found.version, watching=watching)
+        if missed and self.synced.is_set():
+            log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
+        self.missed += missed
+        self.heard = time.monotonic()
+        self.synced.set()
+        return found.version
+
+    async def _follow(self) -> None:
+        """Watch through broken connections; returns where everything must be listed again."""
+        failures, clock = 0, asyncio.get_running_loop().time
+        while True:
+            begun = clock()
+            try:
+                await self._watch()
+            except ApiError as error:
+                if error.status == 410:
+                    log.info("%s: version %s is too old, listing again", self._resource.plural, self._version)
+                    return
+                log.warning("%s: cannot be watched: %s", self._resource.plural, error)
+            except (UnreachableError, msgspec.MsgspecError) as error:
+                log.info("%s: watch broken off: %s", self._resource.plural, error)
+            failures = 0 if clock() - begun > _SHORTEST else failures + 1
+            if failures:
+                await asyncio.sleep(pause(failures, most=30.0))
+
+    async def _watch(self) -> None:
+        """One watch, from the last version that was told of until it ends."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(random.randint(300, 600)),  # so that watches do not all end at once
+        }
+        async with self._client.stream(self._resource.collection, query) as lines:
+            async for line in lines:
+                self.heard = time.monotonic()
+                found = event(self._resource, line)
+                if found.entry is None:
+                    self._store.marked(self._resource, found.version)
+                elif found.type == "DELETED" or not self._counts(found.entry):
+                    self._store.delete(self._resource, found.entry)
+                else:
+                    self._store.put(self._resource, found.entry)
+                self._version = found.version
+
+    def _counts(self, entry: Entry) -> bool:
+        meta = entry[0].metadata
+        owners = [owner.kind for owner in meta.owner_references]
+        return of_interest(self._resource.group, self._resource.kind, meta.name, owners)

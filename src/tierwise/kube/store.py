@@ -1,0 +1,184 @@
+"""What we know of a cluster: fed by informers and by answers to our own writes, read as `Objects`.
+
+The event loop writes, the scheduler's thread reads. An older state never replaces a newer one: watch events, lists and
+answers come in any order, and resource versions tell which is which. Accepted binds lie over what the watch has shown
+so far (`assumed`), so that nobody reads a pod as waiting which is on its way to a node.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from tierwise.api.core import Pod
+from tierwise.kube.assumed import Assumed
+from tierwise.kube.decoding import Entry
+from tierwise.kube.kinds import Resource
+from tierwise.port import Key, Objects, Version
+
+__all__ = ["Store"]
+
+Kind = tuple[str, str]
+
+
+class Store:
+    """The objects of a cluster as far as we have been told."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._objects = Objects()
+        self._puts: dict[Key, Entry] = {}
+        self._deletes: dict[Key, None] = {}
+        self._version = 0
+        self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
+        self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
+        self.assumed = Assumed()
+
+    def read(self) -> Objects:
+        """What is known now."""
+        with self._changed:
+            if self._puts or self._deletes:
+                self._objects = self._objects.updated(self._puts, self._deletes, self._version)
+                self._puts, self._deletes = {}, {}
+            return self._objects
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        """Return once something is known that was not at `since`, or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version > since, timeout)
+            return Version(self._version)
+
+    def nudge(self) -> None:
+        """Wake whoever waits, though no object has changed."""
+        with self._changed:
+            self._bump()
+
+    def pod(self, key: Key) -> Pod | None:
+        """One pod as it is known now, with the node that it is assumed to be on."""
+        with self._changed:
+            return self._pod(key)
+
+    def find(self, key: Key) -> Entry | None:
+        """One object as it is known now."""
+        with self._changed:
+            if key in self._puts:
+                return self._puts[key]
+            record = self._objects.record(key)
+            return (record, self._objects.raw(key)) if record is not None and key not in self._deletes else None
+
+    def has(self, key: Key) -> bool:
+        """Whether an object is known."""
+        return key in self._known.get((key.group, key.kind), ())
+
+    def listed(self, resource: Resource, entries: Iterable[Entry], version: str, *, watching: bool) -> int:
+        """A whole list: only differences count. How many of them the watch should have told us, but had not."""
+        kind, now = (resource.group, resource.kind), _number(version)
+        with self._changed:
+            known, told = self._known.setdefault(kind, {}), self._progress.get(kind, 0)
+            # Beside a running watch a list may be the older one. Else versions only go back where the server was
+            # restored from a backup: then nothing that we know is newer than the list.
+            late, restored = now < told and watching, now < told and not watching
+            missed = changes = 0
+            seen: set[Key] = set()
+            for entry in entries:
+                key, at = _key(resource, entry), _number(entry[0].metadata.resource_version)
+                seen.add(key)
+                if late and key not in known:
+                    continue  # deleted since
+                if (restored or at != known.get(key)) and self._put(key, entry, force=restored):
+                    changes += 1
+                    missed += at <= told
+            for key in [key for key, at in known.items() if key not in seen and (restored or at <= now)]:
+                self._drop(key)
+                changes += 1
+            self._progress[kind] = now if restored else max(now, told)
+            if changes:
+                self._bump()
+        return 0 if restored else missed
+
+    def put(self, resource: Resource, entry: Entry) -> None:
+        """An object that the watch has shown."""
+        kind = (resource.group, resource.kind)
+        with self._changed:
+            self._progress[kind] = max(self._progress.get(kind, 0), _number(entry[0].metadata.resource_version))
+            if self._put(_key(resource, entry), entry):
+                self._bump()
+
+    def answered(self, resource: Resource, entry: Entry) -> None:
+        """An object as the server answered a write of ours; the watch may have told more by now."""
+        kind = (resource.group, resource.kind)
+        with self._changed:
+            if _number(entry[0].metadata.resource_version) > self._progress.get(kind, 0) and self._put(
+                _key(resource, entry), entry
+            ):
+                self._bump()
+
+    def delete(self, resource: Resource, entry: Entry) -> None:
+        """An object that the watch has shown to be gone."""
+        key, version = _key(resource, entry), _number(entry[0].metadata.resource_version)
+        kind = (resource.group, resource.kind)
+        with self._changed:
+            self._progress[kind] = max(self._progress.get(kind, 0), version)
+            if self._known.get(kind, {}).get(key, version + 1) <= version:
+                self._drop(key)
+                self._bump()
+
+    def marked(self, resource: Resource, version: str) -> None:
+        """Nothing has happened to a kind up to this version."""
+        self._progress[resource.group, resource.kind] = _number(version)
+
+    def assume(self, key: Key, *, node: str = "", leaving: str = "", marks: Mapping[str, str] | None = None) -> None:
+        """Read a pod as bound, with these annotations, or as leaving since then, until the watch says so."""
+        with self._changed:
+            pod = self._pod(key)
+            if pod is not None:
+                assumed = self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks or {})
+                self._publish(key, (assumed, None))
+
+    def forget(self, key: Key) -> None:
+        """Read a pod again as the watch shows it: its bind did not happen."""
+        with self._changed:
+            pod = self.assumed.end(key)
+            if pod is not None:
+                self._publish(key, (pod, None))
+
+    def _pod(self, key: Key) -> Pod | None:
+        found = self._puts[key][0] if key in self._puts else self._objects.record(key)
+        return found if isinstance(found, Pod) and key not in self._deletes else None
+
+    def _put(self, key: Key, entry: Entry, *, force: bool = False) -> bool:
+        known = self._known.setdefault((key.group, key.kind), {})
+        version = _number(entry[0].metadata.resource_version)
+        if not force and known.get(key, -1) > version:
+            return False
+        known[key] = version
+        record, raw = entry
+        if isinstance(record, Pod):
+            record = self.assumed.over(key, record)
+        self._puts[key] = record, raw
+        self._deletes.pop(key, None)
+        return True
+
+    def _drop(self, key: Key) -> None:
+        self._known.get((key.group, key.kind), {}).pop(key, None)
+        self.assumed.end(key)
+        self._puts.pop(key, None)
+        self._deletes[key] = None
+
+    def _publish(self, key: Key, entry: Entry) -> None:
+        self._puts[key] = entry
+        self._bump()
+
+    def _bump(self) -> None:
+        self._version += 1
+        self._changed.notify_all()
+
+
+def _key(resource: Resource, entry: Entry) -> Key:
+    meta = entry[0].metadata
+    return Key(resource.group, resource.kind, meta.namespace if resource.namespaced else "", meta.name)
+
+
+def _number(version: str) -> int:
+    """Resource versions compare as numbers; what is none counts as newest, so that it is taken as it comes."""
+    return int(version) if version.isdecimal() else 2**63

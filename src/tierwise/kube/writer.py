@@ -1,0 +1,208 @@
+"""Effects as requests to the API server; one outcome each.
+
+Effects are carried out in order, but neighbours of one kind at the same time. The server's answer goes into the store,
+so whoever reads after `apply` sees what was written even where the watch lags behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final, assert_never
+
+from tierwise.api.codec import Raw
+from tierwise.kube.binder import Binder
+from tierwise.kube.client import IN_FLIGHT, Client
+from tierwise.kube.decoding import LEAN, read
+from tierwise.kube.each import each
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.events import Recorder
+from tierwise.kube.kinds import Resource
+from tierwise.kube.store import Store
+from tierwise.port import (
+    Bind,
+    Create,
+    Delete,
+    Effect,
+    Evict,
+    Key,
+    Nominate,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    Update,
+    key_of_raw,
+)
+
+__all__ = ["Writer"]
+
+_MERGE: Final = "application/merge-patch+json"
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_POD: Final = ("", "Pod")
+
+
+class Writer:
+    """Carries out effects on a real cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        resources: Mapping[tuple[str, str], Resource],
+        *,
+        recorder: Recorder,
+        may: Callable[[], bool],
+        by_eviction: bool,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._resources = resources
+        self._recorder = recorder
+        self._may = may
+        self._by_eviction = by_eviction
+        self._binder = Binder(client, store, resources[_POD], may)
+
+    @property
+    def binds(self) -> int:
+        """Binds that await their answer."""
+        return self._binder.in_flight
+
+    async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+        """Carry out effects; a gang for which an eviction failed is not nominated: its room will not come."""
+        outcomes: list[Outcome] = []
+        stuck: dict[str, str] = {}  # gangs for which an eviction failed -> why
+
+        async def one(effect: Effect) -> Outcome:
+            return await self._guarded(effect, stuck)
+
+        for _, stretch in groupby(effects, type):
+            some = list(stretch)
+            binds = [effect for effect in some if isinstance(effect, Bind)]
+            if binds:
+                outcomes += await self._binder.bind(binds)
+                continue
+            done = await each(some, one, IN_FLIGHT)
+            stuck.update({o.effect.by: o.error for o in done if isinstance(o.effect, Evict) and not o.ok})
+            outcomes += done
+        return outcomes
+
+    async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
+        if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
+            return Outcome(effect, ok=False, error=f"withheld, because an eviction for it failed: {stuck[effect.gang]}")
+        if not self._may():
+            return Outcome(effect, ok=False, error="withheld: no longer the leader")
+        try:
+            await self._one(effect)
+        except (ApiError, UnreachableError) as error:
+            return Outcome(effect, ok=False, error=str(error))
+        except KeyError as error:
+            return Outcome(effect, ok=False, error=f"the API server does not serve {error}")
+        return Outcome(effect, ok=True)
+
+    def _one(self, effect: Effect) -> Awaitable[None]:
+        match effect:
+            case Nominate(pod, node):
+                return self._patch(pod, {"status": {"nominatedNodeName": node or None}}, kind=_MERGE, status=True)
+            case Evict(pod):
+                return self._evict(pod) if self._by_eviction else self._delete(pod)
+            case Create(raw):
+                return self._create(raw)
+            case Update(key, raw):
+                return self._answered(key, "PUT", self._resource(key).at(key), raw)
+            case Delete(key):
+                return self._delete(key)
+            case PatchStatus(key, status, annotations):
+                return self._patch_status(key, status, annotations)
+            case RecordEvent():
+                return self._recorder.record(effect)
+            case Bind():
+                raise AssertionError("the binder's")
+            case _:
+                assert_never(effect)
+
+    async def _create(self, raw: Raw) -> None:
+        """Make an object; where the answer to an earlier attempt was lost, it is there by now."""
+        key = key_of_raw(raw)
+        path = self._resource(key).path(key.namespace)
+        try:
+            await self._answered(key, "POST", path, raw, once=True)
+        except UnreachableError:
+            try:
+                await self._answered(key, "POST", path, raw)
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+
+    async def _patch_status(self, key: Key, status: Raw, annotations: Mapping[str, str]) -> None:
+        """Fields of a status are replaced one by one; conditions of pods belong to several writers, and are merged."""
+        resource = self._resource(key)
+        if status:
+            merged = (key.group, key.kind) in LEAN
+            known = self._store.find(key)
+            shown = (known[1] or {}).get("status") if known is not None else None
+            body = status if merged else _replacing(status, shown if isinstance(shown, dict) else {})
+            await self._patch(key, {"status": body}, kind=_STRATEGIC if merged else _MERGE, status=resource.status)
+        if annotations:
+            await self._patch(key, {"metadata": {"annotations": dict(annotations)}}, kind=_MERGE, status=False)
+
+    async def _patch(self, key: Key, body: Raw, *, kind: str, status: bool) -> None:
+        path = self._resource(key).at(key) + ("/status" if status else "")
+        await self._answered(key, "PATCH", path, body, kind=kind)
+
+    async def _evict(self, key: Key) -> None:
+        """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
+        pod = self._store.pod(key)
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "deleteOptions": _only(pod.metadata.uid if pod is not None else ""),
+        }
+        await self._client.ask("POST", f"{self._resource(key).at(key)}/eviction", body)
+        self._store.assume(key, leaving=_now())
+
+    async def _delete(self, key: Key) -> None:
+        known = self._store.find(key)
+        body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        body |= _only(known[0].metadata.uid if known is not None else "")
+        await self._client.ask("DELETE", self._resource(key).at(key), body)
+        if (key.group, key.kind) == _POD:
+            self._store.assume(key, leaving=_now())
+
+    async def _answered(
+        self, key: Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False
+    ) -> None:
+        """Send, and put the object that comes back into the store."""
+        ask = self._client.send if once else self._client.ask
+        resource = self._resource(key)
+        entry = read(resource, await ask(method, path, body, kind=kind))
+        if entry is not None:
+            self._store.answered(resource, entry)
+
+    def _resource(self, key: Key) -> Resource:
+        try:
+            return self._resources[key.group, key.kind]
+        except KeyError:
+            raise KeyError(f"{key.kind}.{key.group}" if key.group else key.kind) from None
+
+
+def _replacing(fields: Raw, shown: Raw) -> Raw:
+    """A merge patch that replaces: what a field holds now and shall no longer hold is taken away by name."""
+    patch: Raw = {}
+    for name, value in fields.items():
+        current = shown.get(name)
+        if isinstance(value, dict) and isinstance(current, dict):
+            patch[name] = dict.fromkeys(current.keys() - value.keys()) | _replacing(value, current)
+        else:
+            patch[name] = value
+    return patch
+
+
+def _only(uid: str) -> Raw:
+    """Delete this very object, and not another of the same name."""
+    return {"preconditions": {"uid": uid}} if uid else {}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

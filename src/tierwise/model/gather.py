@@ -1,0 +1,31 @@
+"""How a gang wants to be gathered: tiers by name, as its owner wrote them.
+
+Dialects make a `Gather`; a plugin turns it into the `Way`s that `framework.gathering` tries one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tierwise.model.arrays import Ints
+
+__all__ = ["Gather"]
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather:
+    """What a gang asks of the network; tiers by name, since the tree may not know them."""
+
+    within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must stand
+    prefer: tuple[str, ...] = ()  # tiers in one domain of which it should stand, in the order listed
+    multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
+    parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
+    pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
+    drawn: Ints = field(default_factory=_none)  # rows of other tasks that it should stand near, one entry each
+    fault: str = ""  # why what it asks for cannot be read

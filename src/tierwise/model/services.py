@@ -1,0 +1,121 @@
+"""Services that call each other, and the network between them, as a cycle sees them.
+
+A service is a workload of an application group, written (group, workload). A spot is a place that the network tells
+apart: a region and a zone. A link leads from one zone to another of its region, or from one region to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = [
+    "MEASURED",
+    "USER_DEFINED",
+    "AppGroup",
+    "Dependency",
+    "Link",
+    "NetworkMap",
+    "Service",
+    "Services",
+    "Spot",
+    "Weights",
+    "link_between",
+]
+
+Service = tuple[str, str]
+Spot = tuple[str, str]
+"""Region and zone; empty texts where a node has no such label."""
+
+USER_DEFINED: Final = "UserDefined"
+MEASURED: Final = "NetperfCosts"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """A way through the network in one direction."""
+
+    regional: bool
+    origin: str
+    destination: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} -> {self.destination}"
+
+
+def link_between(one: Spot, other: Spot) -> Link | None:
+    """The link from one spot to another: none within a zone, and none where either has no labels at all."""
+    if one == other or not any(one) or not any(other):
+        return None
+    if one[0] != other[0]:
+        return Link(True, one[0], other[0])
+    return Link(False, one[1], other[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """That one workload calls another: at most at this cost, with at least this bandwidth for each pair of pods."""
+
+    caller: str
+    callee: str
+    max_cost: int
+    bandwidth: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppGroup:
+    """The dependencies of one application, and the order in which its workloads are placed."""
+
+    key: str  # namespace/name
+    dependencies: tuple[Dependency, ...]
+    order: Mapping[str, int]  # workload -> index; the smallest goes first
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """One set of costs by link; a pair that is not listed is unknown."""
+
+    costs: Mapping[Link, int]
+    capacities: Mapping[Link, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkMap:
+    """What the network costs, by name of the set of weights."""
+
+    key: str
+    weights: Mapping[str, Weights]
+
+    def costs(self, name: str) -> Mapping[Link, int]:
+        found = self.weights.get(name)
+        return found.costs if found is not None else {}
+
+    def capacities(self, name: str) -> dict[Link, int]:
+        """What links carry, by the word of the user: the named weights' first, then "UserDefined", then the others."""
+        names = [n for n in dict.fromkeys((name, USER_DEFINED, *self.weights)) if n in self.weights and n != MEASURED]
+        found: dict[Link, int] = {}
+        for weights in map(self.weights.__getitem__, reversed(names)):
+            found.update(weights.capacities)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that a cycle knows of applications and networks, by namespace/name."""
+
+    groups: Mapping[str, AppGroup] = field(default_factory=dict)
+    maps: Mapping[str, NetworkMap] = field(default_factory=dict)
+
+    def group(self, name: str, namespaces: Iterable[str]) -> AppGroup | None:
+        """The group of that name in the first namespace that has one."""
+        return next((self.groups[k] for ns in namespaces if (k := f"{ns}/{name}") in self.groups), None)
+
+    def some_group(self, name: str, namespaces: Iterable[str]) -> AppGroup | None:
+        """The same, or else the first group of that name anywhere: pods name their group without its namespace."""
+        found = self.group(name, namespaces)
+        return found or next((group for k, group in self.groups.items() if k.partition("/")[2] == name), None)
+
+    def map(self, name: str, namespaces: Iterable[str]) -> NetworkMap | None:
+        """The network of that name in the first namespace that has one."""
+        return next((self.maps[k] for ns in namespaces if (k := f"{ns}/{name}") in self.maps), None)

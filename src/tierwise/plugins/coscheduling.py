@@ -1,0 +1,147 @@
+"""coscheduling: gangs that start as one group, gathered in the network as they ask.
+
+Koordinator's plugin of that name. How many tasks must stand is `gang`'s business, where tasks fit is the core's: this
+plugin says which groups are not whole, how far a gathered gang may spread, and in which ways it is to be gathered, best
+first. docs/plugins/coscheduling.md states arguments and order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tierwise.framework.arguments import flag
+from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.gathering import Ground, Way
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.gather import Gather
+from tierwise.model.job import Job, SubJob
+from tierwise.model.reason import Reason
+from tierwise.model.topology import ROOT
+
+__all__ = ["Coscheduling"]
+
+_NAME = "coscheduling"
+
+
+class Coscheduling:
+    """Gates gang groups, and gathers what asks for it if `awareNetworkTopology` is set."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._topology = view.topology
+        self._rank = view.nodes.rank
+        self._jobs = view.jobs
+        self._aware = flag(arguments, "awareNetworkTopology", default=False)
+        self._exists = len(view.topology) > 1 or bool(view.topology.tier_names)
+        self._root_tier = int(view.topology.tier[ROOT])
+        self._faults = [fault.text for fault in view.snapshot.faults if fault.code == "BrokenLayers"]
+
+    # -- gates
+
+    def admit(self, job: Job) -> Reason | None:
+        """All gangs of a group must exist, and what is asked of the network must be something that it has."""
+        if job.missing:
+            names = ", ".join(job.missing)
+            text = f"its gang group is not whole: gang {names} does not exist"
+            return Reason("GangGroupIncomplete", _NAME, text)
+        if not self._aware or job.gather is None:
+            return None
+        return self._unreadable(job.gather) or self._without_tree(job.gather) or self._unknown_layer(job.gather)
+
+    def _unreadable(self, gather: Gather) -> Reason | None:
+        if not gather.fault:
+            return None
+        return Reason("UnreadableGather", _NAME, f"what it asks of the network cannot be read: {gather.fault}")
+
+    def _without_tree(self, gather: Gather) -> Reason | None:
+        if self._exists or not _asks(gather):
+            return None
+        why = self._faults[0] if self._faults else 'there is no ClusterNetworkTopology named "default"'
+        return Reason("NoTopology", _NAME, f"it is to be gathered, and the cluster has no network topology: {why}")
+
+    def _unknown_layer(self, gather: Gather) -> Reason | None:
+        """A layer that limits must exist; one that is only preferred may not."""
+        names = (*gather.within, *(name for name, _ in gather.multiples))
+        unknown = next((name for name in names if name not in self._topology.tier_names), None)
+        if unknown is None:
+            return None
+        known = ", ".join(sorted(self._topology.tier_names, key=self._topology.tier_names.__getitem__))
+        text = f'layer "{unknown}" is not in the network topology, whose layers are {known}'
+        return Reason("UnknownLayer", _NAME, text)
+
+    # -- search space
+
+    def limit(self, gang: Job | SubJob) -> int | None:
+        """The tightest layer that a gathered gang must not cross, the whole cluster where it names none."""
+        gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
+        return None if gather is None else self._limit(gather)
+
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
+        """Candidate domains by tier, tightest first; whoever evicts asks for them."""
+        limit = self.limit(gang)
+        return (np.array([within]),) if limit is None else self._topology.by_tier(within, limit)
+
+    def _limit(self, gather: Gather) -> int:
+        tiers = (self._topology.tier_names[name] for name in gather.within if name in self._topology.tier_names)
+        return min(tiers, default=self._root_tier)
+
+    def _gather(self, job: Job) -> Gather | None:
+        """What a gang asks for and gets; a pod of no gang is scored instead."""
+        gather = job.gather if job.declared and self._aware and self._exists else None
+        return gather if gather is not None and not gather.fault else None
+
+    # -- ways
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+        """In which ways so many tasks of a job may be gathered, best first; none where it does not ask for that."""
+        gather = self._gather(job)
+        if gather is None:
+            return ()
+        tiers = self._topology.tier_names
+        multiples = tuple((tiers[name], number) for name, number in gather.multiples if name in tiers)
+        prefer = tuple(tiers[name] for name in gather.prefer if name in tiers)
+        outwards = [tier for tier in (0, *self._topology.at_tier) if tier <= self._limit(gather)]
+        if not gather.parallel:
+            return tuple(Way(tier, multiples, prefer) for tier in outwards)
+        pipeline = gather.pipeline if count % gather.pipeline == 0 else 1
+        return tuple(_in_pipelines(outwards[1:] or outwards, multiples, prefer, pipeline))
+
+    # -- nodes
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """A pod of no gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
+        scores = np.zeros(len(self._rank))
+        gather = ask.job.gather
+        if gather is not None and not ask.job.declared and self._aware:
+            rows = self._by_nearness(gather, span, fits)
+            scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
+        return scores[span]
+
+    def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
+        nodes = len(self._rank)
+        room = np.zeros(nodes, dtype=np.int64)
+        room[span] = fits
+        drawn = np.bincount(gather.drawn, minlength=nodes)
+        return Ground(self._topology, self._rank, room, drawn, np.zeros(nodes, dtype=np.int64)).nearest_rows()
+
+
+def _in_pipelines(
+    tiers: list[int], multiples: tuple[tuple[int, int], ...], prefer: tuple[int, ...], pipeline: int
+) -> Iterator[Way]:
+    """Outwards: each pipeline in one domain of a lower tier, the lowest first, and then wherever the job has room."""
+    for i, tier in enumerate(tiers):
+        for lower in tiers[:i] if pipeline > 1 else ():
+            yield Way(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
+        yield Way(tier, multiples, prefer, pipeline, by_name=True)
+
+
+def _asks(gather: Gather) -> bool:
+    """Whether more is asked than to stand near other pods, which comes to nothing where there is no tree."""
+    return bool(gather.within or gather.prefer or gather.multiples or gather.parallel)

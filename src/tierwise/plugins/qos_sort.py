@@ -1,0 +1,32 @@
+"""QOSSort: the queue by priority, then by quality-of-service class, then by age.
+
+Guaranteed pods go before burstable ones, those before best-effort ones. For a gang, its firmest pending task counts.
+"""
+
+from __future__ import annotations
+
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.model.job import Job
+from tierwise.model.shape import Shape
+
+__all__ = ["QosSort", "ordinary_key", "waiting_shapes"]
+
+
+def waiting_shapes(job: Job) -> list[Shape]:
+    """The shapes of a job's pending tasks."""
+    return [part.shape for part in (*job.parts(), *(part for _, part in job.effortless))]
+
+
+def ordinary_key(job: Job) -> tuple[float, ...]:
+    """Priority, class and age; the smallest goes first."""
+    return (-job.priority, min((shape.qos for shape in waiting_shapes(job)), default=0), job.created)
+
+
+class QosSort:
+    """Orders jobs by priority, class and age."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        pass
+
+    def job_key(self, job: Job) -> tuple[float, ...]:
+        return ordinary_key(job)

@@ -1,0 +1,183 @@
+"""The tree of elastic quotas as columns: what each asks for, what it may use now, and what it could use at most.
+
+Starting point of the plugin `elasticquota` and of the controller that writes a quota's annotations. Columns stand in
+the order of the ledger's `queue_index`; queues that are no quotas have no limit here. Quotas at the outermost level
+share what the cluster has besides the pods outside the tree (of the default and system quotas, and of nobody);
+quotas below share the runtime of their parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
+from tierwise.dialects.requests import FIRM_PREFIX
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Status
+from tierwise.model.queue import Queue
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins.lending import Claim, lend_out, scaled
+from tierwise.plugins.queue_table import UNLIMITED, counted, pending
+
+__all__ = ["QuotaTree"]
+
+_TOP = -1
+"""Stands for the cluster, above the outermost quotas."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTree:
+    """Quotas of a cycle; amounts are (resources x queues)."""
+
+    names: tuple[str, ...]  # of the queues
+    inside: Bools  # quotas that take part in sharing
+    chains: tuple[tuple[int, ...], ...]  # a quota itself first, the outermost last
+    members: tuple[Ints, ...]  # a quota and all below it
+    named: Bools  # the resources that max lists: all that a quota counts
+    lends: Bools
+    maximum: Ints  # UNLIMITED where max does not list a resource
+    minimum: Ints
+    promised: Ints  # min, or UNLIMITED where min does not list a resource: what non-preemptible pods may use
+    firm: Ints  # by resource: the index of what is counted of it for non-preemptible pods; -1 where there are none
+    asked: Ints  # what the pods of a quota and the quotas below it ask for, pending pods included
+    request: Ints  # the same at most as max, and at least as min where the quota does not lend
+    runtime: Ints  # what a quota may use now
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, ledger: Ledger, *, scale: bool = True) -> QuotaTree:
+        """The tree at the start of a cycle; `scale` lets minimums shrink that are more than there is to share."""
+        queues = tuple(snapshot.queues.values())
+        axis = snapshot.axis
+        inside = np.array([q.elastic and q.name not in (DEFAULT_QUOTA, SYSTEM_QUOTA) for q in queues], dtype=bool)
+        parents = _parents(queues, inside)
+        own = ledger.queue_used + pending(snapshot, ledger)
+        maximum = _columns(axis.index, queues, "capability", UNLIMITED)
+        minimum = _columns(axis.index, queues, "guarantee", 0)
+        sharing = _Sharing(queues, parents, minimum, _columns(axis.index, queues, "weights", 0), scale=scale)
+        asked, request = sharing.requests(own, maximum)
+        runtime = maximum.copy()
+        for parent, level in sharing.levels():
+            total = _to_share(snapshot, ledger, inside) if parent == _TOP else runtime[:, parent]
+            for r in np.flatnonzero(counted(axis)).tolist():
+                runtime[r, level] = sharing.share(r, int(total[r]), level, request)
+        named = _columns(axis.index, queues, "capability", -1) >= 0
+        chains = tuple(_chain(parents, column) for column in range(len(queues)))
+        return cls(
+            names=tuple(q.name for q in queues),
+            inside=inside,
+            chains=chains,
+            members=_members(chains),
+            named=named,
+            lends=np.array([q.lends for q in queues], dtype=bool),
+            maximum=maximum,
+            minimum=minimum,
+            promised=_columns(axis.index, queues, "guarantee", UNLIMITED),
+            firm=np.array([axis.index.get(f"{FIRM_PREFIX}{name}", -1) for name in axis.names], dtype=np.int64),
+            asked=asked,
+            request=request,
+            runtime=np.where(named | ~inside, runtime, UNLIMITED),
+        )
+
+    def held(self, used: Ints, column: int) -> Ints:
+        """What a quota and those below it hold, given what each holds by itself."""
+        result: Ints = used[:, self.members[column]].sum(axis=1)
+        return result
+
+
+class _Sharing:
+    """How quotas side by side share what there is above them."""
+
+    def __init__(
+        self, queues: tuple[Queue, ...], parents: list[int], minimum: Ints, weights: Ints, *, scale: bool
+    ) -> None:
+        self._queues = queues
+        self._minimum = minimum
+        self._weights = weights
+        self._scale = scale
+        self._children: dict[int, list[int]] = {}
+        order = sorted(range(len(queues)), key=lambda column: queues[column].order)  # equal shares: by name
+        for column in sorted(order, key=lambda column: len(_chain(parents, column))):
+            if queues[column].elastic and queues[column].name not in (DEFAULT_QUOTA, SYSTEM_QUOTA):
+                self._children.setdefault(parents[column], []).append(column)
+
+    def levels(self) -> Iterator[tuple[int, list[int]]]:
+        """Each parent with the quotas directly below it, from the outermost inwards."""
+        yield from self._children.items()
+
+    def requests(self, own: Ints, maximum: Ints) -> tuple[Ints, Ints]:
+        """What is asked of quotas, and what they ask of those above: at most max, at least min if they do not lend."""
+        asked = own.copy()
+        limited = np.minimum(own, maximum)
+        for parent, level in reversed(self._children.items()):  # inner ones first
+            for column in level:
+                least = 0 if self._queues[column].lends else self._minimum[:, column]
+                limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
+                if parent != _TOP:
+                    asked[:, parent] += limited[:, column]
+        return asked, limited
+
+    def share(self, r: int, total: int, level: list[int], request: Ints) -> list[int]:
+        """The runtime of the quotas of one level in one resource."""
+        minimums = [int(self._minimum[r, column]) for column in level]
+        if self._scale:
+            minimums = scaled(total, minimums)
+        return lend_out(
+            total,
+            [
+                Claim(int(request[r, column]), least, int(self._weights[r, column]), self._queues[column].lends)
+                for column, least in zip(level, minimums, strict=True)
+            ],
+        )
+
+
+def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
+    """What the outermost quotas share: the cluster without what pods outside the tree hold."""
+    nodes = snapshot.nodes
+    total: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
+    total = total - ledger.queue_used[:, ~inside].sum(axis=1)
+    for number, rows in rows_by_shape(snapshot.others, Status.RUNNING).items():
+        total -= snapshot.shapes[number].request * len(rows)
+    return np.maximum(total, 0)
+
+
+def _parents(queues: tuple[Queue, ...], inside: Bools) -> list[int]:
+    """The column of each quota's parent; a parent that does not exist, or leads back, counts as none."""
+    index = {q.name: column for column, q in enumerate(queues) if inside[column]}
+    parents = [index.get(q.parent, _TOP) if inside[column] else _TOP for column, q in enumerate(queues)]
+    for column in range(len(queues)):
+        seen, above = {column}, parents[column]
+        while above != _TOP and above not in seen:
+            seen.add(above)
+            above = parents[above]
+        if above == column:
+            parents[column] = _TOP
+    return parents
+
+
+def _chain(parents: list[int], column: int) -> tuple[int, ...]:
+    chain = [column]
+    while parents[chain[-1]] != _TOP:
+        chain.append(parents[chain[-1]])
+    return tuple(chain)
+
+
+def _members(chains: tuple[tuple[int, ...], ...]) -> tuple[Ints, ...]:
+    below: list[list[int]] = [[] for _ in chains]
+    for column, chain in enumerate(chains):
+        for above in chain:
+            below[above].append(column)
+    return tuple(np.array(columns, dtype=np.int64) for columns in below)
+
+
+def _columns(index: dict[str, int], queues: tuple[Queue, ...], field: str, absent: int) -> Ints:
+    """One of the declared amounts as columns; quotas alone declare any here."""
+    result = np.full((len(index), len(queues)), absent, dtype=np.int64)
+    for column, queue in enumerate(queues):
+        for name, amount in getattr(queue, field).items() if queue.elastic else ():
+            result[index[name], column] = min(amount, UNLIMITED)
+    return result

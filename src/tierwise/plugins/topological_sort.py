@@ -1,0 +1,80 @@
+"""TopologicalSort: the services of an application in the order of their dependencies.
+
+Pods of one AppGroup go by the index that its status gives their workload; a workload without an index goes first.
+Others go by priority, class and age. To keep that an order, the pods of a group take the places that the ordinary
+order gives to the group, and fill them by index.
+
+Argument: `namespaces` (["default"]), where AppGroups are looked for; of two of one name the first counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tierwise.framework.arguments import listed
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.model.job import Job, Task
+from tierwise.model.reason import Reason
+from tierwise.model.services import AppGroup
+from tierwise.plugins.qos_sort import ordinary_key, waiting_shapes
+
+__all__ = ["TopologicalSort", "unknown_groups"]
+
+_PLUGIN = "TopologicalSort"
+
+
+class TopologicalSort:
+    """Orders jobs by the place of their workload in its application."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._view = view
+        self._namespaces = listed(arguments, "namespaces", ("default",))
+        self._places = self._fill(view.jobs)
+
+    def job_key(self, job: Job) -> tuple[float, ...]:
+        return (self._places[job.number],)
+
+    def complaints(self) -> Iterable[tuple[Task, Reason]]:
+        """Pods whose group does not exist wait in the ordinary order."""
+        return unknown_groups(self._view, self._namespaces, _PLUGIN, "it waits in the ordinary order")
+
+    def _fill(self, jobs: tuple[Job, ...]) -> dict[int, int]:
+        ordinary = sorted(jobs, key=lambda job: (ordinary_key(job), job.order))
+        places: dict[int, int] = {}
+        groups: dict[str, list[tuple[int, int, Job]]] = {}
+        for place, job in enumerate(ordinary):
+            group = self._group(job)
+            if group is None:
+                places[job.number] = place
+            else:
+                groups.setdefault(group.key, []).append((_index(group, job), place, job))
+        for members in groups.values():
+            free = [place for _, place, _ in members]
+            for place, (_, _, job) in zip(free, sorted(members, key=lambda m: m[:2]), strict=True):
+                places[job.number] = place
+        return places
+
+    def _group(self, job: Job) -> AppGroup | None:
+        """The group that all pending tasks of a job name."""
+        names = {shape.service[0] if shape.service is not None else "" for shape in waiting_shapes(job)}
+        name = names.pop() if len(names) == 1 else ""
+        return self._view.snapshot.services.group(name, self._namespaces) if name else None
+
+
+def _index(group: AppGroup, job: Job) -> int:
+    """The first of the places of a job's workloads."""
+    services = (shape.service for shape in waiting_shapes(job))
+    return min((group.order.get(service[1], 0) for service in services if service is not None), default=0)
+
+
+def unknown_groups(
+    view: CycleView, namespaces: tuple[str, ...], plugin: str, outcome: str
+) -> Iterable[tuple[Task, Reason]]:
+    """The pending tasks that name a group which none of the namespaces has."""
+    for job in view.jobs:
+        for part in (*job.parts(), *(part for _, part in job.effortless)):
+            service = part.shape.service
+            if service is not None and view.snapshot.services.group(service[0], namespaces) is None:
+                where = f"{'namespace' if len(namespaces) == 1 else 'namespaces'} {', '.join(namespaces)}"
+                reason = Reason("AppGroupNotFound", plugin, f"AppGroup {service[0]} is not in {where}: {outcome}")
+                yield from ((task, reason) for task in part.tasks)

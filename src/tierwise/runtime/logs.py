@@ -1,0 +1,79 @@
+"""Structured logs: one JSON object to a line, with the time, a level, a text and whatever fields belong to it.
+
+A line about a decision carries its id, which also stands in the event that users see: it is made
+from the moment of the cycle and the job, so a replay of that moment gives it again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+from tierwise.explain.decisions import decision_id
+from tierwise.explain.message import message
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["LEVELS", "JsonLines", "decision_lines", "set_up"]
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object to a line; further fields come as `extra={"fields": {...}}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def set_up(out: TextIO, level: str) -> None:
+    """Write what is at least of a level to a stream, as JSON lines."""
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dict[str, object]]]:
+    """What a cycle decided, job by job: a text and its fields."""
+    names = snapshot.topology.name
+    for decision in report.decisions:
+        yield (
+            "bound" if decision.bound else "nominated",
+            {
+                "decision": decision_id(snapshot.now, decision.job.key),
+                "job": decision.job.key,
+                "action": decision.action,
+                "pods": decision.count(),
+                "domain": names[decision.domain],
+                "tier": int(snapshot.topology.tier[decision.domain]),
+            },
+        )
+    for eviction in report.evictions:
+        by = eviction.by.key if eviction.by is not None else ""  # "" where it went for a quota's sake
+        yield (
+            "evicted",
+            {
+                "decision": decision_id(snapshot.now, by or eviction.job.key),
+                "job": eviction.job.key,
+                "pod": eviction.task.key,
+                "by": by,
+                "action": eviction.action,
+                "reason": eviction.reason,
+            },
+        )
+    for key, rejection in report.rejections.items():
+        fields: dict[str, object] = {"decision": decision_id(snapshot.now, key), "job": key}
+        yield "waiting", fields | {"reason": rejection.reason.code, "why": message(rejection)}

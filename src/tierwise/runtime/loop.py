@@ -1,0 +1,207 @@
+"""The loop: wait for a change or for time to pass, let the controllers act, decide, apply, publish.
+
+It knows a `Cluster` and nothing behind it, so it runs on the embedded one as well. One turn is complete in itself:
+whatever a process knew beyond what the cluster holds is lost with it and not missed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, assert_never
+
+from tierwise import controllers
+from tierwise.config.profile import Profile
+from tierwise.dialects.build import build
+from tierwise.explain.pod_status import pod_conditions, pod_events
+from tierwise.explain.status import statuses
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import (
+    Bind,
+    Cluster,
+    Create,
+    Delete,
+    Effect,
+    Evict,
+    Nominate,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    Update,
+    Version,
+    key_of_raw,
+)
+from tierwise.runtime.refusals import Refused
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.scheduler.outcomes import amended
+from tierwise.scheduler.release import release
+
+__all__ = ["Duty", "Loop", "Observer", "Turn"]
+
+log = logging.getLogger(__name__)
+
+_MOST: Final = 20
+"""Passes of the controllers in one turn: what they still want then has its place in the next one."""
+
+
+_LEAST: Final = 0.2
+"""Seconds between two turns that only time brings about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Whose pods are scheduled, and how."""
+
+    schedulers: frozenset[str]
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One cycle as it went: what it saw, what it decided and what came of it, and the seconds of each stage."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    outcomes: Sequence[Outcome]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Observer(Protocol):
+    """Somebody who is told of each turn: metrics, logs, a page."""
+
+    def saw(self, turn: Turn) -> None:
+        """Called after the turn's effects were applied."""
+
+
+class Loop:
+    """Controllers and scheduler on one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        duties: Sequence[Duty],
+        *,
+        clock: Callable[[], float],
+        ticks: Callable[[], float],
+        with_controllers: bool = True,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """`clock` gives seconds since the epoch, `ticks` seconds that never jump."""
+        self._cluster = cluster
+        self._duties = duties
+        self._clock = clock
+        self._ticks = ticks
+        self._with_controllers = with_controllers
+        self._observers = observers
+        self._settled: Objects | None = None
+        self._refused = Refused()
+        self._built: dict[frozenset[str], tuple[Objects, Snapshot]] = {}  # by whose pods it serves
+        self.turned = ticks()  # when the last turn ended
+
+    def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
+        """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
+        seen = Version(-1)
+        while not stopping():
+            version = self._cluster.wait(seen, self._patience(period))
+            if stopping():
+                return
+            if version != seen:
+                # What comes together is decided together: a gang's pods arrive one by one.
+                self._cluster.wait(Version(2**62), rest)
+            # Noted before reading, so that what changes from here on brings another turn.
+            seen = version
+            if may():
+                self.turn()
+            else:
+                self.turned = self._ticks()
+
+    def _patience(self, period: float) -> float:
+        """How long to wait for a change: until time alone gives a controller something to do."""
+        due = controllers.due(self._cluster.read()) if self._with_controllers else None
+        # What could not be done at its time is tried again soon, but not without a pause.
+        return period if due is None else max(_LEAST, min(period, due - self._clock()))
+
+    def turn(self) -> None:
+        """Everything once."""
+        if self._with_controllers:
+            self._reconcile()
+        for duty in self._duties:
+            self._schedule(duty)
+        self.turned = self._ticks()
+
+    def _reconcile(self) -> None:
+        """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
+        for _ in range(_MOST):
+            objects = self._cluster.read()
+            asked = controllers.run(objects, self._clock(), settled=self._settled)
+            if not asked:
+                self._settled = objects
+                return
+            outcomes = self._cluster.apply(asked)
+            _complain(outcomes)
+            if not any(outcome.ok for outcome in outcomes):
+                return
+
+    def _schedule(self, duty: Duty) -> None:
+        marks = [self._ticks()]
+        objects = self._cluster.read()
+        marks.append(self._ticks())
+        snapshot = self._snapshot(self._refused.over(objects, self._clock()), duty)
+        marks.append(self._ticks())
+        report = cycle(snapshot, duty.profile)
+        marks.append(self._ticks())
+        outcomes = list(self._cluster.apply(effects(snapshot, report)))
+        marks.append(self._ticks())
+        self._refused.note(outcomes, self._clock())
+        report = amended(report, outcomes)
+        outcomes += self._publish(snapshot, report, outcomes)
+        marks.append(self._ticks())
+        _complain(outcomes)
+        stages = ("read", "build", "decide", "apply", "publish")
+        seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
+        turn = Turn(snapshot, report, outcomes, seconds)
+        for observer in self._observers:
+            observer.saw(turn)
+
+    def _snapshot(self, objects: Objects, duty: Duty) -> Snapshot:
+        """What the cycle sees; where nothing has changed since the last one, only the time is another."""
+        now, last = self._clock(), self._built.get(duty.schedulers)
+        if last is not None and last[0] is objects:
+            return replace(last[1], now=now)
+        snapshot = build(objects, now, duty.profile, schedulers=duty.schedulers)
+        self._built[duty.schedulers] = objects, snapshot
+        return snapshot
+
+    def _publish(self, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Status, conditions and events; and the release of gangs that stay a part."""
+        objects = self._cluster.read()
+        asked: list[Effect] = [*statuses(objects, snapshot, report), *pod_conditions(objects, snapshot, report)]
+        released = list(self._cluster.apply(release(objects, snapshot, report)))
+        self._cluster.apply([*asked, *pod_events([*outcomes, *released])])
+        return released
+
+
+def _complain(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if not outcome.ok and not outcome.error.startswith("withheld"):
+            log.warning("%s failed: %s", _named(outcome.effect), outcome.error)
+
+
+def _named(effect: Effect) -> str:
+    """An effect without the manifest that it may carry."""
+    match effect:
+        case Create(raw):
+            subject = key_of_raw(raw)
+        case Bind() | Evict() | Nominate():
+            subject = effect.pod
+        case RecordEvent():
+            subject = effect.about
+        case Update() | Delete() | PatchStatus():
+            subject = effect.key
+        case _:
+            assert_never(effect)
+    return f"{type(effect).__name__} {subject}"

@@ -1,0 +1,160 @@
+"""Admission reviews: a request of the API server in, its answer out.
+
+Called by the webhook for every review. Decides nothing itself: `admission` judges and completes. The other objects
+of the cluster come from whoever constructs the reviewer; none at all is fine, and then nothing counts as unknown.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from tierwise.admission import Finding, Ground, complete, judge, survey
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.port import Objects, key_of_raw
+
+__all__ = ["Answer", "Request", "Reviewer", "read_request"]
+
+_VERSION: Final = "admission.k8s.io/v1"
+_MOST_WARNINGS: Final = 8
+_PLACEHOLDER: Final = "xxxxx"
+"""Stands for the letters that the API server adds to generateName after admission."""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API server asks about; `object` is None on deletion, `old_object` on creation."""
+
+    uid: str
+    operation: str = ""
+    namespace: str = ""
+    kind: dict[str, str] = {}
+    object: Raw | None = None
+    old_object: Raw | None = None
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: Request
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the API server is told; errors deny, warnings reach whoever sent the object."""
+
+    request: Request
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    patch: tuple[Raw, ...] = ()
+    code: int = 422
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object may pass."""
+        return not self.errors
+
+    def wire(self) -> Raw:
+        """The answer as an AdmissionReview."""
+        response: Raw = {"uid": self.request.uid, "allowed": self.allowed}
+        if self.errors:
+            reason = "Invalid" if self.code == 422 else "BadRequest"
+            response["status"] = {"code": self.code, "reason": reason, "message": "; ".join(self.errors)}
+        if self.warnings:
+            response["warnings"] = list(self.warnings[:_MOST_WARNINGS])
+        if self.patch:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(msgspec.json.encode(self.patch)).decode()
+        return {"apiVersion": _VERSION, "kind": "AdmissionReview", "response": response}
+
+
+def read_request(body: bytes) -> Request:
+    """The request in a review; InputError where it is none."""
+    try:
+        review = msgspec.json.decode(body, type=_Review)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"this is no AdmissionReview: {error}") from None
+    if (review.api_version, review.kind) != (_VERSION, "AdmissionReview"):
+        raise InputError(f"{_VERSION} AdmissionReview is expected, not {review.api_version} {review.kind}")
+    return review.request
+
+
+class Reviewer:
+    """Answers reviews with what `read` knows of the cluster at the moment."""
+
+    def __init__(self, read: Callable[[], Objects]) -> None:
+        self._read = read
+        self._ground: Ground | None = None
+
+    def validate(self, request: Request) -> Answer:
+        """Whether an object may be created, or changed; what is already there may always go, and be relabelled."""
+        if request.object is None or _untouched(request):
+            return Answer(request)
+        raw = _named(request, request.object)
+        try:
+            objects = self._read().changed({(key := key_of_raw(raw)): raw})
+            before = codec.decode(_named(request, request.old_object)) if request.old_object else None
+        except InputError as error:
+            return Answer(request, errors=(str(error),), code=400)
+        self._ground = survey(objects, self._ground)
+        verdict = judge(objects, key, self._ground, before)
+        return Answer(request, errors=_texts(verdict.errors), warnings=_texts(verdict.warnings))
+
+    def mutate(self, request: Request) -> Answer:
+        """The defaults that an object leaves out, as a patch; what cannot be read is left to validation."""
+        if request.object is None:
+            return Answer(request)
+        try:
+            completed = complete(_named(request, request.object))
+        except InputError:
+            return Answer(request)
+        written, filled = request.object.get("spec", {}), completed.get("spec", {})
+        if "spec" not in request.object and filled:
+            return Answer(request, patch=({"op": "add", "path": "/spec", "value": filled},))
+        return Answer(request, patch=tuple(_changes(written, filled, "/spec")))
+
+
+def _untouched(request: Request) -> bool:
+    """Whether an update leaves the spec alone, or is about an object on its way out: finalizers must come off."""
+    new, old = request.object, request.old_object
+    if request.operation == "DELETE" or new is None:
+        return True
+    meta = new.get("metadata")
+    leaving = isinstance(meta, dict) and bool(meta.get("deletionTimestamp"))
+    return old is not None and (leaving or new.get("spec") == old.get("spec"))
+
+
+def _named(request: Request, raw: Raw) -> Raw:
+    """The object with the namespace it is sent to, and a name where the API server is going to make one up."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, dict):
+        return raw
+    filled = dict(meta)
+    if request.namespace:
+        filled.setdefault("namespace", request.namespace)
+    if not filled.get("name") and filled.get("generateName"):
+        filled["name"] = f"{filled['generateName']}{_PLACEHOLDER}"
+    return {**raw, "metadata": filled}
+
+
+def _texts(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    return tuple(f"{finding.path}: {finding.message}" for finding in findings)
+
+
+def _changes(old: object, new: object, path: str) -> Iterator[Raw]:
+    """JSON patch operations that make `new` of `old`; defaults only ever add fields, or fill empty ones."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name, value in new.items():
+            step = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+            if name not in old:
+                yield {"op": "add", "path": step, "value": value}
+            else:
+                yield from _changes(old[name], value, step)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _changes(before, after, f"{path}/{index}")
+    elif old != new:
+        yield {"op": "replace", "path": path, "value": new}

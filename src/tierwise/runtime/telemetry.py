@@ -1,0 +1,73 @@
+"""What a running scheduler tells of itself: metrics, log lines and the last cycle, made from each turn of the loop.
+
+An observer of the loop. The figures of the connection are asked for when somebody looks at the metrics, because they
+move between turns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+
+from tierwise.api.codec import Raw
+from tierwise.kube.cluster import Pulse
+from tierwise.runtime.logs import decision_lines
+from tierwise.runtime.loop import Turn
+from tierwise.runtime.metrics import Metrics
+from tierwise.runtime.probes import cycle_wire
+
+__all__ = ["Telemetry"]
+
+log = logging.getLogger(__name__)
+
+
+class _Pulsing(Protocol):
+    def pulse(self) -> Pulse:
+        """How the connection is at the moment."""
+
+
+class Telemetry:
+    """Metrics and logs of every turn, and the report of the last one."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: _Pulsing) -> None:
+        self._metrics = Metrics(registry)
+        self._cluster = cluster
+        self._said: dict[object, object] = {}  # what was last logged of each job that waits
+        self._last: Callable[[], Raw] | None = None
+
+    def saw(self, turn: Turn) -> None:
+        """Count a turn, and log its decisions; a job that waits is told of when its reason changes."""
+        self._metrics.observe(turn.snapshot, turn.report, turn.seconds)
+        effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
+        for (kind, ok), number in effects.items():
+            self._metrics.effect(kind, ok=ok, number=number)
+        self._log(turn)
+        self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when somebody asks
+
+    def _log(self, turn: Turn) -> None:
+        said: dict[object, object] = {}
+        for text, fields in decision_lines(turn.snapshot, turn.report):
+            if text == "waiting":
+                said[fields["job"]] = fields["why"]
+                if self._said.get(fields["job"]) == fields["why"]:
+                    continue
+            log.info(text, extra={"fields": fields})
+        self._said = said
+
+    def last(self) -> Raw | None:
+        """The last cycle; None before there was one."""
+        return self._last() if self._last is not None else None
+
+    def refresh(self) -> None:
+        """Take the figures of the connection as they are now."""
+        pulse = self._cluster.pulse()
+        self._metrics.leads(yes=pulse.leading)
+        self._metrics.binds_in_flight(pulse.binds)
+        for kind, seconds in pulse.lag.items():
+            self._metrics.watch_lag(kind, seconds)
+        for kind, number in pulse.missed.items():
+            self._metrics.cache_drift(kind, number)

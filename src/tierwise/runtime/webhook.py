@@ -1,0 +1,99 @@
+"""The admission webhook: reviews over TLS.
+
+Two paths, /validate and /mutate, and nothing else on this port. A review that cannot be read is the sender's fault
+(status 400), a defect of ours is a 500: what becomes of the object then is the failurePolicy of the configuration,
+so whoever installs tierwise decides between open and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tierwise.api.errors import InputError
+from tierwise.runtime.certificates import expires
+from tierwise.runtime.metrics import AdmissionMetrics
+from tierwise.runtime.review import Answer, Request, Reviewer, read_request
+from tierwise.runtime.tls import Certificate
+
+__all__ = ["Webhook", "application"]
+
+log = logging.getLogger(__name__)
+
+_LARGEST: Final = 8 * 2**20
+"""Bytes of a review: an object of the largest size that etcd takes, twice, with room to spare."""
+_LOOK: Final = 10.0
+
+
+def application(reviewer: Reviewer, metrics: AdmissionMetrics) -> web.Application:
+    """The two paths."""
+    app = web.Application(client_max_size=_LARGEST)
+    for path, review in (("validate", reviewer.validate), ("mutate", reviewer.mutate)):
+        app.router.add_post(f"/{path}", _handler(path, review, metrics))
+    return app
+
+
+def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionMetrics) -> Handler:
+    async def handle(http: web.Request) -> web.Response:
+        start = time.perf_counter()
+        try:
+            request = read_request(await http.read())
+        except InputError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
+        try:
+            answer = review(request)
+        except Exception:
+            log.exception("a review failed", extra={"fields": {"path": path, "uid": request.uid}})
+            raise
+        seconds = time.perf_counter() - start
+        metrics.reviewed(path, request.kind.get("kind", ""), allowed=answer.allowed, seconds=seconds)
+        _tell(path, answer)
+        return web.Response(body=msgspec.json.encode(answer.wire()), content_type="application/json")
+
+    return handle
+
+
+def _tell(path: str, answer: Answer) -> None:
+    say = log.debug if answer.allowed else log.info
+    meta = (answer.request.object or {}).get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else ""
+    fields: dict[str, object] = {
+        "path": path,
+        "kind": answer.request.kind.get("kind", ""),
+        "namespace": answer.request.namespace,
+    }
+    fields |= {"name": name, "why": "; ".join(answer.errors)}
+    say("reviewed" if answer.allowed else "denied", extra={"fields": fields})
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A server that shows a certificate, and reads it anew when its files change."""
+
+    app: web.Application
+    certificate: Certificate
+    metrics: AdmissionMetrics
+
+    async def serve(self, host: str, port: int, stop: asyncio.Event, *, look: float = _LOOK) -> None:
+        """Answer until told to stop."""
+        runner = web.AppRunner(self.app, access_log=None)
+        await runner.setup()
+        self._told()
+        watching = asyncio.create_task(self.certificate.watch(look, self._told))
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=self.certificate.context).start()
+            await stop.wait()
+        finally:
+            watching.cancel()
+            await runner.cleanup()
+
+    def _told(self) -> None:
+        self.metrics.certificate(expires(self.certificate.pem()).timestamp())

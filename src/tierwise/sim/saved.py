@@ -1,0 +1,56 @@
+"""A cluster's state as manifests: what `tierwise snapshot` saves, and every verb reads again.
+
+Beside the objects stands a ConfigMap that says when they were looked at. Whoever reads them takes that for the time of
+the run, so the same cycle runs on the saved state as ran on the live one, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap
+from tierwise.api.meta import parse_time
+from tierwise.port import Objects
+
+__all__ = ["saved", "saved_at", "served"]
+
+_NAME: Final = "tierwise-snapshot"
+_NAMESPACE: Final = "kube-system"
+_MOMENT: Final = "moment"
+_NOISE: Final = "managedFields"
+
+
+def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
+    """The manifests to write: the time first, then every object without the API server's bookkeeping of writers."""
+    moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    meta = {"name": _NAME, "namespace": _NAMESPACE}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment}}
+    for raw in objects:
+        present = raw.get("metadata")
+        if isinstance(present, dict) and _NOISE in present:
+            raw = {**raw, "metadata": {name: value for name, value in present.items() if name != _NOISE}}
+        yield raw
+
+
+def served(objects: Iterable[Raw], schedulers: Collection[str]) -> Iterator[Raw]:
+    """The objects without pods that wait for schedulers other than these: they take up no room, and are not placed."""
+    for raw in objects:
+        spec = raw.get("spec")
+        if raw.get("kind") == "Pod" and isinstance(spec, dict) and not spec.get("nodeName"):
+            if spec.get("schedulerName") in schedulers:
+                yield raw
+        else:
+            yield raw
+
+
+def saved_at(objects: Objects) -> float | None:
+    """When objects were looked at, in seconds since the epoch; None where they come from elsewhere."""
+    stamp = objects.every(ConfigMap).get(f"{_NAMESPACE}/{_NAME}")
+    moment = stamp.data.get(_MOMENT, "") if stamp is not None else ""
+    try:
+        return parse_time(moment) if moment else None
+    except ValueError:
+        return None

@@ -1,0 +1,198 @@
+"""Never half a gang, and never a guess: what becomes of binds when the API server misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.contract.fake_api import FakeApi
+from tests.contract.manifests import node, pod
+from tests.contract.test_watching import eventually
+
+from tierwise.api.core import Pod
+from tierwise.kube.auth import Access
+from tierwise.kube.cluster import KubeCluster
+from tierwise.port import Bind, Evict, Key, Nominate, Outcome
+
+SIZE = 4
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    """A server with a few objects."""
+    with FakeApi() as found:
+        found.put(*(node(f"n{i}") for i in range(2)), *(pod(f"p{i}", group="g") for i in range(SIZE)))
+        yield found
+
+
+@pytest.fixture
+def cluster(api: FakeApi) -> Iterator[KubeCluster]:
+    """A client of it that knows them."""
+    with KubeCluster(Access(api.url)) as found:
+        assert found.synced(timeout=10)
+        yield found
+
+
+def _key(number: int) -> Key:
+    return Key("", "Pod", "default", f"p{number}")
+
+
+def _bind(cluster: KubeCluster, node: str = "n0") -> list[Outcome]:
+    return cluster.apply([Bind(_key(i), node, gang="default/g") for i in range(SIZE)])
+
+
+def _nodes(api: FakeApi) -> list[str]:
+    return [api.get("pods", f"p{i}")["spec"].get("nodeName", "") for i in range(SIZE)]
+
+
+def _binds(api: FakeApi) -> int:
+    return sum(request.endswith("/binding") for request in api.requests)
+
+
+def test_a_gang_is_bound(api: FakeApi, cluster: KubeCluster) -> None:
+    """All binds succeed, each with one request."""
+    assert all(outcome.ok for outcome in _bind(cluster))
+    assert (["n0"] * SIZE, SIZE) == (_nodes(api), _binds(api))
+
+
+@pytest.mark.parametrize("how", ["drop", 429, 500, 503, "lose", "half"])
+def test_passing_failures_pass(api: FakeApi, cluster: KubeCluster, how: int | str) -> None:
+    """Refused for a moment, dropped before or after it happened: in the end each pod is bound once, and known to be."""
+    api.fail("POST", "/binding", how, times=3, headers={"Retry-After": "0"})
+
+    assert all(outcome.ok for outcome in _bind(cluster))
+    assert ["n0"] * SIZE == _nodes(api)
+
+
+def test_lost_answer_is_looked_up(api: FakeApi, cluster: KubeCluster) -> None:
+    """A bind that happened although no answer came is found out by a look, not by another bind."""
+    api.fail("POST", "/p2/binding", "lose")
+
+    assert all(outcome.ok for outcome in _bind(cluster))
+    assert SIZE == _binds(api)
+    assert "GET /api/v1/namespaces/default/pods/p2" in api.requests
+
+
+def test_refusal_that_does_not_pass_is_a_failure(api: FakeApi, cluster: KubeCluster) -> None:
+    """Refused again and again with an answer each time: the bind has failed, and nobody assumes otherwise."""
+    api.fail("POST", "/p2/binding", 500, times=100)
+    outcomes = _bind(cluster)
+
+    assert [True, True, False, True] == [outcome.ok for outcome in outcomes]
+    assert "" == cluster.read().every(Pod)["default/p2"].spec.node_name
+
+
+def test_pod_that_leaves_is_not_bound(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod that is on its way out, of which we have not heard yet, is given up."""
+    leaving = api.get("pods", "p0")
+    api.silently({**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    api.fail("POST", "/p0/binding", 409)
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
+
+    assert [(False, "the pod is leaving")] == [(outcome.ok, outcome.error) for outcome in outcomes]
+
+
+def test_unanswered_bind_is_held_until_it_is_known(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bind that may still happen keeps its room, and gives it back when the server shows that it did not."""
+    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    api.fail("POST", "/p2/binding", "drop", times=100)
+    outcomes = _bind(cluster)
+    held = cluster.read().every(Pod)["default/p2"].spec.node_name
+
+    assert (False, "n0") == (outcomes[2].ok, held)
+    assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
+
+
+def test_node_gone_before_sending_keeps_all_back(api: FakeApi, cluster: KubeCluster) -> None:
+    """Nothing of a gang is sent once it is known that not all of it can be bound."""
+    api.remove("nodes", "n1")
+    assert eventually(cluster, lambda: len(cluster.read().every(Pod)) == SIZE and not _has_node(cluster, "n1"))
+    asked = [Bind(_key(i), "n0" if i else "n1", gang="default/g") for i in range(SIZE)]
+    outcomes = cluster.apply(asked)
+
+    assert ([False] * SIZE, 0) == ([outcome.ok for outcome in outcomes], _binds(api))
+    assert all("node n1 is gone" in outcome.error for outcome in outcomes)
+
+
+def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a refusal that stays, what was not sent yet is kept back, and the others' gangs are not touched."""
+    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    api.put(pod("other"))
+    api.fail("POST", "/p1/binding", 403, said={"message": "exceeded quota"})
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=10)
+        other = Key("", "Pod", "default", "other")
+        outcomes = cluster.apply(
+            [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(other, "n0", gang="pod o")]
+        )
+
+    assert [True, False, False, False, True] == [outcome.ok for outcome in outcomes]
+    assert ["n0", "", "", ""] == _nodes(api)
+    assert "exceeded quota" == outcomes[1].error
+    assert outcomes[2].error.startswith("withheld")
+
+
+def test_pod_of_another_scheduler_is_not_ours(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod that somebody else has bound meanwhile stays where it is, and the outcome says where."""
+    taken = api.get("pods", "p0")
+    api.silently({**taken, "spec": {**taken["spec"], "nodeName": "n1"}})
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
+
+    assert [(False, "the pod is on node n1")] == [(outcome.ok, outcome.error) for outcome in outcomes]
+
+
+def test_pod_of_the_same_name_is_another(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod that was deleted and made anew is not bound by a decision about the old one."""
+    del api._objects["pods", "default", "p0"]
+    api.silently(pod("p0"))
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
+
+    assert [False] == [outcome.ok for outcome in outcomes]
+    assert "" == _nodes(api)[0]
+
+
+def test_accepted_bind_is_assumed_until_shown(api: FakeApi, cluster: KubeCluster) -> None:
+    """A late event that still shows the pod without a node does not bring it back to the waiting ones."""
+    before = api.get("pods", "p0")
+    api.break_watches()
+    api.fail("GET", "watch=true", "drop", times=40)
+    assert all(outcome.ok for outcome in _bind(cluster))
+
+    assert "n0" == cluster.read().every(Pod)["default/p0"].spec.node_name
+    assert before["metadata"]["resourceVersion"] == cluster.read().every(Pod)["default/p0"].metadata.resource_version
+
+
+def test_budget_refuses_an_eviction(api: FakeApi, cluster: KubeCluster) -> None:
+    """A disruption budget's no is taken as one, and nobody is nominated for room that will not come."""
+    api.put(pod("victim", on="n0"))
+    assert eventually(cluster, lambda: "default/victim" in cluster.read().every(Pod))
+    said = {"message": "would violate the budget", "details": {"causes": [{"reason": "DisruptionBudget"}]}}
+    api.fail("POST", "/eviction", 429, times=9, said=said)
+    victim = Key("", "Pod", "default", "victim")
+    outcomes = cluster.apply(
+        [Evict(victim, "preempted", "default/g", "preempt"), Nominate(_key(0), "n0", gang="default/g")]
+    )
+
+    assert [False, False] == [outcome.ok for outcome in outcomes]
+    assert 1 == sum(request.endswith("/eviction") for request in api.requests)
+    assert "nominatedNodeName" not in api.get("pods", "p0")["status"]
+
+
+def test_evicted_pod_is_leaving_before_the_watch_says_so(api: FakeApi, cluster: KubeCluster) -> None:
+    """Nobody evicts more because an eviction does not show yet."""
+    api.put(pod("victim", on="n0"))
+    assert eventually(cluster, lambda: "default/victim" in cluster.read().every(Pod))
+    api.kubelet = False
+    api.break_watches()
+    api.fail("GET", "watch=true", "drop", times=40)
+    cluster.apply([Evict(Key("", "Pod", "default", "victim"), "preempted", "default/g", "preempt")])
+
+    assert cluster.read().every(Pod)["default/victim"].metadata.deletion_timestamp
+
+
+def _has_node(cluster: KubeCluster, name: str) -> bool:
+    from tierwise.api.core import Node
+
+    return name in cluster.read().every(Node)

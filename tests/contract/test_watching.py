@@ -1,0 +1,120 @@
+"""What a store knows follows the API server, whatever happens to lists and watches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.contract.fake_api import FakeApi
+from tests.contract.manifests import node, pod
+
+from tierwise.api.core import Node, Pod
+from tierwise.kube.auth import Access
+from tierwise.kube.cluster import KubeCluster, Options
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    """A server with a few objects."""
+    with FakeApi() as found:
+        found.put(node("n0"), pod("p0"))
+        yield found
+
+
+@pytest.fixture
+def cluster(api: FakeApi) -> Iterator[KubeCluster]:
+    """A client of it that knows them."""
+    with KubeCluster(Access(api.url)) as found:
+        assert found.synced(timeout=10)
+        yield found
+
+
+def eventually(cluster: KubeCluster, holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold soon; waits for changes, not for time."""
+    until = time.monotonic() + 10
+    while not holds() and time.monotonic() < until:
+        cluster.wait(cluster.read().version, 0.05)
+    return holds()
+
+
+def _pods(cluster: KubeCluster) -> list[str]:
+    return [path.removeprefix("default/") for path in cluster.read().every(Pod)]
+
+
+def test_events_reach_readers(api: FakeApi, cluster: KubeCluster) -> None:
+    """What others create, change and delete is known a moment later."""
+    api.put(pod("p1"), node("n1"))
+    assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1"] and "n1" in cluster.read().every(Node))
+    api.put(pod("p1", on="n1"))
+    assert eventually(cluster, lambda: cluster.read().every(Pod)["default/p1"].spec.node_name == "n1")
+    api.remove("pods", "p0", "default")
+    assert eventually(cluster, lambda: _pods(cluster) == ["p1"])
+
+
+def test_lists_come_in_pages(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that does not fit a page is put together from several."""
+    monkeypatch.setattr("tierwise.kube.reflector._PAGE", "2")
+    api.put(*(pod(f"q{i}") for i in range(6)))
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=10)
+
+        assert 7 == len(_pods(cluster))
+
+
+def test_broken_watch_goes_on_where_it_was(api: FakeApi, cluster: KubeCluster) -> None:
+    """After a broken connection nothing is listed again, and nothing is missed."""
+    lists = sum(request == "GET /api/v1/pods" for request in api.requests)
+    api.break_watches()
+    api.put(pod("p1"))
+
+    assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1"])
+    watches = sum(request == "GET /api/v1/pods" for request in api.requests) - lists
+    assert watches <= 2  # one more watch, no list
+
+
+def test_old_version_is_listed_again_by_difference(api: FakeApi, cluster: KubeCluster) -> None:
+    """410: everything is listed anew, what is gone goes, and what is the same stays the same record."""
+    before = cluster.read().every(Node)["n0"]
+    api.silently(pod("p1"))
+    api._objects.pop(("pods", "default", "p0"))
+    api.forget_history()
+    api.break_watches()
+
+    assert eventually(cluster, lambda: _pods(cluster) == ["p1"])
+    assert before is cluster.read().every(Node)["n0"]
+
+
+def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
+    """Refusals, dropped connections and half answers while starting are waited out."""
+    api.fail("GET", "^/api/v1$", 503, headers={"Retry-After": "0"})
+    api.fail("GET", "/api/v1/pods", 429, headers={"Retry-After": "0"})
+    api.fail("GET", "/api/v1/pods", "half")
+    api.fail("GET", "/api/v1/nodes", "drop")
+    api.fail("GET", "/podgroups", 500)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=10)
+
+        assert ["p0"] == _pods(cluster)
+
+
+def test_check_finds_what_the_watch_missed(api: FakeApi) -> None:
+    """A change of which no event came is found by the next check, and counted."""
+    with KubeCluster(Access(api.url), Options(check_every=0.05)) as cluster:
+        assert cluster.synced(timeout=10)
+        api.silently(pod("p1"))
+        api.put(node("n1"))
+        api.put(pod("p2"))
+
+        assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1", "p2"])
+
+
+def test_objects_that_cannot_be_read_are_left_out(api: FakeApi) -> None:
+    """One broken object does not keep the others from being seen."""
+    broken = pod("bad")
+    broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
+    api.put(broken)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=10)
+
+        assert ["p0"] == _pods(cluster)

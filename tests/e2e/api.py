@@ -1,0 +1,139 @@
+"""A plain client for tests: blocking, with a few connections that are kept, and nothing of tierwise in it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from tests.e2e.control_plane import ControlPlane
+
+__all__ = ["Api", "ApiRefusal", "Json", "path_of"]
+
+Json = dict[str, Any]
+
+_PLURALS: Final = {
+    "Pod": ("/api/v1", "pods"),
+    "Node": ("/api/v1", "nodes"),
+    "Namespace": ("/api/v1", "namespaces"),
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Event": ("/api/v1", "events"),
+    "ResourceQuota": ("/api/v1", "resourcequotas"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
+    "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
+    "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "CustomResourceDefinition": ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+    "Queue": ("/apis/scheduling.volcano.sh/v1beta1", "queues"),
+    "HyperNode": ("/apis/topology.volcano.sh/v1alpha1", "hypernodes"),
+    "Job": ("/apis/batch.volcano.sh/v1alpha1", "jobs"),
+}
+_CLUSTER_WIDE: Final = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "Queue", "HyperNode"}
+
+
+class ApiRefusal(Exception):  # noqa: N818 - it is the server that errs or not
+    """An answer other than a yes."""
+
+    def __init__(self, status: int, said: Json) -> None:
+        super().__init__(f"{status}: {said.get('message', said)}")
+        self.status = status
+
+
+def path_of(kind: str, name: str = "", namespace: str = "") -> str:
+    """The path of an object, of a namespace's objects, or of all."""
+    root, plural = _PLURALS[kind]
+    inside = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_WIDE else ""
+    return f"{root}{inside}/{plural}" + (f"/{name}" if name else "")
+
+
+class Api:
+    """Requests as the administrator."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._idle: queue.LifoQueue[http.client.HTTPSConnection] = queue.LifoQueue()
+
+    def ask(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
+        headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
+        data = json.dumps(body) if body is not None else None
+        try:
+            status, said = self._once(method, path, data, headers)
+        except (OSError, http.client.HTTPException):
+            self.close()  # the server has closed this connection, and perhaps all: it was idle or started anew
+            status, said = self._once(method, path, data, headers)
+        if status >= 300:
+            raise ApiRefusal(status, said)
+        return said
+
+    def _once(self, method: str, path: str, data: str | None, headers: dict[str, str]) -> tuple[int, Json]:
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self._connect()
+        try:
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            status, said = answer.status, answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+        return status, json.loads(said or b"{}")
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+    def list(self, kind: str, namespace: str = "") -> list[Json]:
+        items: list[Json] = self.ask("GET", path_of(kind, namespace=namespace)).get("items") or []
+        return items
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Json:
+        return self.ask("GET", path_of(kind, name, namespace))
+
+    def create(self, *manifests: Json) -> None:
+        """Create objects, several at a time."""
+        self.each(manifests, self._create)
+
+    def _create(self, manifest: Json) -> None:
+        namespace = manifest["metadata"].get("namespace", "default")
+        self.ask("POST", path_of(manifest["kind"], namespace=namespace), manifest)
+
+    def apply(self, manifest: Json) -> None:
+        """Server-side apply."""
+        meta = manifest["metadata"]
+        path = path_of(manifest["kind"], meta["name"], meta.get("namespace", "default"))
+        self.ask("PATCH", f"{path}?fieldManager=e2e&force=true", manifest, "application/apply-patch+yaml")
+
+    def patch(self, kind: str, name: str, body: Json, namespace: str = "default", *, status: bool = False) -> None:
+        path = path_of(kind, name, namespace) + ("/status" if status else "")
+        self.ask("PATCH", path, body, "application/merge-patch+json")
+
+    def delete(self, kind: str, name: str, namespace: str = "default", *, now: bool = False) -> None:
+        options = {"gracePeriodSeconds": 0} if now else {}
+        self.ask("DELETE", path_of(kind, name, namespace), options)
+
+    def each(self, items: Iterable[Json], work: Any, width: int = 8) -> None:
+        with ThreadPoolExecutor(width) as pool:
+            for _ in pool.map(work, items):
+                pass
+
+    def watch(self, kind: str, version: str) -> Iterator[Json]:
+        """Events from a version on, until the connection ends."""
+        query = urlencode({"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"})
+        headers = {"Authorization": f"Bearer {self._plane.token}"}
+        with closing(self._connect()) as connection:
+            connection.request("GET", f"{path_of(kind)}?{query}", headers=headers)
+            with connection.getresponse() as answer:
+                while line := answer.readline():
+                    yield json.loads(line)
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self._plane.port, context=self._plane.tls(), timeout=60)

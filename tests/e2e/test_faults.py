@@ -1,0 +1,127 @@
+"""Whatever fails between scheduler and API server, and whenever the scheduler dies: the auditor finds nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from tests.e2e.accounts import NAMESPACE
+from tests.e2e.api import Json
+from tests.e2e.proxy import FAULTS, Proxy
+from tests.e2e.world import World, job, task
+
+RACKS, SIZE = 4, 4
+RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
+
+
+def _gangs(world: World, count: int, start: int = 0) -> None:
+    """Gangs of two to eight pods with a GPU or two each, every other one bound to a rack."""
+    chance = random.Random(start)
+    jobs = []
+    for i in range(start, start + count):
+        more: Json = {"networkTopology": RACK} if i % 2 else {}
+        jobs.append(job(f"g{i}x", task("w", chance.randint(2, 8), gpu=chance.choice([1, 2])), **more))
+    world.api.create(*jobs)
+
+
+def _settled(world: World) -> bool:
+    """Every gang runs whole or waits whole, and all that fits runs."""
+    pods = world.pods()
+    if not pods or any(p["spec"].get("nodeName") and p["status"].get("phase") != "Running" for p in pods):
+        return False
+    return world.audit() == []
+
+
+@pytest.mark.parametrize("faults", [FAULTS], ids=["all"])
+def test_faulty_connection(world: World, faults: tuple[str, ...]) -> None:
+    """One request in seven goes wrong in one of nine ways, while gangs come up."""
+    world.racks(RACKS, SIZE)
+    with Proxy(world.plane, faults, share=0.15, seed=1) as proxy:
+        world.run(kubeconfig=Path(proxy.kubeconfig()))
+        _gangs(world, 12)
+        world.until(lambda: len(world.running()) >= 30, 90)
+        proxy.quiet = True
+        world.until(lambda: _settled(world), 60)
+        total = sum(t["replicas"] for j in world.api.list("Job") for t in j["spec"]["tasks"])
+        world.until(lambda: len(world.pods()) == total, 30)
+
+        assert sum(proxy.done.values()) > 20
+        assert [] == world.audit()
+
+
+def test_server_restarts_under_way(world: World) -> None:
+    """The API server is killed and started again while gangs are bound; nothing is lost, and nothing bound twice."""
+    world.racks(RACKS, SIZE)
+    world.run()
+    _gangs(world, 6)
+    world.until(lambda: len(world.pods()) > 4, 30)
+    world.plane.stop_server()
+    time.sleep(1.0)
+    world.plane.start_server()
+    _gangs(world, 4, start=50)
+    total = sum(t["replicas"] for j in world.api.list("Job") for t in j["spec"]["tasks"])
+    world.until(lambda: len(world.pods()) == total, 60)
+    world.until(lambda: len(world.running()) == total or _settled(world), 60)
+
+    assert [] == world.audit()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_any_moment(world: World, seed: int) -> None:
+    """Kill -9 again and again while many gangs come up: whoever goes on finds all it needs in the API server."""
+    world.racks(RACKS, SIZE)
+    chance = random.Random(seed)
+    _gangs(world, 14, start=100 * seed)
+    for _ in range(5):
+        process = world.run()
+        # Starting takes the better part of a second; then the binds begin.
+        time.sleep(chance.uniform(0.6, 2.2))
+        process.kill()
+        process.wait()
+    world.run()
+    total = sum(t["replicas"] for j in world.api.list("Job") for t in j["spec"]["tasks"])
+    world.until(lambda: len(world.pods()) == total, 60)
+    world.until(lambda: _settled(world), 60)
+
+    assert [] == world.audit()
+    names = [p["metadata"]["name"] for p in world.pods()]
+    assert len(names) == len(set(names)) == total
+
+
+def test_leader_fails_and_the_next_goes_on(world: World) -> None:
+    """Two candidates: the one that leads is killed, the other takes over when the lease has lapsed, and schedules."""
+    world.racks(1, 4)
+    candidates = [world.run("--lease-duration", "3", "--lease-namespace", NAMESPACE) for _ in range(2)]
+    world.api.create(job("one", task("w", 2)))
+    world.until(lambda: len(world.running("one")) == 2)
+    holder = world.api.get("Lease", "tierwise", NAMESPACE)["spec"]["holderIdentity"]
+    leader = next(p for p in candidates if holder.endswith(f"_{p.pid}"))
+    leader.kill()
+    leader.wait()
+    world.api.create(job("two", task("w", 2)))
+    world.until(lambda: len(world.running("two")) == 2, 30)
+
+    assert holder != world.api.get("Lease", "tierwise", NAMESPACE)["spec"]["holderIdentity"]
+    assert [] == world.audit()
+
+
+def test_leader_that_ends_in_order_hands_over_at_once(world: World) -> None:
+    """SIGTERM gives the lease back: the next one does not wait for it to lapse."""
+    world.racks(1, 2)
+    first = world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
+    world.until(lambda: bool(world.api.list("Lease", NAMESPACE)), 20)
+    world.until(lambda: _holder(world).endswith(f"_{first.pid}"), 20)
+    world.run("--lease-duration", "60", "--lease-namespace", NAMESPACE)
+    first.terminate()
+    assert 0 == first.wait(timeout=20)
+    world.api.create(job("one", task("w", 2)))
+    world.until(lambda: len(world.running("one")) == 2, 30)
+
+    assert [] == world.audit()
+
+
+def _holder(world: World) -> str:
+    found = [lease for lease in world.api.list("Lease", NAMESPACE) if lease["metadata"]["name"] == "tierwise"]
+    return str(found[0]["spec"].get("holderIdentity")) if found else ""

@@ -1,0 +1,25 @@
+"""The auditor and the scheduler agree: whatever a run places, it breaks no promise that was kept before."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from tests.draw import objects_of
+from tests.strategies import Scene, scenes
+
+from tierwise.audit import audit
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Objects
+from tierwise.sim.rounds import schedule
+
+
+def _broken(objects: Objects) -> set[tuple[str, str]]:
+    return {(finding.rule, finding.subject) for finding in audit(objects)}
+
+
+@given(scenes())
+def test_a_run_breaks_no_promise(scene: Scene) -> None:
+    """What the auditor finds afterwards it would have found before."""
+    before = objects_of(scene.world, *scene.gangs)
+    after = schedule(before, DEFAULT, now=0.0).cluster.read()
+
+    assert set() == _broken(after) - _broken(before)

@@ -1,0 +1,91 @@
+"""Gathering by counting says what looking at every distribution says."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from tests.draw import draw, objects_of
+from tests.gather_reference import best_place, boxes, distribution
+from tests.strategies import trees
+
+from tierwise.dialects.build import build
+from tierwise.framework.gathering import Ground, Way
+from tierwise.model.topology import ROOT
+
+MOST = 5
+
+
+@st.composite
+def grounds(draw_: DrawFn, *, standing: bool = False) -> Ground:
+    """A small tree of any depth, what its nodes take, and who stands there."""
+    world = draw(draw_(trees(deepest=3)), node="cpu=1")
+    snapshot = build(objects_of(world), now=0.0)
+    nodes = len(snapshot.nodes)
+    assume(nodes <= MOST)
+
+    def per_row(most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(draw_(st.lists(st.integers(0, most), min_size=nodes, max_size=nodes)), dtype=np.int64)
+
+    nothing = np.zeros(nodes, dtype=np.int64)
+    held = per_row(2) if standing else nothing
+    return Ground(snapshot.topology, snapshot.nodes.rank, per_row(2), per_row(1), held)
+
+
+@st.composite
+def ways(draw_: DrawFn) -> Way:
+    """One domain of some tier, with multiples in up to two of them."""
+    tiers = st.integers(0, 5)
+    multiples = draw_(st.dictionaries(tiers, st.sampled_from((2, 3, 4)), max_size=2))
+    return Way(
+        draw_(tiers), tuple(multiples.items()), tuple(draw_(st.lists(tiers, max_size=2))), by_name=draw_(st.booleans())
+    )
+
+
+@settings(max_examples=80)
+@given(ground=grounds(), way=ways(), count=st.integers(1, 7))
+def test_counting_equals_trying_everything(ground: Ground, way: Way, count: int) -> None:
+    """The place, and how many tasks each node of it takes, are those of the plain rule."""
+    _compare(ground, way, count)
+
+
+@settings(max_examples=50)
+@given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 5))
+def test_what_stands_already_counts_towards_the_multiples(ground: Ground, way: Way, count: int) -> None:
+    """Late tasks make broken multiples whole again, near those that stand."""
+    _compare(ground, way, count)
+
+
+@settings(max_examples=50)
+@given(ground=grounds(), lower=st.integers(1, 3), size=st.integers(2, 3), number=st.integers(1, 2))
+def test_pipelines_stay_together(ground: Ground, lower: int, size: int, number: int) -> None:
+    """Each run of ranks stands in one domain of the lower tier, and no node is overfilled."""
+    widest = int(ground.topology.tier[ROOT])
+    found = ground.find(Way(widest, ((lower, size),), pipeline=size, by_name=True), size * number)
+    rows = found.rows if found is not None else np.zeros(0, dtype=np.int64)
+
+    box = boxes(ground, lower)
+    runs = [rows[i : i + size].tolist() for i in range(0, len(rows), size)]
+    assert all(len({box[row] for row in run}) == 1 for run in runs)
+    assert (np.bincount(rows, minlength=len(ground.room)) <= ground.room).all()
+
+
+@settings(max_examples=30)
+@given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 6))
+def test_the_most_is_what_the_best_domain_takes(ground: Ground, way: Way, count: int) -> None:
+    """As many as may join, and not one more."""
+    fitting = [n for n in range(1, count + 1) if best_place(ground, way, n) is not None]
+
+    assert max(fitting, default=0) == ground.most(way, count)
+
+
+def _compare(ground: Ground, way: Way, count: int) -> None:
+    expected = best_place(ground, way, count)
+
+    found = ground.find(way, count)
+
+    assert (expected is None) == (found is None)
+    if expected is not None and found is not None:
+        numbers = np.bincount(found.rows, minlength=len(ground.room)).tolist()
+        assert list(distribution(ground, way, expected, count)) == numbers

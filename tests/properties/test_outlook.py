@@ -1,0 +1,73 @@
+"""The plan behind lookAhead: nobody is overfilled, and no single move or trade would make it cheaper."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierwise.model.arrays import Ints
+from tierwise.plugins.outlook import Outlook, plan
+
+
+@st.composite
+def _outlooks(draw: st.DrawFn) -> Outlook:
+    pods, nodes = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    cost = rng.integers(1, 20, size=(nodes, nodes))
+    np.fill_diagonal(cost, 0)
+    return Outlook(
+        calls=rng.integers(0, 2, size=(pods, pods)),
+        fixed=rng.integers(0, 10, size=(pods, nodes)) * rng.integers(0, 2),
+        cost=cost,
+        request=rng.integers(1, 3, size=(pods, 2)),
+        free=rng.integers(0, 6, size=(nodes, 2)),
+    )
+
+
+def _total(outlook: Outlook, nodes: tuple[int, ...]) -> int:
+    """Pair by pair."""
+    pods = range(len(nodes))
+    between = sum(int(outlook.calls[a, b] * outlook.cost[nodes[a], nodes[b]]) for a in pods for b in pods)
+    return between + sum(int(outlook.fixed[a, nodes[a]]) for a in pods)
+
+
+def _holds(outlook: Outlook, nodes: tuple[int, ...]) -> bool:
+    used: Ints = np.zeros_like(outlook.free)
+    np.add.at(used, np.array(nodes), outlook.request)
+    return bool((used <= outlook.free).all())
+
+
+@given(_outlooks())
+def test_a_plan_holds_and_cannot_be_improved_by_one_step(outlook: Outlook) -> None:
+    """Moving one pod, or trading two, never makes it cheaper; where one start fits there is a plan."""
+    found = plan(outlook)
+    every = [nodes for nodes in product(range(len(outlook.cost)), repeat=len(outlook.calls)) if _holds(outlook, nodes)]
+    if found is None:
+        return
+    nodes = tuple(int(node) for node in found)
+
+    assert nodes in every
+    assert _total(outlook, nodes) >= min(_total(outlook, other) for other in every)
+    for other in every:
+        changed = [i for i, (a, b) in enumerate(zip(nodes, other, strict=True)) if a != b]
+        trade = len(changed) == 2 and (nodes[changed[0]], nodes[changed[1]]) == (other[changed[1]], other[changed[0]])
+        if len(changed) == 1 or trade:
+            assert _total(outlook, nodes) <= _total(outlook, other)
+
+
+def test_the_optimum_of_a_small_application_is_found() -> None:
+    """A chain of three on two zones with room for two and three."""
+    outlook = Outlook(
+        calls=np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]]),
+        fixed=np.zeros((3, 3), dtype=np.int64),
+        cost=np.array([[0, 9, 9], [9, 0, 1], [9, 1, 0]]),
+        request=np.ones((3, 1), dtype=np.int64),
+        free=np.array([[2], [2], [1]]),
+    )
+    found = plan(outlook)
+
+    assert found is not None
+    assert 1 == _total(outlook, tuple(found.tolist()))

@@ -1,0 +1,151 @@
+"""Custom resource definitions: complete, sound, and the same in deploy/crds as in the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from tests.commands import run
+from tests.structural import complaints
+
+from tierwise.api.codec import KINDS
+from tierwise.api.crds import DEFINITIONS, FAMILIES, Definition
+from tierwise.cli.crds import file_of, yaml_of
+
+ROOT = Path(__file__).parents[3]
+SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {(d.group, d.kind): d.schema() for d in DEFINITIONS}
+NAMES = [d.name for d in DEFINITIONS]
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
+def test_the_committed_file_is_what_the_code_gives(definition: Definition) -> None:
+    """`tierwise crds --to deploy/crds` changes nothing."""
+    assert yaml_of(definition) == (ROOT / "deploy/crds" / file_of(definition)).read_text()
+
+
+def test_no_file_is_left_over() -> None:
+    """Every definition in deploy/crds comes from the code."""
+    found = {str(f.relative_to(ROOT / "deploy/crds")) for f in (ROOT / "deploy/crds").rglob("*_*.yaml")}
+
+    assert {file_of(d) for d in DEFINITIONS} == found
+
+
+def test_every_kind_of_ours_is_defined() -> None:
+    """Whatever the codec reads and Kubernetes lacks has a definition."""
+    built_in = {"", "apps", "batch", "networking.k8s.io", "policy", "scheduling.k8s.io"}
+
+    ours = {(group, kind) for group, kind in KINDS if group not in built_in and not group.endswith(".test")}
+    assert ours <= set(SCHEMAS)
+
+
+@pytest.mark.parametrize(("group", "kind"), [k for k in SCHEMAS if k in KINDS], ids=str)
+def test_the_api_server_keeps_every_field_that_is_read(group: str, kind: str) -> None:
+    """A field of a record that the schema lacks would be dropped before tierwise sees it."""
+    assert [] == list(_lost(msgspec.inspect.type_info(KINDS[group, kind]), SCHEMAS[group, kind], kind))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
+def test_a_schema_is_structural(definition: Definition) -> None:
+    """Every part has one type and a description, and what is asked for is there."""
+    assert [] == list(_faults(definition.schema(), definition.kind))
+
+
+def test_the_examples_fit_the_schemas() -> None:
+    """Nothing in the examples would be refused or dropped."""
+    seen, wrong = 0, []
+    for file in sorted((ROOT / "examples").rglob("*.yaml")):
+        for raw in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader):
+            schema = SCHEMAS.get((raw["apiVersion"].rpartition("/")[0], raw["kind"])) if raw else None
+            if schema is not None:
+                seen += 1
+                wrong += [f"{file.name}: {fault}" for fault in complaints(schema, raw)]
+
+    assert [] == wrong
+    assert seen > 10
+
+
+def test_the_command_prints_one_family_without_what_is_there(tmp_path: Path) -> None:
+    """Definitions that a cluster has are left to their owners."""
+    present = tmp_path / "present"
+    present.write_text("customresourcedefinition.apiextensions.k8s.io/jobs.batch.volcano.sh\n")
+
+    result = run("crds", "--family", "volcano", "--missing-from", str(present))
+
+    printed = [raw["metadata"]["name"] for raw in yaml.safe_load_all(result.stdout)]
+    expected = [d.name for d in DEFINITIONS if d.family == "volcano" and d.plural != "jobs"]
+    assert expected == printed
+
+
+def test_every_family_has_a_kustomization_that_lists_its_files() -> None:
+    """`kubectl apply --server-side -k deploy/crds/FAMILY` installs all of it."""
+    for family in FAMILIES:
+        listed = yaml.safe_load((ROOT / f"deploy/crds/{family}/kustomization.yaml").read_text())["resources"]
+        assert sorted(Path(file_of(d)).name for d in DEFINITIONS if d.family == family) == sorted(listed)
+
+
+def test_the_chart_brings_the_same_definitions() -> None:
+    """Helm installs what is in `crds` where it is missing, and never touches what is there."""
+    for family in FAMILIES:
+        expected = run("crds", "--family", family).stdout
+        assert expected == (ROOT / f"deploy/helm/tierwise/crds/{family}.yaml").read_text()
+
+
+def _lost(type_: msgspec.inspect.Type, schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Fields of a record for which a schema has no place, or one of another type."""
+    match type_:
+        case msgspec.inspect.StructType(fields=fields):
+            if schema.get("x-kubernetes-preserve-unknown-fields"):
+                return
+            known = schema.get("properties", {})
+            for field in fields:
+                if field.encode_name not in known:
+                    if path.count(".") or field.encode_name != "metadata":
+                        yield f"{path}.{field.encode_name}"
+                elif field.encode_name != "metadata":
+                    yield from _lost(field.type, known[field.encode_name], f"{path}.{field.encode_name}")
+        case msgspec.inspect.UnionType(types=types):
+            if {type(t).__name__ for t in types} >= {"StrType", "IntType", "FloatType"}:
+                yield from () if schema.get("x-kubernetes-int-or-string") else [f"{path} is no quantity"]
+                return
+            for inner in types:
+                if not isinstance(inner, msgspec.inspect.NoneType):
+                    yield from _lost(inner, schema, path)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            if "items" in schema:
+                yield from _lost(item, schema["items"], f"{path}[]")
+            elif schema.get("type"):
+                yield f"{path} is no list"
+        case msgspec.inspect.DictType(value_type=value):
+            if "additionalProperties" in schema:
+                yield from _lost(value, schema["additionalProperties"], f"{path}.*")
+            elif not schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
+                yield f"{path} is no map"
+        case msgspec.inspect.StrType():
+            yield from [] if schema.get("type", "string") == "string" else [f"{path} is no text"]
+        case msgspec.inspect.IntType():
+            yield from [] if schema.get("type", "integer") == "integer" else [f"{path} is no number"]
+        case msgspec.inspect.BoolType():
+            yield from [] if schema.get("type", "boolean") == "boolean" else [f"{path} is no flag"]
+        case _:
+            yield f"{path}: {type(type_).__name__} is not known to this test"
+
+
+def _faults(schema: dict[str, Any], path: str) -> Iterator[str]:
+    loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    if "type" not in schema and not loose:
+        yield f"{path} has no type"
+    inner = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in inner:
+            yield f"{path}.{name} is asked for and not there"
+    for name, value in inner.items():
+        if "description" not in value and name != "metadata":
+            yield f"{path}.{name} has no description"
+        yield from _faults(value, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from _faults(schema[key], f"{path}[{key}]")

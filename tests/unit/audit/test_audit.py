@@ -1,0 +1,147 @@
+"""Each promise of the auditor: kept where it is kept, and found broken where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.contract.manifests import node, pod, pod_group
+
+from tierwise.api import codec
+from tierwise.audit import audit
+from tierwise.port import Objects
+
+Json = dict[str, Any]
+
+
+def _rules(*manifests: Json) -> list[tuple[str, str]]:
+    objects = Objects.of((codec.decode(m), m) for m in manifests)
+    return [(finding.rule, finding.subject) for finding in audit(objects)]
+
+
+def _hypernode(name: str, tier: int, *members: str, kind: str = "Node") -> Json:
+    spec = {
+        "tier": tier,
+        "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members],
+    }
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+NODES = [node(f"n{i}") for i in range(4)]
+TREE = [
+    _hypernode("r0", 1, "n0", "n1"),
+    _hypernode("r1", 1, "n2", "n3"),
+    _hypernode("s0", 2, "r0", "r1", kind="HyperNode"),
+]
+
+
+def test_full_node_is_fine_and_one_more_is_not() -> None:
+    """A node may be filled to the last of what it has."""
+    full = [pod(f"p{i}", cpu="4", on="n0") for i in range(2)]
+
+    assert [] == _rules(node("n0"), *full)
+    assert [("oversubscribed", "Node n0")] == _rules(node("n0"), *full, pod("more", cpu="1m", on="n0"))
+
+
+def test_ended_pods_take_no_room_and_leaving_ones_do() -> None:
+    """A pod takes up room until it has ended, also while it terminates."""
+    ended, leaving = pod("e", cpu="8", on="n0"), pod("l", cpu="8", on="n0")
+    ended["status"]["phase"] = "Succeeded"
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert [] == _rules(node("n0"), ended, pod("p", cpu="8", on="n0"))
+    assert [("oversubscribed", "Node n0")] == _rules(node("n0"), leaving, pod("p", cpu="8", on="n0"))
+
+
+def test_init_containers_and_sidecars_count() -> None:
+    """A sidecar adds to the containers, another init container counts by itself beside the sidecars before it."""
+    heavy = pod("p", cpu="5", on="n0")
+    sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
+    heavy["spec"]["initContainers"] = [sidecar, {"name": "i", "resources": {"requests": {"cpu": "6"}}}]
+
+    assert [] == _rules(node("n0", cpu="8"), heavy)
+    assert [("oversubscribed", "Node n0")] == _rules(node("n0", cpu="7"), heavy)
+
+
+def test_unknown_node_is_found() -> None:
+    """A pod cannot stand where nothing is."""
+    assert [("unknown-node", "Pod default/p")] == _rules(node("n0"), pod("p", on="gone"))
+
+
+@pytest.mark.parametrize(("standing", "broken"), [(0, False), (1, True), (2, False), (3, False)])
+def test_gang_is_whole_or_absent(standing: int, broken: bool) -> None:
+    """Nothing between none and the minimum."""
+    pods = [pod(f"p{i}", group="g", on="n0" if i < standing else "") for i in range(3)]
+
+    assert ([("part-of-gang", "PodGroup default/g")] if broken else []) == _rules(NODES[0], pod_group("g", 2), *pods)
+
+
+def test_gang_that_ran_may_lose_pods() -> None:
+    """Losing a node is not a broken promise."""
+    group = pod_group("g", 2, status={"phase": "Running"})
+
+    assert [] == _rules(NODES[0], group, pod("p0", group="g", on="n0"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "tier", "on", "broken"),
+    [
+        ("hard", 1, ("n0", "n1"), False),
+        ("hard", 1, ("n0", "n2"), True),
+        ("hard", 2, ("n0", "n2"), False),
+        ("soft", 1, ("n0", "n2"), False),
+        ("hard", 3, ("n0", "n2"), False),
+    ],
+)
+def test_hard_topology_is_kept(mode: str, tier: int, on: tuple[str, str], broken: bool) -> None:
+    """Pods of a hard gang stand within one hyperNode of the tier."""
+    group = pod_group("g", 2)
+    group["spec"]["networkTopology"] = {"mode": mode, "highestTierAllowed": tier}
+    pods = [pod(f"p{i}", group="g", on=name) for i, name in enumerate(on)]
+
+    assert ([("too-wide", "PodGroup default/g")] if broken else []) == _rules(*NODES, *TREE, group, *pods)
+
+
+def test_sub_groups_have_limits_of_their_own() -> None:
+    """Each sub-group is held against its policy's tier."""
+    group = pod_group("g", 4)
+    group["spec"]["subGroupPolicy"] = [
+        {
+            "name": "part",
+            "subGroupSize": 2,
+            "minSubGroups": 2,
+            "matchLabelKeys": ["index"],
+            "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+        }
+    ]
+    pods = [pod(f"p{i}", group="g", on=f"n{i}") for i in range(4)]
+    for i, found in enumerate(pods):
+        found["metadata"]["labels"] = {"index": str(i // 2)}
+    assert [] == _rules(*NODES, *TREE, group, *pods)
+    for i, found in enumerate(pods):
+        found["metadata"]["labels"] = {"index": str(i % 2)}
+    wide = [("too-wide", f"PodGroup default/g, part {i}") for i in range(2)]
+    assert wide == _rules(*NODES, *TREE, group, *pods)
+
+
+def test_queue_stays_within_its_capability() -> None:
+    """What a queue's gangs hold counts for the queue and for those above it."""
+    queues: list[Json] = [
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {"capability": {"cpu": most}, **({"parent": parent} if parent else {})},
+        }
+        for name, most, parent in (("team", "4", ""), ("child", "8", "team"))
+    ]
+    group = pod_group("g", 1)
+    group["spec"]["queue"] = "child"
+    standing = pod("p", cpu="5", group="g", on="n0")
+
+    assert [("over-capability", "Queue team")] == _rules(NODES[0], *queues, group, standing)

@@ -1,0 +1,62 @@
+"""`topology import` and `export`: a tree carried as the JSON list of a topology ConfigMap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.commands import manifests, run
+from tests.koordinator import cluster
+
+LIST = [
+    {"layer": 2, "name": "s2", "children": ["s0", "s1"]},
+    {"layer": 1, "name": "s0", "parents": ["s2"], "children": ["node0", "node1"]},
+    {"layer": 1, "name": "s1", "parents": ["s2"], "children": ["node2", "node3"]},
+]
+NODES = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node{i}"}} for i in range(4)]
+
+
+def test_what_is_imported_can_be_exported(tmp_path: Path) -> None:
+    """The list of document 003 becomes hyperNodes, and these the same list again."""
+    file = tmp_path / "topology.json"
+    file.write_text(json.dumps(LIST))
+    hypernodes = list(yaml.safe_load_all(run("topology", "import", file).stdout))
+
+    exported = run("topology", "export", "-f", manifests(tmp_path, *hypernodes, *NODES))
+
+    assert LIST == json.loads(exported.stdout)
+
+
+def test_a_config_map_holds_the_list(tmp_path: Path) -> None:
+    """What export wraps in a ConfigMap, import takes out again; layers make the tree as hyperNodes do."""
+    world = manifests(tmp_path, *cluster({"s0": {"b0": "n0", "b1": "n1"}}))
+    file = tmp_path / "map.yaml"
+    file.write_text(run("topology", "export", "-f", world, "--config-map", "network").stdout)
+
+    found = list(yaml.safe_load_all(run("topology", "import", file).stdout))
+
+    assert "network" == yaml.safe_load(file.read_text())["metadata"]["name"]
+    assert ["s0", "b0", "b1"] == [hypernode["metadata"]["name"] for hypernode in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[{"layer": "x", "name": "a"}]', "[0].layer: expected `int`"),
+        ('[{"layer": 0, "name": "a"}]', "[0].layer: layer is 0"),
+        ('[{"layer": 1, "name": "a"}, {"layer": 1, "name": "a"}]', '[1].name: "a" is listed twice'),
+        ('[{"layer": 1, "name": "a", "parents": ["b"]}]', '[0].parents: "b" is not in the list'),
+        ('{"kind": "Pod"}', "expected a list of domains, or a ConfigMap"),
+        ("3", "expected a list of domains"),
+    ],
+)
+def test_what_is_no_list_is_bad_input(text: str, complaint: str, tmp_path: Path) -> None:
+    """One line says what is wrong and where; nothing is printed."""
+    file = tmp_path / "topology.json"
+    file.write_text(text)
+    result = run("topology", "import", file)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert complaint in result.stderr

@@ -1,0 +1,149 @@
+"""A KubeSchedulerConfiguration becomes a profile: plugins by point, weights, several profiles, clear refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierwise.api.errors import InputError
+from tierwise.config.kube import read_kube
+from tierwise.config.profile import PluginChoice, Profile
+
+
+def read(*profiles: dict[str, object], version: str = "v1", **rest: object) -> Profile:
+    """The profile of a configuration with these profiles."""
+    return read_kube(
+        {
+            "apiVersion": f"kubescheduler.config.k8s.io/{version}",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": list(profiles),
+            **rest,
+        },
+        "f.yaml",
+    )
+
+
+def choice(profile: Profile, name: str) -> PluginChoice:
+    """The one choice of that name."""
+    return next(plugin for plugin in profile.plugins() if plugin.name == name)
+
+
+def test_without_profiles_the_defaults_hold() -> None:
+    """Weights as in Kubernetes, preemption on, gangs and topology kept, best-effort pods in line with the others."""
+    profile = read()
+    weights = choice(profile, "nodeorder").arguments
+
+    assert ("enqueue", "allocate", "preempt") == profile.actions
+    assert {"predicates", "gang", "network-topology-aware"} <= {p.name for p in profile.plugins()}
+    assert all(choice(profile, "predicates").arguments.values())
+    assert (3, 2, 1) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "nodeaffinity", "leastrequested"))
+    assert not profile.backfills
+
+
+def test_v1beta2_has_other_weights() -> None:
+    """Taints and affinity weighed 1 before v1beta3."""
+    weights = choice(read(version="v1beta2"), "nodeorder").arguments
+
+    assert (1, 1, 2) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "podaffinity", "podtopologyspread"))
+
+
+def test_a_point_disables_and_enables_by_name() -> None:
+    """Disabling a score leaves the filter; an alias of a document is understood; a weight replaces the default."""
+    score = {
+        "disabled": [{"name": "TaintToleration"}, {"name": "NodeResourcesFit"}],
+        "enabled": [{"name": "BalancedAllocation", "weight": 7}, {"name": "ImageLocality"}],
+    }
+    profile = read({"plugins": {"score": score}})
+    weights = choice(profile, "nodeorder").arguments
+
+    assert choice(profile, "predicates").arguments["predicate.TaintTolerationEnable"] is True
+    assert (0, 0, 7, 1) == tuple(
+        weights[f"{k}.weight"] for k in ("tainttoleration", "leastrequested", "balancedresource", "imagelocality")
+    )
+
+
+def test_a_star_disables_everything_at_its_point() -> None:
+    """Also for multiPoint, and what is enabled beside it stays."""
+    star = {"disabled": [{"name": "*"}]}
+    quiet = read({"plugins": {"score": star, "postFilter": star}})
+    bare = read({"plugins": {"multiPoint": {**star, "enabled": [{"name": "NodeAffinity", "weight": 4}]}}})
+
+    assert not any(choice(quiet, "nodeorder").arguments.values())
+    assert ("enqueue", "allocate") == quiet.actions
+    assert ["predicate.NodeAffinityEnable"] == [k for k, on in choice(bare, "predicates").arguments.items() if on]
+    assert {"nodeaffinity.weight": 4} == {k: w for k, w in choice(bare, "nodeorder").arguments.items() if w}
+
+
+def test_the_scoring_strategy_chooses_the_weight() -> None:
+    """MostAllocated packs."""
+    args = {"scoringStrategy": {"type": "MostAllocated"}}
+    profile = read({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]})
+    weights = choice(profile, "nodeorder").arguments
+
+    assert (0, 1) == (weights["leastrequested.weight"], weights.get("mostrequested.weight"))
+
+
+def test_an_own_plugin_stands_where_it_is_enabled() -> None:
+    """With its weight and arguments; points that are not enabled are switched off."""
+    args = [{"name": "NetworkOverhead", "args": {"kind": "NetworkOverheadArgs", "weightsName": "w"}}]
+    scoring = {"score": {"enabled": [{"name": "NetworkOverhead", "weight": 5}]}}
+    scored = choice(read({"plugins": scoring, "pluginConfig": args}), "NetworkOverhead")
+    whole = choice(read({"plugins": {"multiPoint": {"enabled": [{"name": "NetworkOverhead"}]}}}), "NetworkOverhead")
+
+    assert (5.0, {"weightsName": "w"}) == (scored.weight, scored.arguments)
+    assert (False, True) == (scored.enabled("Predicate"), scored.enabled("NodeOrder"))
+    assert (1.0, frozenset()) == (whole.weight, whole.off)
+
+
+def test_a_sort_that_is_named_takes_the_place_of_the_default() -> None:
+    """Whether or not the default is disabled; two of them are one too many."""
+    sort = {"queueSort": {"enabled": [{"name": "TopologicalSort"}]}}
+    two = {"queueSort": {"enabled": [{"name": "TopologicalSort"}, {"name": "QOSSort"}]}}
+
+    assert "TopologicalSort" == read({"plugins": sort}).tiers[0][0].name
+    assert "priority" == read().tiers[0][0].name
+    with pytest.raises(InputError, match="one plugin orders the queue, not TopologicalSort and QOSSort"):
+        read({"plugins": two})
+
+
+def test_several_profiles_have_plugins_of_their_own() -> None:
+    """The first one serves pods of every other scheduler; what is shared stands once."""
+    star = {"disabled": [{"name": "*"}]}
+    profile = read({"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"score": star}})
+    orders = {p.scheduler: any(p.arguments.values()) for p in profile.plugins() if p.name == "nodeorder"}
+
+    assert ("a", "b") == profile.schedulers
+    assert {"": True, "b": False} == orders
+    assert 1 == sum(p.name == "gang" for p in profile.plugins())
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"plugins": {"score": {"enabled": [{"name": "Nosuch"}]}}}, r"score.enabled\[0\]: unknown plugin Nosuch"),
+        ({"plugins": {"scoring": {}}}, "unknown extension point scoring"),
+        ({"plugins": {"score": {"enabled": [{"name": "NodeName", "weight": "x"}]}}}, "weight: expected a whole number"),
+        ({"plugins": []}, "expected a mapping of extension points"),
+        ({"schedulerName": 7}, "schedulerName: expected a text"),
+        ({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {"a": 1}}}]}, "knows no addedAffinity"),
+        ({"pluginConfig": [{"name": "NodeName"}, {"name": "NodeName"}]}, "configured twice"),
+        ({"schedulerNames": "x"}, "unknown field schedulerNames"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(profile: dict[str, object], said: str) -> None:
+    """One line with file and field."""
+    with pytest.raises(InputError, match=said) as caught:
+        read(profile)
+    assert str(caught.value).startswith("f.yaml: ")
+
+
+def test_other_refusals() -> None:
+    """Versions, extenders, profiles of one name, profiles that disagree on what they must share."""
+    star = {"disabled": [{"name": "*"}]}
+    with pytest.raises(InputError, match="apiVersion: expected one of"):
+        read(version="v1alpha1")
+    with pytest.raises(InputError, match="extenders cannot be asked"):
+        read(extenders=[{"urlPrefix": "x"}])
+    with pytest.raises(InputError, match="has a profile already"):
+        read({"schedulerName": "a"}, {"schedulerName": "a"})
+    with pytest.raises(InputError, match="postFilter must be the same"):
+        read({"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"postFilter": star}})

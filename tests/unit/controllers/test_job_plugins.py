@@ -1,0 +1,133 @@
+"""What job plugins and the controller itself tell the workers of a job."""
+
+from typing import Any
+
+import pytest
+from tests.job_life import Life, command
+from tests.manifests import job, manifest, names, part, partitions, spec, task
+
+from tierwise.api.codec import Raw
+from tierwise.controllers.job.plugins import PLUGINS
+from tierwise.dialects.volcano_job import PROVIDED_PLUGINS
+
+
+def _environment(life: Life, pod: str, kind: str = "containers") -> dict[str, Any]:
+    """The variables of a pod's first container: values, or what they refer to."""
+    containers = spec(life.world, "Pod", f"default/train-{pod}")[kind]
+    assert isinstance(containers, list)
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in containers[0]["env"]}
+
+
+def test_workers_know_their_rank_and_partition() -> None:
+    """Ranks count through the tasks; where a worker stands is filled in once it is bound."""
+    life = Life(job("train", task("ps", 2), task("w", 4, partitionPolicy=partitions(2, 2))))
+
+    assert {
+        "TIERWISE_TASK": "w",
+        "TIERWISE_RANK": "5",
+        "TIERWISE_WORLD_SIZE": "6",
+        "TIERWISE_TASK_RANK": "3",
+        "TIERWISE_TASK_SIZE": "4",
+        "TIERWISE_PARTITION": "1",
+        "TIERWISE_PARTITION_RANK": "1",
+        "TIERWISE_PARTITION_SIZE": "2",
+        "TIERWISE_HYPERNODE": {"fieldRef": {"fieldPath": "metadata.annotations['tierwise.io/hypernode']"}},
+        "TIERWISE_TOPOLOGY": {"fieldRef": {"fieldPath": "metadata.annotations['tierwise.io/topology']"}},
+    } == _environment(life, "w-3")
+    assert "TIERWISE_PARTITION" not in _environment(life, "ps-0")
+
+
+def test_a_container_that_sets_a_variable_itself_keeps_it() -> None:
+    """The template's word counts."""
+    own = {"containers": [{"name": "main", "env": [{"name": "TIERWISE_RANK", "value": "mine"}]}]}
+    life = Life(job("train", task("w", 1, template={"spec": own})))
+
+    assert "mine" == _environment(life, "w-0")["TIERWISE_RANK"]
+
+
+def test_env_tells_the_index() -> None:
+    """Under both names that Volcano uses, in init containers too."""
+    template = {"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "main"}]}}
+    life = Life(job("train", task("w", 2, template=template), plugins={"env": []}))
+
+    for kind in ("containers", "initContainers"):
+        found = _environment(life, "w-1", kind)
+        assert ("1", "1") == (found["VK_TASK_INDEX"], found["VC_TASK_INDEX"])
+
+
+def test_svc_lets_pods_find_each_other() -> None:
+    """Host names, a headless Service, and the hosts of every task as file and as variables."""
+    life = Life(job("train", task("ps", 1), task("big-worker", 2), plugins={"svc": []}))
+    pod = spec(life.world, "Pod", "default/train-big-worker-1")
+    hosts = "train-big-worker-0.train", "train-big-worker-1.train"
+
+    assert ("train-big-worker-1", "train") == (pod["hostname"], pod["subdomain"])
+    assert [{"name": "train-svc", "configMap": {"name": "train-svc"}}] == pod["volumes"]
+    containers = pod["containers"]
+    assert isinstance(containers, list)
+    assert [{"name": "train-svc", "mountPath": "/etc/volcano"}] == containers[0]["volumeMounts"]
+    reference = {"configMapKeyRef": {"name": "train-svc", "key": "VC_BIG_WORKER_HOSTS"}}
+    assert reference == _environment(life, "ps-0")["VC_BIG_WORKER_HOSTS"]
+    assert {
+        "ps.host": "train-ps-0.train",
+        "VC_PS_HOSTS": "train-ps-0.train",
+        "VC_PS_NUM": "1",
+        "big_worker.host": "\n".join(hosts),
+        "VC_BIG_WORKER_HOSTS": ",".join(hosts),
+        "VC_BIG_WORKER_NUM": "2",
+    } == manifest(life.world, "ConfigMap", "default/train-svc")["data"]
+    service = spec(life.world, "Service", "default/train")
+    labels = {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "default"}
+    assert ("None", labels) == (service["clusterIP"], service["selector"])
+    assert {"matchLabels": labels} == spec(life.world, "NetworkPolicy", "default/train")["podSelector"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "published", "policies"),
+    [
+        (["--publish-not-ready-addresses=true"], True, ["default/train"]),
+        (["--disable-network-policy"], None, []),
+        (["-disable-network-policy=true", "--disable-network-policy=false"], None, ["default/train"]),
+    ],
+)
+def test_svc_takes_arguments(arguments: list[str], published: bool | None, policies: list[str]) -> None:
+    """Flags as Go reads them."""
+    life = Life(job("train", task("w", 1), plugins={"svc": arguments}))
+
+    assert published is spec(life.world, "Service", "default/train").get("publishNotReadyAddresses")
+    assert policies == names(life.world, "NetworkPolicy")
+
+
+def test_hosts_follow_the_replicas() -> None:
+    """Scaling a job changes its list of hosts."""
+    life = Life(job("train", task("w", 1), plugins={"svc": []}))
+    life.change(tasks=[task("w", 2)])
+
+    assert "2" == part(manifest(life.world, "ConfigMap", "default/train-svc"), "data")["VC_W_NUM"]
+
+
+def test_what_plugins_made_goes_with_the_pods_and_comes_back() -> None:
+    """A job that wants no pods needs no Service."""
+    life = Life(job("train", task("w", 1), plugins={"svc": []}))
+    life.send(command("stop", "AbortJob"))
+    gone = [names(life.world, kind) for kind in ("ConfigMap", "Service", "NetworkPolicy")]
+    life.send(command("go", "ResumeJob"))
+
+    assert [[], [], []] == gone
+    assert {"plugin-svc": "svc", "pods/w": "0 of 1"} == life.status["controlledResources"]
+    assert ["default/train"] == names(life.world, "Service")
+
+
+def test_an_object_of_somebody_else_is_not_touched() -> None:
+    """A Service of that name that was there before stays as it is."""
+    metadata = {"name": "train", "namespace": "default"}
+    other: Raw = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {}}
+    life = Life(job("train", task("w", 1), plugins={"svc": []}), other)
+    life.send(command("stop", "TerminateJob"))
+
+    assert {} == spec(life.world, "Service", "default/train")
+
+
+def test_admission_knows_the_plugins_that_are_there() -> None:
+    """It tells people of all others that they are ignored."""
+    assert set(PROVIDED_PLUGINS) == set(PLUGINS)

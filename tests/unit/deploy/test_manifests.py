@@ -1,0 +1,208 @@
+"""The plain manifests and the chart: safe settings, the rights that are needed and no others, and one truth in both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from tierwise import __version__
+from tierwise.api.codec import KINDS
+from tierwise.api.crds import DEFINITIONS
+from tierwise.cli.inputs import profile_of
+from tierwise.cli.main import cli
+from tierwise.config.profile import DEFAULT
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+BASE = DEPLOY / "kustomize/base"
+CHART = DEPLOY / "helm/tierwise"
+POLICIES = sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml"))
+KEYS = ("apiGroups", "resources", "verbs")
+COMPONENTS = ("scheduler", "controllers", "webhook")
+BUILT_IN = {
+    ("", "Node"): "nodes",
+    ("", "Pod"): "pods",
+    ("", "Namespace"): "namespaces",
+    ("", "ConfigMap"): "configmaps",
+    ("", "Service"): "services",
+    ("", "ResourceQuota"): "resourcequotas",
+    ("networking.k8s.io", "NetworkPolicy"): "networkpolicies",
+    ("policy", "PodDisruptionBudget"): "poddisruptionbudgets",
+    ("scheduling.k8s.io", "PriorityClass"): "priorityclasses",
+}
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return [found for found in yaml.safe_load_all(path.read_text()) if found]
+
+
+def _rules(component: str, kind: str = "ClusterRole") -> list[dict[str, Any]]:
+    found = [d for d in _documents(BASE / f"rbac/{component}.yaml") if d["kind"] == kind]
+    return [rule for document in found for rule in document["rules"]]
+
+
+def _pod(component: str) -> dict[str, Any]:
+    (deployment,) = _documents(BASE / f"{component}.yaml")
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_containers_may_do_little(component: str) -> None:
+    """Not root, nothing to write to, no capabilities, and something set aside for them."""
+    pod = _pod(component)
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert {"type": "RuntimeDefault"} == pod["securityContext"]["seccompProfile"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    assert ["ALL"] == container["securityContext"]["capabilities"]["drop"]
+    assert {"cpu", "memory"} == set(container["resources"]["requests"])
+    assert f"tierwise-{component}" == pod["serviceAccountName"]
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_command_line_takes_the_arguments(component: str) -> None:
+    """Each container runs a verb that exists, with options that it has."""
+    verb, *words = _pod(component)["containers"][0]["args"]
+    context = click.Context(cli)
+    command = cli.get_command(context, verb)
+
+    assert command is not None
+    command.make_context(verb, words)
+
+
+def test_every_component_has_a_disruption_budget() -> None:
+    """Draining a node takes one replica at a time."""
+    budgets = _documents(BASE / "disruption.yaml")
+    guarded = {budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] for budget in budgets}
+
+    assert set(COMPONENTS) == guarded
+    assert all(_documents(BASE / f"{component}.yaml")[0]["spec"]["replicas"] > 1 for component in COMPONENTS)
+
+
+def test_everything_that_is_read_may_be_read() -> None:
+    """A kind that the codec knows and nobody may list would keep the caches from filling."""
+    plurals = BUILT_IN | {(d.group, d.kind): d.plural for d in DEFINITIONS}
+    allowed = {(g, r) for rule in _rules("read") for g in rule["apiGroups"] for r in rule["resources"]}
+
+    read = {(group, plurals[group, kind]) for group, kind in KINDS if not group.endswith(".test")}
+
+    assert set() == read - allowed
+
+
+def test_reading_rights_only_read() -> None:
+    """The role for people and tools cannot change anything."""
+    assert {"get", "list", "watch"} == {verb for rule in _rules("read") for verb in rule["verbs"]}
+
+
+@pytest.mark.parametrize("component", ["read", *COMPONENTS])
+def test_no_right_is_given_wholesale(component: str) -> None:
+    """No wildcards, and secrets only by name and in the own namespace."""
+    rules = _rules(component) + _rules(component, "Role")
+
+    for rule in rules:
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+    assert not any("secrets" in rule["resources"] for rule in _rules(component))
+
+
+def test_the_scheduler_makes_and_deletes_no_pods() -> None:
+    """It binds, nominates and evicts; pods are the controllers' to make."""
+    verbs = {(r, v) for rule in _rules("scheduler") for r in rule["resources"] for v in rule["verbs"]}
+
+    assert {("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch")} <= verbs
+    assert not any(resource == "pods" for resource, _ in verbs)
+
+
+@pytest.mark.parametrize("component", ["read", *COMPONENTS])
+def test_the_page_lists_every_rule(component: str) -> None:
+    """What people read of rights is what is given."""
+    page = (DEPLOY.parent / "docs/reference/rbac.md").read_text()
+    section = page.partition(f"\n## {component}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| .+ \|$", section, re.MULTILINE)[1:]
+
+    shown = [tuple(", ".join(part or "core" for part in rule[key]) for key in KEYS) for rule in _rules(component)]
+
+    assert shown == rows
+
+
+def test_the_chart_gives_the_same_rights() -> None:
+    """What the chart's roles say is what the plain manifests say."""
+    chart = yaml.safe_load((CHART / "files/roles.yaml").read_text())
+
+    for component, own in chart.items():
+        assert _rules(component) == own["cluster"]
+        assert _rules(component, "Role") == own.get("namespace", [])
+    assert {"read", *COMPONENTS} == set(chart)
+
+
+def test_the_chart_asks_for_the_same_reviews() -> None:
+    """Kinds, names and paths of the webhooks are those of the plain manifests."""
+    chart = yaml.safe_load((CHART / "files/webhooks.yaml").read_text())
+    plain = {document["kind"]: document["webhooks"][0] for document in _documents(BASE / "admission.yaml")}
+
+    for own in chart.values():
+        hook = plain.pop(own["kind"])
+        assert (hook["name"], hook["rules"]) == (own["name"], own["rules"])
+        assert hook["clientConfig"]["service"]["path"] == own["path"]
+    assert {} == plain
+
+
+def test_every_custom_kind_is_reviewed() -> None:
+    """Whatever people write in a kind of ours is looked at before it is accepted, commands excepted."""
+    (hook,) = (d["webhooks"][0] for d in _documents(BASE / "admission.yaml") if d["kind"].startswith("Validating"))
+    reviewed = {(g, r) for rule in hook["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
+
+    assert {(d.group, d.plural) for d in DEFINITIONS if d.kind != "Command"} <= reviewed
+
+
+@pytest.mark.parametrize(
+    "file", sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml")), ids=lambda f: f.stem
+)
+def test_every_policy_is_in_force(file: Path) -> None:
+    """A policy without a binding does nothing."""
+    policy, binding = _documents(file)
+
+    assert policy["metadata"]["name"] == binding["spec"]["policyName"]
+    assert ["Deny"] == binding["spec"]["validationActions"]
+    assert all(rule["message"].startswith("spec.") for rule in policy["spec"]["validations"])
+
+
+def test_the_configuration_is_the_default_profile() -> None:
+    """Installing tierwise changes nothing against running it without a configuration."""
+    assert DEFAULT == profile_of(str(BASE / "scheduler.conf"))
+
+
+def test_versions_agree() -> None:
+    """Chart, manifests and package are of one version."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (image,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]
+
+    assert {__version__} == {chart["version"], chart["appVersion"], image["newTag"]}
+
+
+def test_monitors_find_the_metrics() -> None:
+    """The ServiceMonitor selects the Service, and the Service the pods."""
+    (monitor,) = _documents(DEPLOY / "kustomize/components/monitoring/monitors.yaml")
+    (service,) = (d for d in _documents(BASE / "services.yaml") if d["metadata"]["name"] == "tierwise-metrics")
+    shared = {"app.kubernetes.io/name": "tierwise"}  # which kustomize adds to everything
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= (service["metadata"]["labels"] | shared).items()
+    assert service["spec"]["selector"] == shared
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+
+
+def test_the_image_is_built_by_hash_and_does_not_run_as_root() -> None:
+    """Libraries come from a lock file with hashes, and the last user is a number that is not 0."""
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    (user,) = (line.split()[1] for line in lines if line.startswith("USER"))
+
+    assert any("--require-hashes" in line and "requirements-kube.lock" in line for line in lines)
+    assert int(user.partition(":")[0]) == _pod("scheduler")["securityContext"]["runAsUser"]
+    assert "aiohttp==" in (DEPLOY.parent / "requirements-kube.lock").read_text()

@@ -1,0 +1,113 @@
+"""Rendered with the real tools where they are on the machine: kustomize through kubectl, and helm.
+
+Set HELM to a helm that is not on the path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+HELM = os.environ.get("HELM") or shutil.which("helm")
+KUBECTL = shutil.which("kubectl")
+
+Rendered = dict[tuple[str, str], dict[str, Any]]
+
+
+def _rendered(*command: str | Path) -> Rendered:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    found = [document for document in yaml.safe_load_all(done.stdout) if document]
+    return {(document["kind"], document["metadata"]["name"]): document for document in found}
+
+
+def _plain(*components: str, folder: Path) -> Rendered:
+    if KUBECTL is None:
+        pytest.skip("kubectl is not on this machine")
+    copy = folder / "deploy"
+    shutil.copytree(DEPLOY / "kustomize", copy)
+    names = [f"components/{name}" for name in components]
+    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["default"], "components": names}))
+    return _rendered(KUBECTL, "kustomize", copy)
+
+
+def _chart(*settings: str) -> Rendered:
+    if not HELM:
+        pytest.skip("helm is not on this machine")
+    words = [word for setting in settings for word in ("--set", setting)]
+    return _rendered(
+        HELM, "template", "t", DEPLOY / "helm/tierwise", "-n", "tierwise", "--kube-version", "1.30.0", *words
+    )
+
+
+def _policies(found: Rendered) -> set[str]:
+    hooks = {
+        h["failurePolicy"] for (kind, _), d in found.items() if kind.endswith("Configuration") for h in d["webhooks"]
+    }
+    return hooks | {d["spec"]["failurePolicy"] for (kind, _), d in found.items() if kind == "ValidatingAdmissionPolicy"}
+
+
+def test_open_or_closed_as_configured(tmp_path: Path) -> None:
+    """By default objects pass while nobody answers; one component turns all of that round."""
+    assert {"Ignore"} == _policies(_plain(folder=tmp_path / "open"))
+    assert {"Fail"} == _policies(_plain("fail-closed", folder=tmp_path / "closed"))
+
+
+def test_with_cert_manager_the_webhook_has_fewer_rights(tmp_path: Path) -> None:
+    """Whoever gets a certificate from elsewhere need not write secrets and configurations."""
+    found = _plain("cert-manager", folder=tmp_path)
+    (pod,) = (d["spec"]["template"]["spec"] for key, d in found.items() if key == ("Deployment", "tierwise-webhook"))
+
+    assert not {("Role", "tierwise-webhook"), ("ClusterRole", "tierwise-webhook")} & found.keys()
+    assert "--self-signed" not in pod["containers"][0]["args"]
+    assert {"secretName": "tierwise-webhook"} == pod["volumes"][0]["secret"]
+    hook = found["ValidatingWebhookConfiguration", "tierwise"]
+    assert "tierwise/tierwise-webhook" == hook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+
+
+def test_every_object_stands_in_its_namespace(tmp_path: Path) -> None:
+    """Components bring theirs as well."""
+    found = _plain("monitoring", "cert-manager", folder=tmp_path)
+    cluster = ("Namespace", "Cluster", "Validating", "Mutating")
+    inside = {d["metadata"].get("namespace") for (kind, _), d in found.items() if not kind.startswith(cluster)}
+
+    assert {"tierwise"} == inside
+
+
+def test_chart_and_manifests_install_the_same(tmp_path: Path) -> None:
+    """Every object of the chart is one of the plain manifests, with the same rules, and pods differ in words only."""
+    chart, plain = _chart(), _plain(folder=tmp_path)
+
+    assert {"Namespace", "ConfigMap"} == {kind for kind, _ in plain.keys() - chart.keys()}
+    assert set() == chart.keys() - plain.keys()
+    for key, document in chart.items():
+        for part in ("rules", "roleRef", "subjects", "webhooks"):
+            assert plain[key].get(part) == document.get(part), (key, part)
+        if key[0] == "Deployment":
+            ours, theirs = (d["spec"]["template"]["spec"]["containers"][0] for d in (document, plain[key]))
+            for part in ("ports", "resources", "securityContext", "livenessProbe", "readinessProbe"):
+                assert theirs[part] == ours[part], (key, part)
+
+
+def test_the_chart_does_as_it_is_told() -> None:
+    """Switches leave out what they are named after, and failing closed reaches everything."""
+    small = _chart("webhook.enabled=false", "controllers.enabled=false", "policies.enabled=false")
+    closed = _chart("webhook.failurePolicy=Fail", "policies.failurePolicy=Fail", "serviceMonitor.enabled=true")
+
+    assert [("Deployment", "tierwise-scheduler")] == [key for key in small if key[0] == "Deployment"]
+    assert not any(kind.startswith(("Validating", "Mutating")) for kind, _ in small)
+    assert {"Fail"} == _policies(closed)
+    assert ("ServiceMonitor", "tierwise") in closed
+
+
+def test_the_chart_refuses_what_it_does_not_know() -> None:
+    """A misspelt value, or one that nobody understands, stops the installation."""
+    for wrong in ("webhook.failurePolicy=Maybe", "webhok.enabled=false", "webhook.certificate=none"):
+        with pytest.raises(subprocess.CalledProcessError):
+            _chart(wrong)

@@ -1,0 +1,69 @@
+"""How Koordinator's pod groups and annotations become jobs."""
+
+from __future__ import annotations
+
+from tests.koordinator import annotated, cluster, gang, objects_of, pod, run
+
+from tierwise.dialects.build import build
+
+FLAT = {"s0": {"b0": "n0 n1 n2 n3"}}
+GROUPS = "gang.scheduling.koordinator.sh/groups"
+POLICY = "gang.scheduling.koordinator.sh/match-policy"
+
+
+def test_gangs_of_a_group_are_roles_of_one_job() -> None:
+    """To be named by one partner is enough; each gang keeps its minimum."""
+    master = gang("master", 1, annotations={GROUPS: '["default/master", "default/worker"]'})
+    (job,) = build(objects_of(cluster(FLAT), master, gang("worker", 2)), now=0.0).jobs
+
+    assert ("default/master", "default/worker") == job.gangs
+    assert 3 == job.minimum
+    assert {"default/master": 1, "default/worker": 2} == {job.role_names[n]: least for n, least in job.roles.items()}
+
+
+def test_a_missing_gang_keeps_its_group_waiting() -> None:
+    """The reason names the gang that does not exist."""
+    _, waiting = run(cluster(FLAT), gang("master", 1, annotations={GROUPS: '["default/worker"]'}))
+
+    assert "GangGroupIncomplete" in waiting["master-0"]
+    assert "default/worker" in waiting["master-0"]
+
+
+def test_too_few_pods_of_one_gang_are_named() -> None:
+    """A group waits for the pods of each of its gangs."""
+    together = {GROUPS: '["default/a", "default/b"]'}
+    _, waiting = run(cluster(FLAT), gang("a", 1, annotations=together), gang("b", 1, least=2, annotations=together))
+
+    assert "not enough pods of gang default/b: 1 exist, minimum 2" in waiting["a-0"]
+
+
+def test_annotations_of_pods_declare_a_gang() -> None:
+    """Without an object the pods say how many of them start together."""
+    pods = [annotated(pod(f"w-{i}"), name="w", min_available="3") for i in range(2)]
+    bound, waiting = run(cluster(FLAT), pods)
+
+    assert {} == bound
+    assert "2 exist, minimum 3" in waiting["w-0"]
+
+
+def test_once_satisfied_lets_later_pods_in_alone() -> None:
+    """A gang that has run needs no second gang of new pods."""
+    bound, _ = run(cluster(FLAT), gang("g", 2, least=4, running={0: "n0"}, phase="Running"))
+
+    assert {"g-1": "n1"} == bound
+
+
+def test_running_pods_count_only_where_the_policy_says_so() -> None:
+    """With only-waiting as many new pods must start together as the minimum says."""
+    together = gang("g", 3, least=2, running={0: "n0", 1: "n1"}, annotations={POLICY: "waiting-and-running"})
+    anew = gang("g", 3, least=2, running={0: "n0", 1: "n1"}, annotations={POLICY: "only-waiting"})
+
+    assert {"g-2": "n2"} == run(cluster(FLAT), together)[0]
+    assert {} == run(cluster(FLAT), anew)[0]
+
+
+def test_a_pod_of_an_unknown_gang_waits() -> None:
+    """The pod says which group it waits for."""
+    _, waiting = run(cluster(FLAT), [pod("p", of="nobody")])
+
+    assert {"p": "PodGroupNotFound: pod group default/nobody does not exist"} == waiting

@@ -1,0 +1,128 @@
+"""The loop on the embedded cluster: the same turns, whatever stands behind the port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.contract.manifests import node, pod, pod_group
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+from tierwise.runtime.loop import Duty, Loop, Turn
+from tierwise.runtime.refusals import Refused
+from tierwise.sim.cluster import EmbeddedCluster
+
+NOW = 1_800_000_000.0
+
+
+class _Refusing(EmbeddedCluster):
+    """Refuses binds of some pods, and remembers what was asked."""
+
+    def __init__(self, manifests: Sequence[Raw], refused: Sequence[str] = ()) -> None:
+        super().__init__(_objects(manifests))
+        self._refused = refused
+        self.asked: list[Effect] = []
+
+    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+        self.asked += effects
+        return [outcome for effect in effects for outcome in self._try(effect)]
+
+    def _try(self, effect: Effect) -> list[Outcome]:
+        if isinstance(effect, Bind) and effect.pod.name in self._refused:
+            return [Outcome(effect, ok=False, error="the node is gone")]
+        return super().apply([effect])
+
+
+class _Watcher:
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+
+    def saw(self, turn: Turn) -> None:
+        self.turns.append(turn)
+
+
+def _objects(manifests: Sequence[Raw]) -> Objects:
+    return Objects.of((codec.decode(m), m) for m in manifests)
+
+
+def _loop(cluster: EmbeddedCluster, *observers: _Watcher) -> Loop:
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=observers)
+
+
+def _gang(size: int) -> list[Raw]:
+    return [pod_group("g", size), *(pod(f"p{i}", cpu="2", group="g") for i in range(size))]
+
+
+def test_turn_places_and_tells() -> None:
+    """Pods are bound, each with an event, and observers see the turn with the seconds of its stages."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    _loop(cluster, watcher).turn()
+
+    assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
+    told = [e.message for e in cluster.asked if isinstance(e, RecordEvent) and e.about.kind == "Pod"]
+    assert [f"Successfully assigned default/p{i} to n0" for i in range(2)] == told
+    (turn,) = watcher.turns
+    assert ["read", "build", "decide", "apply", "publish"] == list(turn.seconds)
+
+
+def test_failed_bind_is_no_success() -> None:
+    """A pod that could not be bound is not counted as placed, and its group says what happened."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(3)], refused=["p1"]), _Watcher()
+    _loop(cluster, watcher).turn()
+
+    (turn,) = watcher.turns
+    assert [2] == [decision.count() for decision in turn.report.decisions]
+    rejection = turn.report.rejections["default/g"]
+    assert ("bind", "BindFailed") == (rejection.stage, rejection.reason.code)
+    assert "1 of 3 pods could not be bound: default/p1: the node is gone" == rejection.reason.text
+    phases = [e.status.get("phase") for e in cluster.asked if isinstance(e, PatchStatus) and e.key.kind == "PodGroup"]
+    assert "Running" not in phases
+
+
+def test_turns_follow_changes_until_stopped() -> None:
+    """The loop turns while it may, and ends when it is told to."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    loop = _loop(cluster, watcher)
+    loop.run(period=0.0, rest=0.0, stopping=lambda: len(watcher.turns) >= 3, may=lambda: True)
+
+    assert 3 == len(watcher.turns)
+
+
+def test_quiet_cluster_is_not_built_again() -> None:
+    """Where nothing has changed since the last turn, only the time of the snapshot is another."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    loop = _loop(cluster, watcher)
+    for _ in range(4):
+        loop.turn()
+
+    first, *_, before, last = (turn.snapshot for turn in watcher.turns)
+    assert (True, False) == (before.jobs is last.jobs, first.jobs is last.jobs)
+
+
+def test_follower_only_watches() -> None:
+    """Who may not write decides nothing."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    looks = iter(range(4))
+    _loop(cluster, watcher).run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 3, may=lambda: False)
+
+    assert ([], []) == (watcher.turns, cluster.asked)
+
+
+def test_refused_victims_are_spared_for_a_while() -> None:
+    """A pod that may not be evicted is read as marked so, and no longer when the time is over."""
+    objects = _objects([node("n0"), pod("v", on="n0")])
+    key = Key("", "Pod", "default", "v")
+    refused = Refused()
+    refused.note([Outcome(Evict(key, "", "default/g", "preempt"), ok=False, error="budget")], NOW)
+
+    def mark(now: float) -> str | None:
+        found = refused.over(objects, now).record(key)
+        assert found is not None
+        return found.metadata.annotations.get("volcano.sh/preemptable")
+
+    assert ("false", None) == (mark(NOW + 1), mark(NOW + 61))
+    assert objects is refused.over(objects, NOW + 100)

@@ -1,0 +1,121 @@
+"""Telemetry of a loop on the embedded cluster, and the server that shows it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import urllib.request
+
+import pytest
+from tests.draw import draw, gang, objects_of
+
+from tierwise.api.errors import InputError
+from tierwise.config.profile import DEFAULT
+from tierwise.kube.cluster import Pulse
+from tierwise.runtime.listener import listening, place
+from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.metrics import registry
+from tierwise.runtime.probes import probes
+from tierwise.runtime.telemetry import Telemetry
+from tierwise.sim.cluster import EmbeddedCluster
+
+WORLD = objects_of(
+    draw("r0[n0 n1]", node="gpu=4"),
+    gang("fits", tasks=1, each="gpu=4", within=1),
+    gang("waits", tasks=4, each="gpu=4", within=1),
+)
+
+
+class Pulsing:
+    def pulse(self) -> Pulse:
+        return Pulse(leading=True, binds=2, lag={"Pod": 0.5}, missed={"Pod": 0})
+
+
+def _loop(telemetry: Telemetry) -> Loop:
+    names = frozenset({"tierwise", "volcano", "default-scheduler", ""})
+    moments = iter(range(100))
+    return Loop(
+        EmbeddedCluster(WORLD),
+        [Duty(names, DEFAULT)],
+        clock=lambda: float(next(moments)),
+        ticks=lambda: 0.0,
+        observers=[telemetry],
+    )
+
+
+def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A gang that keeps waiting for the same reason is logged once, and counted every time."""
+    found = registry()
+    loop = _loop(Telemetry(found, Pulsing()))
+
+    with caplog.at_level(logging.INFO, "tierwise.runtime.telemetry"):
+        loop.turn()
+        loop.turn()
+        loop.turn()
+
+    told = [(record.getMessage(), getattr(record, "fields", {})["job"]) for record in caplog.records]
+    assert 1 == told.count(("bound", "default/fits"))
+    assert told.count(("waiting", "default/waits")) < 3
+    assert 3 == found.get_sample_value("tierwise_cycles_total")
+    assert 1 == found.get_sample_value("tierwise_effects_total", {"effect": "Bind", "ok": "true"})
+
+
+def test_the_pages_show_the_turn_and_the_connection() -> None:
+    """Over HTTP, from a thread of its own: the last cycle, and figures as they are now."""
+    found = registry()
+    telemetry = Telemetry(found, Pulsing())
+    _loop(telemetry).turn()
+    app = probes(found, live=lambda: "", ready=lambda: "", refresh=telemetry.refresh, last=telemetry.last)
+    port = _free_port()
+
+    with listening(app, "127.0.0.1", port):
+        cycle = json.loads(_get(port, "/debug/cycle"))
+        metrics = _get(port, "/metrics").decode()
+
+    assert ["default/fits"] == [decision["job"] for decision in cycle["decisions"]]
+    assert "tierwise_binds_in_flight 2.0" in metrics
+    assert 'tierwise_watch_lag_seconds{kind="Pod"} 0.5' in metrics
+    assert "tierwise_leader 1.0" in metrics
+    assert "_created" not in metrics
+
+
+def test_a_place_that_is_taken_is_bad_input() -> None:
+    """One line says where, and nothing is left running."""
+    app = probes(registry(), live=lambda: "", ready=lambda: "")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"), listening(app, "127.0.0.1", port):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(":8080", ("0.0.0.0", 8080)), ("127.0.0.1:1", ("127.0.0.1", 1)), ("[::1]:9", ("::1", 9))],
+)
+def test_places(text: str, expected: tuple[str, int]) -> None:
+    """Host and port, the host left out where it is every one."""
+    assert expected == place(text)
+
+
+@pytest.mark.parametrize("text", ["8080", "a:b", "a:70000", ""])
+def test_what_is_no_place(text: str) -> None:
+    """Anything else is refused."""
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        place(text)
+
+
+def _get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
