@@ -1,7 +1,7 @@
 """Free slots of a cluster: which gangs still fit on each tier, how domains are filled, and what the last gangs took.
 
-Counted in the resource that people look at first. Used by `topology show`; metrics and the simulator count the same
-way, with `model.slots`.
+Counted in the resource that people look at first. Used by `topology show` and by the metrics; the simulator counts the
+same way, with `model.slots`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["FreeSlots", "free_slots", "slots_lines", "slots_wire"]
+__all__ = ["FreeSlots", "free_slots", "slots_lines", "slots_wire", "tier_slots"]
 
 _RECENT = 3
 _FILLING = ("full", "partly", "mostly free", "free")
@@ -38,6 +38,11 @@ class FreeSlots:
     slots: tuple[TierSlots, ...]
     filling: dict[int, tuple[int, ...]]  # by tier: domains that are full, at most half free, more, wholly free
     lost: tuple[tuple[Job, tuple[TierSlots, ...]], ...]  # youngest first; slots as they would be without it
+
+
+def tier_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> tuple[TierSlots, ...]:
+    """The slots alone, for the scarce resource."""
+    return count_slots(snapshot.topology, *_units(snapshot, scarce(snapshot)), sizes)
 
 
 def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> FreeSlots:
