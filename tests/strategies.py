@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from tests.draw import Gang, Groups, Printer, Role, World, draw
 
+from tierwise.bench.proposals import proposing
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
 __all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "scenes", "trees"]
@@ -39,6 +40,10 @@ def profile(*plugins: str | PluginChoice, actions: str = "enqueue allocate backf
 
 PROFILES = {
     "default": DEFAULT,
+    "proposing": proposing(),
+    "proposing-packed": proposing(objective="pack", sortBySize="true"),
+    "proposing-kindly": proposing(objective="least-damage"),
+    "proposing-greedily": proposing(cells=0),
     "spreading": profile("priority", "gang", "predicates", "nodeorder", "network-topology-aware"),
     "packing": profile("gang", "priority", "predicates", "binpack", "network-topology-aware"),
 }

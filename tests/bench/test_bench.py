@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from tierwise.bench.command import bench
 from tierwise.bench.compare import agree, compare
+from tierwise.bench.ends import PROFILES, ends
 from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab, Size
 from tierwise.bench.measure import decisions
@@ -35,6 +36,7 @@ SMALL = Size(
     handfuls=12,
     residents=60,
     contests=4,
+    proposals=8,
     repeats=2,
     imports=1,
 )
@@ -180,3 +182,18 @@ def test_goals_look_both_ways() -> None:
     assert at_most(20, 4).met(20, 20)
     assert at_least(500).met(500, 500)
     assert Row("S1", "a rate", 10.0, at_least(5)).stretch_met is None
+
+
+def test_the_optimum_is_found_two_ways(lab: Lab) -> None:
+    """What `propose` recommends is as good as the bottom-up tables say it can be, on every tier and for every gang."""
+    assert 1.0 == ROWS["P10a"](lab).measured
+    assert 1.0 == ROWS["P10b"](lab).measured
+
+
+def test_objectives_pull_in_different_directions() -> None:
+    """Fewest domains touch fewer racks than packing, and packing leaves more racks whole: the ends are measured."""
+    found = ends(300, [1])
+
+    assert set(PROFILES) == set(found)
+    assert found["fewest-domains"].racks <= found["pack"].racks
+    assert all(0 < end.placed <= 1 for end in found.values())

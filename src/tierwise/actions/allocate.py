@@ -23,6 +23,7 @@ from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Phase
@@ -138,7 +139,7 @@ class _Allocation:
             if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
                 statement.keep()
                 bound = all(take.pool is Pool.NOW for take in found.takes)
-                self._decide(job, found.takes, score=found.score, bound=bound)
+                self._decide(job, found.takes, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         like = self._refusals.like(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
@@ -212,8 +213,16 @@ class _Allocation:
             return Rejection("quota", job.key, over)
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
 
-    def _decide(self, job: Job, takes: Iterable[Take], *, score: float, bound: bool) -> None:
-        decide(self._cycle, job, takes, action="allocate", score=score, bound=bound)
+    def _decide(
+        self,
+        job: Job,
+        takes: Iterable[Take],
+        *,
+        score: float,
+        bound: bool,
+        proposed: Proposal | Abstained | None = None,
+    ) -> None:
+        decide(self._cycle, job, takes, action="allocate", score=score, bound=bound, proposed=proposed)
 
 
 def _as_one(cycle: Cycle, job: Job, lot: Lot) -> bool:

@@ -14,10 +14,12 @@ import numpy as np
 
 from tierwise.actions.demand import Demand, Lot
 from tierwise.actions.fit import Take
+from tierwise.actions.proposed import group_units, picks_of
 from tierwise.actions.search import GRAIN, Found, former, home
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, Gradients
+from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks
 from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
@@ -74,17 +76,37 @@ def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
 
 
 def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | None:
-    """Place all groups in the best candidate of the first gradient that holds them, now."""
+    """Place all groups in the best candidate of the first gradient that holds them, now; a recommended one is best."""
     held = groups_held(cycle, groups, Pool.NOW)
+    units = _units(cycle, groups)
     for group in candidates:
         cycle.report.work.domains += len(group)
         feasible = group[held[group] >= len(groups.lots)]
         if len(feasible):
+            said = cycle.pipeline.propose(units, feasible) if units is not None else None
+            if units is not None and isinstance(said, Proposal):
+                worth = _worth(cycle, groups, np.array([said.domain]))
+                takes = _place_proposed(cycle, groups, units, said)
+                return Found(said.domain, tuple(takes), float(worth[0]), said)
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = _worth(cycle, groups, feasible)
             best = _best(cycle, feasible, score, home(cycle, groups.job))
-            return Found(int(feasible[best]), tuple(_place(cycle, groups, int(feasible[best]))), float(score[best]))
+            takes = _place(cycle, groups, int(feasible[best]))
+            return Found(int(feasible[best]), tuple(takes), float(score[best]), said)
     return None
+
+
+def _units(cycle: Cycle, groups: Alike) -> Units | None:
+    """What a recommendation is asked for; nothing where none is made, or something of the job stands already."""
+    if not cycle.pipeline.proposes or home(cycle, groups.job) is not None:
+        return None
+    return group_units(cycle, groups.shape, groups=len(groups.lots), size=groups.size, limit=groups.limit)
+
+
+def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposal) -> list[Take]:
+    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+    cycle.report.work.trials += 1
+    return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.lots)
 
 
 def _best(cycle: Cycle, feasible: Ints, score: Floats, near: int | None) -> int:
@@ -174,6 +196,11 @@ def _place_tier(cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, lots:
         walk(cycle, ask, number * groups.size, domain, Pool.NOW)
         for domain, number in zip(domains.tolist(), numbers.tolist(), strict=True)
     ]
+    return _write(cycle, groups, picked, lots)
+
+
+def _write(cycle: Cycle, groups: Alike, picked: list[Picks], lots: tuple[Lot, ...]) -> list[Take]:
+    """Write rows for whole groups into the ledger; the lots are dealt out in their order."""
     rows = np.concatenate([rows for rows, _ in picked])
     counts = np.concatenate([counts for _, counts in picked])
     cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)

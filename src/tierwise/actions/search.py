@@ -13,8 +13,9 @@ import numpy as np
 
 from tierwise.actions.demand import Lot
 from tierwise.actions.fit import Take, bound, fit, largest_first
+from tierwise.actions.proposed import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Gradients
+from tierwise.framework.extension import Abstained, Gradients, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.job import Job, SubJob
@@ -35,6 +36,7 @@ class Found:
     domain: int
     takes: tuple[Take, ...]
     score: float
+    proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
 
 
 def home(cycle: Cycle, gang: Job | SubJob) -> int | None:
@@ -63,10 +65,17 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
 
 
 def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | None:
-    """The best place for one lot inside a domain."""
+    """The best place for one lot inside a domain; in each gradient a recommended one is tried first."""
     gang: Job | SubJob = lot.sub if job.policies else job
     near = home(cycle, job) if job.policies else None
+    units = units_of(cycle, lot) if cycle.pipeline.proposes and home(cycle, job) is None else None
+    said: Proposal | Abstained | None = None
     for group in candidates(cycle, gang, within):
+        if units is not None:
+            said, takes = try_proposal(cycle, job, lot, units, group)
+            if isinstance(said, Proposal) and takes is not None:
+                worth = cycle.pipeline.score_domains(lot.sub, np.array([said.domain]))
+                return Found(said.domain, tuple(takes), float(worth[0]), said)
         for domain, score in ordered(cycle, lot, group, near, pools):
             for tried in _ways(cycle, lot):
                 cycle.report.work.trials += 1
@@ -74,7 +83,7 @@ def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: t
                     takes = fit(cycle, job, tried, domain, pools)
                     if takes is not None:
                         statement.keep()
-                        return Found(domain, tuple(takes), score)
+                        return Found(domain, tuple(takes), score, said)
     return None
 
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from tierwise.actions.fit import Take
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision, Placed
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
+from tierwise.model.ranks import laid_out
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
@@ -17,15 +20,32 @@ __all__ = ["decide"]
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
-def decide(cycle: Cycle, job: Job, takes: Iterable[Take], *, action: str, score: float, bound: bool) -> None:
+def decide(
+    cycle: Cycle,
+    job: Job,
+    takes: Iterable[Take],
+    *,
+    action: str,
+    score: float,
+    bound: bool,
+    proposed: Proposal | Abstained | None = None,
+) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(
-        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), take.rows, take.pool) for take in takes
+        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), _by_rank(cycle, job, take), take.pool)
+        for take in takes
     )
     domain = home(cycle, job)
-    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score))
+    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score, proposed))
     if bound:
         return
     cycle.backlog.hold(job)
     if cycle.backlog.some_left(job):
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
+
+
+def _by_rank(cycle: Cycle, job: Job, take: Take) -> Ints:
+    """The rows of a take in the order of its ranks; a part that is dealt in pieces keeps the order of the tree."""
+    if job.pattern is None or len(take.rows) < len(take.part.tasks):
+        return take.rows
+    return laid_out(cycle.topology, take.rows, job.pattern)

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.admission import network_topology, policy, task
+from tierwise.admission import network_topology, pattern, policy, task
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
@@ -36,6 +36,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
         if count is not None and count > total:
             yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
     yield from _check_plugins(job)
+    yield from pattern.check(written.metadata, total)
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
         yield warning("spec.volumes", "volumes of a job are not provided: name the claims in the pod templates instead")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tierwise.admission import network_topology
+from tierwise.admission import network_topology, pattern
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.admission.room import smallest
 from tierwise.admission.surroundings import Surroundings
@@ -28,6 +28,7 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
     """Issues of a pod group and the pods that belong to it."""
     spec = group.spec
     yield from dns_subdomain("metadata.name", group.metadata.name)
+    yield from pattern.check(group.metadata, len(pods))
     yield from at_least("spec.minMember", spec.min_member, 0)
     for role, count in spec.min_task_member.items():
         yield from at_least(f"spec.minTaskMember.{role}", count, 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from tierwise.bench.measure import Pass, decisions, stream
 from tierwise.bench.workloads import jobs, mix
 from tierwise.bench.worlds import cluster, snapshot
 
 __all__ = ["FULL", "QUICK", "Lab", "Size"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,13 @@ class Size:
     handfuls: int = 750
     residents: int = 2_000  # running gangs of a full cluster
     contests: int = 200  # full clusters on which victims are held against the optimum
+    proposals: int = 60  # gangs whose split is held against the optimum
     repeats: int = 20
     imports: int = 15
 
 
 FULL = Size()
-QUICK = Size(sample=25, contests=40, repeats=4, imports=5)
+QUICK = Size(sample=25, contests=40, proposals=20, repeats=4, imports=5)
 
 
 class Lab:
@@ -43,6 +48,13 @@ class Lab:
     def __init__(self, size: Size) -> None:
         self.size = size
         self._mixes: dict[int, tuple[Pass, float]] = {}
+        self._known: dict[str, object] = {}
+
+    def once(self, name: str, measure: Callable[[], T]) -> T:
+        """What several rows need, measured when the first of them asks."""
+        if name not in self._known:
+            self._known[name] = measure()
+        return cast("T", self._known[name])
 
     def mixed(self, nodes: int) -> tuple[Pass, float]:
         """The heavy-tailed mix on so many nodes, and the seconds that reading their idle matrix takes.

@@ -16,6 +16,7 @@ from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.imports import import_seconds
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.services import n1, p11
 from tierwise.bench.workloads import Gang, jobs, mix
 from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
@@ -132,6 +133,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P9a": p9a,
     "P9b": p9b,
     "P9c": p9c,
+    "P10a": p10a,
+    "P10b": p10b,
     "P11": p11,
     "P12": _p12,
     "S1": _s1,

@@ -13,10 +13,10 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 __all__ = ["read_volcano"]
 
 _SWITCHES = """
-    Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder JobEnqueued JobOrder
-    JobPipelined JobReady JobStarving JobValid NodeOrder Overused Predicate Preemptable PreemptableUnified Preemptive
-    QueueOrder Reclaimable ReclaimableUnified ReservedNodes SubJobOrder SubJobPipelined SubJobReady TargetJob TaskOrder
-    Victim VictimQueueOrder
+    Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder HyperNodeProposal
+    JobEnqueued JobOrder JobPipelined JobReady JobStarving JobValid NodeOrder Overused Predicate Preemptable
+    PreemptableUnified Preemptive QueueOrder Reclaimable ReclaimableUnified ReservedNodes SubJobOrder SubJobPipelined
+    SubJobReady TargetJob TaskOrder Victim VictimQueueOrder
 """
 _POINTS = {point.lower(): point for point in _SWITCHES.split()}
 """The switches of a plugin, spelled `enable<Point>` or `enabled<Point>`."""

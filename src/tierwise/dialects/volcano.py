@@ -17,6 +17,7 @@ from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.natural import natural
+from tierwise.api.pattern import PATTERN, Pattern, parse_pattern
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
@@ -151,6 +152,7 @@ class JobBuilder:
             min_resources=self.least(spec.min_resources),
             spared=spared(record.metadata),
             sla=_sla(record.metadata),
+            pattern=parse_pattern(record.metadata.annotations.get(PATTERN, "")),
             owner=owner.name if owner is not None else "",
             lone=owner is not None and owner.kind == "Pod",
             split=_split(key, spec.sub_group_policy, members),
@@ -263,6 +265,7 @@ class JobBuilder:
         split: dict[str, tuple[int, int, list[Member]]],
         numbers: dict[str, int],
         formers: Mapping[str, Former] = _ALL_NEW,
+        pattern: Pattern | None = None,
         **rest: object,
     ) -> Job:
         """A job of members that are split into sub-jobs: by key of each, its policy, match index and members."""
@@ -311,6 +314,8 @@ class JobBuilder:
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
             effortless=tuple(effortless),
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
+            pattern=pattern,
+            ranks=_ranks(split) if pattern is not None else {},
             **rest,  # type: ignore[arg-type]
         )
 
@@ -379,6 +384,16 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
         )
         for (_, role), group in groups.items()
     )
+
+
+def _ranks(split: dict[str, tuple[int, int, list[Member]]]) -> dict[str, int]:
+    """The rank of each task: sub-job by sub-job, role by role, then by task index, else by name."""
+    ordered = [
+        member.task.key
+        for _, (_, _, members) in sorted(split.items(), key=lambda item: natural(item[0]))
+        for member in sorted(members, key=lambda m: (natural(m.task.role), _rank(m), natural(m.task.key)))
+    ]
+    return {key: rank for rank, key in enumerate(ordered)}
 
 
 def _rank(member: Member) -> tuple[int, bool, int]:

@@ -10,6 +10,7 @@ from tierwise.explain.naming import Names, domain_title, tier_title
 from tierwise.explain.narrative import looked_at, rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.pod_story import job_facts
+from tierwise.explain.proposal import pattern_lines, proposal_lines
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.retrace import retrace
 from tierwise.explain.summary import Run
@@ -43,6 +44,7 @@ def _search(page: Page, run: Run, job: Job) -> list[Text]:
         trace = retrace(snapshot, report, run.profile, {job.key}).get(job.key)
         if trace is not None:
             texts = looked_at(snapshot, trace) or [Text("looked for in the whole cluster")]
+            texts += proposal_lines(snapshot, trace.decision) + pattern_lines(snapshot, trace.decision)
             where = f"cycle {number} found {domain_title(snapshot.topology, trace.decision.domain)}"
             texts.append(Text(where))
             return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]

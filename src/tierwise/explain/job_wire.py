@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message
+from tierwise.explain.proposal import proposal_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
@@ -30,8 +31,15 @@ def job_wire(
         "reason": rejection.reason.code if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
         "eviction": eviction_wire([s for _, report in reports for s in report.stories.get(job.key, ())]),
+        "proposal": _proposal(job, reports),
         "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
     }
+
+
+def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw | None:
+    """What was recommended for the job when its minimum was placed."""
+    found = ((snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key)
+    return next((wire for snapshot, d in found if (wire := proposal_wire(snapshot, d)) is not None), None)
 
 
 def _tried(tried: Tried) -> Raw:

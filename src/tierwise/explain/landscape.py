@@ -1,9 +1,10 @@
-"""The page of `topology show`: the tree with what its nodes have and use, and what is wrong with it."""
+"""The page of `topology show`: the tree with what its nodes have and use, what still fits, and what is wrong."""
 
 from __future__ import annotations
 
 from rich.text import Text
 
+from tierwise.explain.free_slots import slots_lines
 from tierwise.explain.naming import tier_label
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.problems import aside_line, problem_lines
@@ -24,6 +25,8 @@ def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     lines += [Text(""), *tree]
     if len(tree) <= len(snapshot.topology):  # a title and a line for every hyperNode would be more
         lines.append(Text("folded to fit a screen; --all shows everything", style="dim"))
+    slots = slots_lines(page, snapshot)
+    lines += [*heading("Free slots"), *slots] if slots else []
     problems = problem_lines(page, snapshot)
     return [*lines, *heading("Problems"), *problems] if problems else lines
 

@@ -10,6 +10,7 @@ from tierwise.api.natural import natural
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import Names, domain_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.page import Page, count, joined, wrapped
+from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.retrace import Groups, Trace
 from tierwise.framework.report import Decision
@@ -39,7 +40,7 @@ def why_here(
     lines = wrapped(title, page.width, first="  ", rest="      ")
     told = [Text(_limits(snapshot, job))]
     if trace is not None:
-        told += looked_at(snapshot, trace)
+        told += looked_at(snapshot, trace) + proposal_lines(snapshot, trace.decision)
     told += sub_group_places(snapshot, decisions)
     return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
+from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import message
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.probe import Look
@@ -166,4 +167,5 @@ def topology_wire(snapshot: Snapshot) -> Raw:
         "problems": [problem_wire(p) for p in topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in snapshot.faults],
         "setAside": list(topology.set_aside),
+        "freeSlots": slots_wire(snapshot),
     }

@@ -26,6 +26,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
 __all__ = [
+    "Abstained",
     "Arguments",
     "Ask",
     "Cause",
@@ -47,6 +48,8 @@ __all__ = [
     "NodeScorer",
     "Overuse",
     "PartOrder",
+    "Proposal",
+    "Proposer",
     "Purpose",
     "QueueOrder",
     "Quota",
@@ -58,6 +61,7 @@ __all__ = [
     "StaticFilter",
     "SubJobOrder",
     "Turns",
+    "Units",
     "VictimFilter",
     "VictimQueueOrder",
     "VictimSelector",
@@ -148,6 +152,52 @@ class SearchSpace(Protocol):
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What is to be split over domains: `count` units of `size` tasks each, any of which may go anywhere.
+
+    `own` is how many of them the rows of a domain hold that stand in no domain below it, `held` the sum over all that
+    is below; both are 0 where the limit of the units forbids them. With `shape` None the tasks are of several shapes,
+    and both are estimates: a domain may hold less, so only the proposed domain counts, not the split.
+    """
+
+    shape: Shape | None
+    count: int
+    size: int
+    own: Ints
+    held: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A recommendation: one of the candidates, and how many units go to the own rows of which domains below it."""
+
+    domain: int
+    pieces: Ints  # in the order of their rows
+    counts: Ints  # they add up to the units
+    plugin: str
+    why: str  # what was aimed at, and how far it was looked into
+
+
+@dataclass(frozen=True, slots=True)
+class Abstained:
+    """A proposer that could have said something, and did not."""
+
+    plugin: str
+    why: str
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Recommends one of the candidates of a gradient that hold all units now, and a split; None where none does.
+
+    A recommendation is tried before everything else. Where it does not work out the ordinary search goes on, so
+    nothing is lost by a wrong one.
+    """
+
+    def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
 
 
 @runtime_checkable

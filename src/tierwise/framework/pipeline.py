@@ -1,9 +1,9 @@
 """Plugins of one cycle, sorted once into typed tuples, one per extension point.
 
 The only place that loops over plugins. Combination rules: sort keys are concatenated in the profile's order, the
-first objection wins, scores add up by weight, the first search space or victim selector with an opinion decides, and
-every victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of later ones.
-A plugin that a profile has for one scheduler's pods is asked about those alone.
+first objection wins, scores add up by weight, the first search space, proposer or victim selector with an opinion
+decides, and every victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of
+later ones. A plugin that a profile has for one scheduler's pods is asked about those alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import (
+    Abstained,
     Ask,
     Cause,
     Complaints,
@@ -37,6 +38,8 @@ from tierwise.framework.extension import (
     NodeScorer,
     Overuse,
     PartOrder,
+    Proposal,
+    Proposer,
     Purpose,
     QueueOrder,
     Quota,
@@ -48,6 +51,7 @@ from tierwise.framework.extension import (
     StaticFilter,
     SubJobOrder,
     Turns,
+    Units,
     VictimFilter,
     VictimQueueOrder,
     VictimSelector,
@@ -71,6 +75,7 @@ _FLAGS: Mapping[type, str] = {
     DomainScorer: "HyperNodeOrder",
     SearchSpace: "HyperNodeGradient",
     Gathering: "HyperNodeGradient",
+    Proposer: "HyperNodeProposal",
     QueueOrder: "QueueOrder",
     JobOrder: "JobOrder",
     SubJobOrder: "SubJobOrder",
@@ -140,6 +145,7 @@ class Pipeline:
         self._domain_scorers = self._at(DomainScorer)
         self._spaces = self._at(SearchSpace)
         self._gatherings = self._at(Gathering)
+        self._proposers = self._at(Proposer)
         self._queue_orders = self._at(QueueOrder)
         self._job_orders = self._at(JobOrder)
         self._sub_orders = self._at(SubJobOrder)
@@ -260,6 +266,16 @@ class Pipeline:
         if job.gather is None:
             return ()
         return next((ways for g in self._gatherings[self._whose(job)] if (ways := g.ways(job, count))), ())
+
+    @property
+    def proposes(self) -> bool:
+        """Whether anything recommends domains."""
+        return bool(self._proposers)
+
+    def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None:
+        """The first recommendation, or else the first that could have made one and says why it did not."""
+        said = [p for _, plugin in self._proposers.all if (p := plugin.propose(units, candidates)) is not None]
+        return next((s for s in said if isinstance(s, Proposal)), said[0] if said else None)
 
     # -- gates
 

@@ -16,6 +16,7 @@ from tierwise.model.job import Job, Phase, SubJob, Task
 from tierwise.model.reason import Reason, Rejection
 
 if TYPE_CHECKING:
+    from tierwise.framework.extension import Abstained, Proposal
     from tierwise.framework.probe import Probe
 
 __all__ = ["BundleNote", "CycleReport", "Decision", "Eviction", "Placed", "ReportBuilder", "Story", "Work"]
@@ -41,6 +42,7 @@ class Decision:
     placed: tuple[Placed, ...]
     bound: bool  # False: the gang waits on releasing resources, and its room is kept for it
     score: float = 0.0
+    proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
 
     def count(self) -> int:
         return sum(len(p.tasks) for p in self.placed)

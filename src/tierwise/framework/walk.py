@@ -61,7 +61,7 @@ class _Walk:
             return
         for child, number in self._split(domain, children, count):
             if child == domain:
-                self._span(self._direct(domain), number)
+                self._span(self._topology.own_span(domain), number)
             else:
                 self._descend(child, number)
 
@@ -70,16 +70,11 @@ class _Walk:
         self._rows.append(rows)
         self._counts.append(counts)
 
-    def _direct(self, domain: int) -> slice:
-        """The rows that hang on an inner domain without a child between: they follow its children."""
-        after = int(self._topology.end[self._topology.children[domain][-1]])
-        return slice(after, int(self._topology.end[domain]))
-
     def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
         """Which children take how many; the domain itself stands for the rows that hang on it directly."""
         places = np.array([*children, domain])
         room = self._per_domain[places]
-        room[-1] = self._per_row[self._direct(domain)].sum()
+        room[-1] = self._per_row[self._topology.own_span(domain)].sum()
         parts: list[tuple[int, int]] = []
         if self._siblings is not None:
             known = self._siblings[places]

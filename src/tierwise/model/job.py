@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.shape import Shape
@@ -132,6 +133,8 @@ class Job:
     role_ready: dict[int, int] = field(default_factory=dict)
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
     owner: str = ""  # the name of the object that its pod group was made for
+    pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
+    ranks: dict[str, int] = field(default_factory=dict)  # of a job with a pattern: the rank of every task by its key
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
     gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
     gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role

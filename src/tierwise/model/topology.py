@@ -56,6 +56,18 @@ class Topology:
     def span(self, d: int) -> slice:
         return slice(int(self.start[d]), int(self.end[d]))
 
+    def own_span(self, d: int) -> slice:
+        """The rows of d that stand in no domain below it: they follow its children, and are all of an innermost one."""
+        children = self.children[d]
+        after = self.end[children[-1]] if children else self.start[d]
+        return slice(int(after), int(self.end[d]))
+
+    def own(self, per_domain: Ints) -> Ints:
+        """Of a sum over each domain's rows, what stands on the rows that are in no domain below it."""
+        below = np.bincount(self.parent[1:], weights=per_domain[1:], minlength=len(self.name))
+        own: Ints = per_domain - below.astype(np.int64)
+        return own
+
     def below(self, d: int) -> slice:
         """The domains of d's subtree, d itself first."""
         return slice(d, int(self.last[d]))

@@ -36,6 +36,7 @@ PLUGINS: Mapping[str, Factory] = {
     "predicates": _plugin("predicates", "Predicates"),
     "priority": _plugin("priority", "Priority"),
     "proportion": _plugin("proportion", "Proportion"),
+    "propose": _plugin("propose", "Propose"),
     "resourcequota": _plugin("resourcequota", "ResourceQuotas"),
     "sla": _plugin("sla", "Sla"),
 }

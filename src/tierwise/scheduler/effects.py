@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate
@@ -46,7 +47,9 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
-                yield Bind(pod_key(task.key), names[row], places[leaf], gang=decision.job.key)
+                yield Bind(
+                    pod_key(task.key), names[row], places[leaf] | _rank(decision.job, task), gang=decision.job.key
+                )
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:
@@ -56,6 +59,15 @@ def _place(topology: Topology, leaf: int) -> dict[str, str]:
         chain.append(topology.name[leaf])
         leaf = int(topology.parent[leaf])
     return {HYPERNODE_ANNOTATION: chain[0], PATH_ANNOTATION: "/".join(reversed(chain))} if chain else {}
+
+
+def _rank(job: Job, task: Task) -> dict[str, str]:
+    """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
+    if job.pattern is None:
+        return {}
+    rank, ranks = job.ranks[task.key], len(job.ranks)
+    place = job.pattern.coordinates(rank, ranks)
+    return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
 
 def pod_key(path: str) -> Key:

@@ -64,7 +64,7 @@ def test_topology_stays_short(cluster: Path) -> None:
     lines = run("topology", "show", "-f", cluster).stdout.splitlines()
 
     assert 60 > len(lines)
-    assert "folded to fit a screen; --all shows everything" == lines[-1]
+    assert "folded to fit a screen; --all shows everything" in lines
 
 
 def test_all_folds_nothing(cluster: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job import plugins, worker
+from tierwise.controllers.job import plugins, rank, worker
 from tierwise.controllers.job.dependencies import held_back
 from tierwise.controllers.job.owner import owner_reference
 from tierwise.controllers.job.roster import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended
@@ -87,7 +87,8 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "annotations": template.metadata.annotations | _annotations(job, task, index),
         "ownerReferences": [owner_reference(job)],
     }
-    spec = worker.furnish(plugins.furnish(spec, job, task, index), job, task, index)
+    told = plugins.furnish(rank.furnish(spec, job), job, task, index)
+    spec = worker.furnish(told, job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

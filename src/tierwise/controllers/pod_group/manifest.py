@@ -13,6 +13,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import OwnerReference, parse_time
 from tierwise.api.natural import natural
+from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import show
 from tierwise.controllers.pod_group.owners import MADE_FOR, Lineage
 from tierwise.dialects.requests import effective_request
@@ -23,7 +24,7 @@ _MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 _QUEUE: Final = "scheduling.volcano.sh/queue-name"
 _MODE: Final = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
-_INHERITED: Final = "volcano.sh/"
+_INHERITED: Final = ("volcano.sh/", PATTERN)
 _OWNED: Final = ("minMember", "minResources", "networkTopology", "priorityClassName", "queue")
 
 

@@ -1,0 +1,59 @@
+"""How the ranks of a job talk to each other, as its annotation declares: `ring`, `all-to-all` or `dp=4,pp=8,tp=8`.
+
+In the last form the ranks are a grid. The dimension that is named last varies fastest, so consecutive ranks differ in
+it, and it is the one that needs the nearest neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+__all__ = ["COORDINATES", "FORMS", "PATTERN", "RANK", "RANKS", "Pattern", "parse_pattern"]
+
+PATTERN: Final = "tierwise.io/pattern"
+"""On a pod group, or the job that it is made for: the pattern."""
+
+RANK: Final = "tierwise.io/rank"
+RANKS: Final = "tierwise.io/ranks"
+COORDINATES: Final = "tierwise.io/coordinates"
+"""On a pod of such a group, written with its node: its rank, how many there are, and its place in the grid."""
+
+FORMS: Final = "ring, all-to-all, or a grid such as dp=4,pp=8,tp=8"
+_DIMENSION: Final = re.compile(r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A name, and for a grid its dimensions, outermost first."""
+
+    name: str
+    grid: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The sizes of the grid's dimensions but the outermost, innermost first."""
+        return tuple(size for _, size in reversed(self.grid[1:]))
+
+    def coordinates(self, rank: int, ranks: int) -> str:
+        """The place of a rank, as `dp=0,pp=1,tp=3`; nothing where no grid has so many ranks."""
+        if not self.grid or prod(size for _, size in self.grid) != ranks:
+            return ""
+        found = []
+        for name, size in reversed(self.grid):
+            rank, place = divmod(rank, size)
+            found.append(f"{name}={place}")
+        return ",".join(reversed(found))
+
+
+def parse_pattern(text: str) -> Pattern | None:
+    """The pattern that a text declares; None where it declares none."""
+    if text in ("ring", "all-to-all"):
+        return Pattern(text)
+    found = [_DIMENSION.fullmatch(part) for part in text.split(",")]
+    grid = tuple((match[1], int(match[2])) for match in found if match is not None)
+    if len(grid) < len(found) or len(dict(grid)) < len(grid):
+        return None
+    return Pattern("grid", grid)

@@ -1,0 +1,151 @@
+"""Free slots of a cluster: which gangs still fit on each tier, how domains are filled, and what the last gangs took.
+
+Counted in the resource that people look at first. Used by `topology show`; metrics and the simulator count the same
+way, with `model.slots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.tables import Cell, Column, table
+from tierwise.explain.usage import held, scarce
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, Status
+from tierwise.model.resources import CPU
+from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+
+__all__ = ["FreeSlots", "free_slots", "slots_lines", "slots_wire"]
+
+_RECENT = 3
+_FILLING = ("full", "partly", "mostly free", "free")
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlots:
+    """Slots of one resource on every tier, and how many the youngest gangs that run have cost."""
+
+    resource: str
+    slots: tuple[TierSlots, ...]
+    filling: dict[int, tuple[int, ...]]  # by tier: domains that are full, at most half free, more, wholly free
+    lost: tuple[tuple[Job, tuple[TierSlots, ...]], ...]  # youngest first; slots as they would be without it
+
+
+def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> FreeSlots:
+    """What is free in a snapshot. Nodes that take no pods have nothing free, and nothing to begin with."""
+    resource = scarce(snapshot)
+    idle, total = _units(snapshot, resource)
+    slots = count_slots(snapshot.topology, idle, total, sizes)
+    lost = []
+    for job in _youngest(snapshot):
+        without = np.minimum(idle + _taken(snapshot, job, resource), total)
+        lost.append((job, count_slots(snapshot.topology, without, total, sizes)))
+    return FreeSlots(resource, slots, histogram(snapshot.topology, idle, total), tuple(lost))
+
+
+def _units(snapshot: Snapshot, resource: str) -> tuple[Ints, Ints]:
+    """Idle and whole units of every row."""
+    nodes, one = snapshot.nodes, _one(resource)
+    index = snapshot.axis.index.get(resource)
+    amounts = nodes.allocatable[index] if index is not None else np.zeros(len(nodes), dtype=np.int64)
+    total = np.where(nodes.cordoned | ~nodes.ready, 0, amounts // one)
+    idle = np.clip((amounts - held(snapshot, resource)) // one, 0, total)
+    return idle, total
+
+
+def _one(resource: str) -> int:
+    return 1000 if resource == CPU else 1
+
+
+def _taken(snapshot: Snapshot, job: Job, resource: str) -> Ints:
+    """Units that the running pods of a job hold, by row."""
+    index = snapshot.axis.index[resource]
+    running = [task for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+    amounts = [int(task.shape.request[index]) for task in running]
+    taken = np.bincount([task.row for task in running], weights=amounts, minlength=len(snapshot.nodes))
+    return taken.astype(np.int64) // _one(resource)
+
+
+def _youngest(snapshot: Snapshot) -> list[Job]:
+    """The gangs that were created last and run."""
+    gangs = [job for job in snapshot.jobs if not job.lone and any(len(sub.held) for sub in job.subs)]
+    return sorted(gangs, key=lambda job: (-job.created, job.order))[:_RECENT]
+
+
+def slots_lines(page: Page, snapshot: Snapshot) -> list[Text]:
+    """A table with a line for each tier, and another with what the last gangs took."""
+    found = free_slots(snapshot)
+    if not any(slots.most for slots in found.slots):
+        return []
+    unit = "cpu" if found.resource == CPU else found.resource.rpartition("/")[2]
+    rows: list[list[Cell]] = []
+    for tier, filling in found.filling.items():
+        fits = [f"{s.gangs} of {s.most}" if s.most else "-" for s in found.slots if s.tier == tier]
+        rows.append([_tier(snapshot, tier), *fits, *(str(number) for number in filling)])
+    sizes = dict.fromkeys(s.size for s in found.slots)
+    columns = [Column("tier"), *(Column(f"{size} {unit}", right=True) for size in sizes)]
+    columns += [Column(title, right=True) for title in _FILLING]
+    lead = f"gangs of so much {unit} that fit now, of those that would if nothing ran; hyperNodes by how full they are"
+    return [*_lead(page, lead), *table(page, columns, rows), *_lost_lines(page, snapshot, found)]
+
+
+def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
+    names = Names(snapshot.jobs)
+    rows: list[list[Cell]] = []
+    for job, without in found.lost:
+        gone = [
+            (n.tier, f"{w.gangs - n.gangs}x{n.size}")
+            for n, w in zip(found.slots, without, strict=True)
+            if w.gangs > n.gangs
+        ]
+        cells = [" ".join(text for at, text in gone if at == tier) or "-" for tier in found.filling]
+        pods = sum(len(sub.held) for sub in job.subs)
+        rows.append([Text(names.of(job), names.style(job)), str(pods), *cells])
+    columns = [Column("podGroup", least=12), Column("pods", right=True)]
+    columns += [Column(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
+    lead = "what the gangs that were created last have cost: 2x64 is room for two gangs of 64"
+    return [Text(""), *_lead(page, lead), *table(page, columns, rows)] if rows else []
+
+
+def _lead(page: Page, text: str) -> list[Text]:
+    return wrapped(Text(text, style="dim"), page.width, first="  ", rest="  ")
+
+
+def _tier(snapshot: Snapshot, tier: int) -> str:
+    return "cluster" if tier == snapshot.topology.tier[ROOT] else tier_label(snapshot.topology, tier)
+
+
+def slots_wire(snapshot: Snapshot) -> Raw:
+    """The same for programs."""
+    found = free_slots(snapshot)
+    lost: list[Raw] = [
+        {"podGroup": job.key, "tier": n.tier, "size": n.size, "gangs": w.gangs - n.gangs}
+        for job, without in found.lost
+        for n, w in zip(found.slots, without, strict=True)
+        if w.gangs > n.gangs
+    ]
+    return {
+        "resource": found.resource,
+        "tiers": [
+            {
+                "tier": s.tier,
+                "size": s.size,
+                "gangs": s.gangs,
+                "most": s.most,
+                "free": s.free,
+                "fragmentation": round(s.fragmentation, 6),
+            }
+            for s in found.slots
+        ],
+        "filling": {str(tier): list(numbers) for tier, numbers in found.filling.items()},
+        "lost": lost,
+    }

@@ -1,0 +1,90 @@
+"""What was recommended for a job and what came of it, and how its ranks stand: in words and for programs."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.explain.naming import tier_title
+from tierwise.explain.page import count, joined
+from tierwise.explain.ranges import compact
+from tierwise.framework.extension import Abstained, Proposal
+from tierwise.framework.report import Decision
+from tierwise.model.ranks import crossing
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+
+__all__ = ["pattern_lines", "proposal_lines", "proposal_wire"]
+
+_SHARES = 6
+
+
+def proposal_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
+    """One line on the recommendation; none where none was asked for."""
+    said = decision.proposed
+    if said is None:
+        return []
+    if isinstance(said, Abstained):
+        return [Text(f"{said.plugin} recommends nothing: {said.why}")]
+    where = _name(snapshot, said.domain)
+    split = "" if said.pieces.tolist() == [said.domain] else f": {joined(_shares(snapshot, decision, said), _SHARES)}"
+    followed = "" if _followed(snapshot, decision, said) else "; it did not work out"
+    return [Text(f"{said.plugin} recommends {where}{split} ({said.why}){followed}")]
+
+
+def _shares(snapshot: Snapshot, decision: Decision, said: Proposal) -> list[str]:
+    """How many units go where, those with equal shares together."""
+    what = "sub-group" if decision.job.policies else "pod"
+    places: dict[int, list[str]] = {}
+    for piece, number in zip(said.pieces.tolist(), said.counts.tolist(), strict=True):
+        places.setdefault(number, []).append(_name(snapshot, piece))
+    return [
+        f"{count(number, what)} {'each ' if len(names) > 1 else ''}in {compact(names)}"
+        for number, names in places.items()
+    ]
+
+
+def _followed(snapshot: Snapshot, decision: Decision, said: Proposal) -> bool:
+    return snapshot.topology.contains(said.domain, decision.domain)
+
+
+def _name(snapshot: Snapshot, domain: int) -> str:
+    return "the whole cluster" if domain == ROOT else snapshot.topology.name[domain]
+
+
+def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
+    """How often the pattern of a job's ranks crosses each tier, where all of its ranks were placed at once."""
+    job, topology = decision.job, snapshot.topology
+    rows = {t.key: row for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+    if job.pattern is None or set(rows) != set(job.ranks):
+        return []
+    if job.pattern.grid and not job.pattern.coordinates(0, len(rows)):
+        return [Text(f"pattern: the grid has another number of places than there are pods, {len(rows)}")]
+    ordered = np.array([rows[key] for key in sorted(rows, key=job.ranks.__getitem__)], dtype=np.int64)
+    cuts = [
+        f"{crossing(topology, ordered, job.pattern, tier)} between {tier_title(topology, tier)} hyperNodes"
+        for tier in topology.at_tier
+        if tier < topology.tier[decision.domain]
+    ]
+    name = job.pattern.name if not job.pattern.grid else ",".join(f"{n}={size}" for n, size in job.pattern.grid)
+    return [Text(f"pattern {name}: edges that cross: {', '.join(cuts) or 'none'}")]
+
+
+def proposal_wire(snapshot: Snapshot, decision: Decision) -> Raw | None:
+    """What was recommended; null where nothing was asked for."""
+    said = decision.proposed
+    if said is None:
+        return None
+    if isinstance(said, Abstained):
+        return {"plugin": said.plugin, "why": said.why, "hyperNode": "", "split": {}, "followed": False}
+    names = snapshot.topology.name
+    split: Raw = {names[p]: n for p, n in zip(said.pieces.tolist(), said.counts.tolist(), strict=True)}
+    followed = _followed(snapshot, decision, said)
+    return {
+        "plugin": said.plugin,
+        "why": said.why,
+        "hyperNode": names[said.domain],
+        "split": split,
+        "followed": followed,
+    }

@@ -1,0 +1,78 @@
+"""Free slots: how many more gangs of a size fit, tier by tier, and how much of what is free they cannot use.
+
+A gang of a size asks for so many units of one resource (GPUs) inside one domain. Gangs of a node or more take whole
+nodes, smaller ones part of a node each, as pods of such gangs do. Pure functions over the tree and two arrays; the
+pages, the metrics and the simulator all count with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.model.arrays import Ints
+from tierwise.model.topology import Topology
+
+__all__ = ["SIZES", "TierSlots", "count_slots", "histogram"]
+
+SIZES = (8, 64, 512)
+"""The sizes that are looked at where nobody asks for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierSlots:
+    """The domains of one tier as gangs of one size see them."""
+
+    tier: int
+    size: int
+    gangs: int  # so many fit now, side by side, each inside one domain
+    most: int  # so many would fit if nothing ran
+    free: int  # units that are free below the domains
+
+    @property
+    def usable(self) -> int:
+        """The free units that gangs of this size can fill."""
+        return self.gangs * self.size
+
+    @property
+    def fragmentation(self) -> float:
+        """The share of the free units that gangs of this size cannot use; 0 where nothing is free."""
+        return 1.0 - self.usable / self.free if self.free else 0.0
+
+
+def count_slots(topology: Topology, idle: Ints, total: Ints, sizes: Sequence[int] = SIZES) -> tuple[TierSlots, ...]:
+    """Slots on every tier for every size, tiers ascending, given each row's idle and whole units.
+
+    Rows that take no pods have neither: the caller sets both to 0.
+    """
+    free = topology.totals(idle)
+    found: list[TierSlots] = []
+    for size in sizes:
+        now, most = (topology.totals(_fitting(units, total, size)) // size for units in (idle, total))
+        found += [
+            TierSlots(tier, size, int(now[domains].sum()), int(most[domains].sum()), int(free[domains].sum()))
+            for tier, domains in topology.at_tier.items()
+        ]
+    return tuple(sorted(found, key=lambda slots: (slots.tier, slots.size)))
+
+
+def _fitting(units: Ints, total: Ints, size: int) -> Ints:
+    """Of each row's units those that gangs of a size can use: all or none of a node, or parts of it."""
+    part: Ints = np.where(total > size, units // size * size, np.where(units == total, total, 0))
+    return part
+
+
+def histogram(topology: Topology, idle: Ints, total: Ints) -> dict[int, tuple[int, ...]]:
+    """By tier, how many domains are full, up to a half free, more than that, and wholly free; empty ones left out."""
+    free, whole = topology.totals(idle), topology.totals(total)
+    found = {}
+    for tier, domains in topology.at_tier.items():
+        have = domains[whole[domains] > 0]
+        share = 2 * free[have]
+        full, empty = share == 0, free[have] == whole[have]
+        half = ~full & ~empty & (share <= whole[have])
+        bins = (full, half, ~full & ~empty & ~half, empty)
+        found[tier] = tuple(int(some.sum()) for some in bins)
+    return found

@@ -1,0 +1,110 @@
+"""The cheapest pieces below a domain that hold so many units together: an exact dynamic programme.
+
+A piece is the rows of a domain that stand in no domain below it. Touching a domain has a price, whatever is taken in
+it, and taking a piece has another; their sum is made as small as it can be. `least[s]` is the lowest price of pieces
+seen so far that hold s units or more. Domains are gone through in the order of the tree: whoever enters one goes on
+from the prices before it plus its own, and what comes out is the better of having entered and not. So nothing has to
+be merged, and the work is one pass over an array of the units for each domain with room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.framework.extension import Units
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.topology import Topology
+
+__all__ = ["FAR", "Prices", "Split", "cells", "cover", "fill"]
+
+FAR = 2**62
+"""More than any price; twice as much is still an integer of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Per domain, what touching it costs, and what taking its piece does. All pieces cost something."""
+
+    touch: Ints
+    piece: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Pieces and how many units each takes, and what that costs."""
+
+    price: int
+    pieces: Ints
+    counts: Ints
+
+
+def cells(topology: Topology, units: Units) -> Ints:
+    """Per domain, how many cells `cover` fills below it."""
+    return topology.roll_up((units.held > 0).astype(np.int64)) * (units.count + 1)
+
+
+def cover(topology: Topology, units: Units, prices: Prices, domain: int) -> Split:
+    """The cheapest split of all units below a domain that holds them, the touch of the domain itself not counted.
+
+    Of equal ones it is the one whose last piece comes first.
+    """
+    return _Cover(topology, units, prices).run(domain)
+
+
+class _Cover:
+    def __init__(self, topology: Topology, units: Units, prices: Prices) -> None:
+        self._children = topology.children
+        self._own = units.own
+        self._held = units.held
+        self._touch = prices.touch
+        self._piece = prices.piece
+        self._count = units.count
+        self._entered: dict[int, Bools] = {}  # by domain and number of units: whether entering it is cheaper
+        self._taken: dict[int, Bools] = {}  # the same of its piece
+
+    def run(self, domain: int) -> Split:
+        least = np.full(self._count + 1, FAR, dtype=np.int64)
+        least[0] = 0
+        price = int(self._inside(domain, least)[-1])
+        pieces: list[int] = []
+        self._unwind_inside(domain, self._count, pieces)
+        chosen = np.array(pieces[::-1], dtype=np.int64)
+        return Split(price, chosen, fill(self._own[chosen], self._count))
+
+    def _inside(self, domain: int, least: Ints) -> Ints:
+        """The prices once everything below a domain that was entered has been looked at."""
+        for child in self._children[domain]:
+            if self._held[child]:
+                inside = self._inside(child, least + self._touch[child])
+                self._entered[child] = inside < least
+                least = np.minimum(least, inside)
+        room = int(self._own[domain])
+        if not room:
+            return least
+        inside = np.empty_like(least)
+        inside[: room + 1] = least[0]
+        inside[room + 1 :] = least[1 : max(1, self._count + 1 - room)]
+        inside += self._piece[domain]
+        self._taken[domain] = inside < least
+        return np.minimum(least, inside)
+
+    def _unwind_inside(self, domain: int, left: int, pieces: list[int]) -> int:
+        """Go back through the choices that led to `left` units; what is still to be held before this domain."""
+        taken = self._taken.get(domain)
+        if taken is not None and taken[left]:
+            pieces.append(domain)
+            left = max(0, left - int(self._own[domain]))
+        for child in reversed(self._children[domain]):
+            entered = self._entered.get(child)
+            if entered is not None and entered[left]:
+                left = self._unwind_inside(child, left, pieces)
+        return left
+
+
+def fill(rooms: Ints, count: int) -> Ints:
+    """Use up every piece but the largest, which keeps what is left over."""
+    counts = rooms.copy()
+    counts[np.argmax(rooms)] -= int(rooms.sum()) - count
+    return counts
