@@ -27,7 +27,7 @@ Examples:
 """
 )
 @options.source
-@click.option("--gangs", callback=_sizes, metavar="N,N,...", help="Sizes of gangs, in slots.  [default: 8,32,128,512]")
+@click.option("--gangs", callback=_sizes, metavar="N,N,...", help="Sizes of gangs, in slots.  [default: 8,64,512]")
 @options.now
 @options.everything
 @options.output
@@ -40,7 +40,7 @@ def top(
     """
     from tierwise.cli.inputs import load, moment
     from tierwise.dialects.build import build
-    from tierwise.explain.slots import GANGS
+    from tierwise.model.slots import SIZES
 
     objects = load(filenames)
     snapshot = build(objects, moment(objects, now))
@@ -48,9 +48,9 @@ def top(
         from tierwise.cli.screen import print_json
         from tierwise.explain.top import top_wire
 
-        print_json(top_wire(snapshot, gangs or GANGS))
+        print_json(top_wire(snapshot, gangs or SIZES))
     else:
         from tierwise.cli.screen import print_page
         from tierwise.explain.top import top_lines
 
-        print_page(lambda page: top_lines(page, snapshot, gangs or GANGS), everything=everything)
+        print_page(lambda page: top_lines(page, snapshot, gangs or SIZES), everything=everything)

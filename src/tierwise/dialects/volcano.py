@@ -264,8 +264,8 @@ class JobBuilder:
         minimum: int,
         split: dict[str, tuple[int, int, list[Member]]],
         numbers: dict[str, int],
-        pattern: Pattern | None = None,
         formers: Mapping[str, Former] = _ALL_NEW,
+        pattern: Pattern | None = None,
         **rest: object,
     ) -> Job:
         """A job of members that are split into sub-jobs: by key of each, its policy, match index and members."""
@@ -313,9 +313,9 @@ class JobBuilder:
             subs=tuple(subs),
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
             effortless=tuple(effortless),
+            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
-            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             **rest,  # type: ignore[arg-type]
         )
 

@@ -1,7 +1,6 @@
 """Free slots of a cluster: which gangs still fit on each tier, how domains are filled, and what the last gangs took.
 
-Counted in the resource that people look at first. Used by `topology show` and by the metrics; the simulator counts the
-same way, with `model.slots`.
+Counted in the resource that people look at first. `topology show` tells all of it, `top` and the metrics what fits.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["FreeSlots", "free_slots", "slots_lines", "slots_wire", "tier_slots"]
+__all__ = ["FreeSlots", "free_slots", "one_slot", "slots_lines", "slots_now", "slots_wire"]
 
 _RECENT = 3
 _FILLING = ("full", "partly", "mostly free", "free")
@@ -40,8 +39,14 @@ class FreeSlots:
     lost: tuple[tuple[Job, tuple[TierSlots, ...]], ...]  # youngest first; slots as they would be without it
 
 
-def tier_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> tuple[TierSlots, ...]:
-    """The slots alone, for the scarce resource."""
+def one_slot(snapshot: Snapshot) -> tuple[str, int]:
+    """What is counted, and the amount of one: an accelerator, or a core where nodes have none."""
+    resource = scarce(snapshot)
+    return resource, _one(resource)
+
+
+def slots_now(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> tuple[TierSlots, ...]:
+    """The slots of every tier for gangs of these sizes."""
     return count_slots(snapshot.topology, *_units(snapshot, scarce(snapshot)), sizes)
 
 

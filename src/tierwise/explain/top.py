@@ -10,12 +10,13 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.bars import meter
+from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import Names, tier_label
 from tierwise.explain.page import Page, count, heading, wrapped
-from tierwise.explain.slots import GANGS, TierSlots, one_slot, slots_by_tier
 from tierwise.explain.tables import Cell, Column, table
 from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status
+from tierwise.model.slots import SIZES, TierSlots
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
@@ -53,7 +54,7 @@ def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:
     return sorted(found, key=lambda share: (-share.amount, -share.waiting, share.job.key))
 
 
-def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = GANGS) -> list[Text]:
+def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> list[Text]:
     """Everything that `top` tells people."""
     resource = scarce(snapshot)
     index = snapshot.axis.index.get(resource)
@@ -79,7 +80,7 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = GANGS) -> l
 def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) -> list[Text]:
     """One row to a tier: free slots, and how much of them gangs of each size could use."""
     found: dict[int, list[TierSlots]] = {}
-    for entry in slots_by_tier(snapshot, gangs=(1, *(gang for gang in gangs if gang > 1))):
+    for entry in slots_now(snapshot, (1, *(gang for gang in gangs if gang > 1))):
         found.setdefault(entry.tier, []).append(entry)
     counts = [Column("hyperNodes", right=True)] if page.width >= _WIDE else []
     columns = [Column("tier", least=8), *counts, Column("free", right=True)]
@@ -92,7 +93,7 @@ def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) 
         number = ["" if top else str(len(domains))] if counts else []
         free = short(resource, _units(resource, entries[0].free))
         rows.append([title, *number, free, *(_usable(entry) for entry in entries[1:])])
-    slot = next(iter(one_slot(snapshot).items()))
+    slot = one_slot(snapshot)
     note = Text(
         f"a slot is {short(*slot)} {slot[0]}; in brackets the share that is too scattered for them", style="dim"
     )
@@ -107,7 +108,7 @@ def _usable(entry: TierSlots) -> Text:
     """How many gangs fit, and what share of the free slots is of no use to them."""
     if not entry.usable:
         return Text("0", style="red" if entry.free else "")
-    text = Text(str(entry.usable // entry.gang))
+    text = Text(str(entry.gangs))
     if entry.fragmentation:
         text.append(f" ({entry.fragmentation:.0%})" if entry.fragmentation >= 0.01 else " (<1%)", style="yellow")
     return text
@@ -146,7 +147,7 @@ def _where(snapshot: Snapshot, domain: int) -> str:
     return snapshot.topology.name[domain] if domain > ROOT else "several" if domain == ROOT else ""
 
 
-def top_wire(snapshot: Snapshot, gangs: Sequence[int] = GANGS) -> Raw:
+def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> Raw:
     """The same for programs."""
     resource = scarce(snapshot)
     index = snapshot.axis.index.get(resource)
@@ -158,8 +159,8 @@ def top_wire(snapshot: Snapshot, gangs: Sequence[int] = GANGS) -> Raw:
         "total": total,
         "used": int(held(snapshot, resource).sum()),
         "slots": [
-            {"tier": s.tier, "gang": s.gang, "free": s.free, "usable": s.usable, "fragmentation": s.fragmentation}
-            for s in slots_by_tier(snapshot, gangs=gangs)
+            {"tier": s.tier, "gang": s.size, "free": s.free, "usable": s.usable, "fragmentation": s.fragmentation}
+            for s in slots_now(snapshot, gangs)
         ],
         "podGroups": {
             share.job.key: {

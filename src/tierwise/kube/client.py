@@ -33,6 +33,8 @@ _LIST: Final = aiohttp.ClientTimeout(total=120.0, connect=5.0)
 _STREAM: Final = aiohttp.ClientTimeout(total=None, connect=5.0)
 _ATTEMPTS: Final = 6
 _TOKEN_AGE: Final = 30.0
+_FAREWELL: Final = 0.02
+"""Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
 
 
 def pause(attempt: int, *, least: float = 0.1, most: float = 5.0) -> float:
@@ -61,6 +63,7 @@ class Client:
     ) -> None:
         await self._requests.close()
         await self._streams.close()
+        await asyncio.sleep(_FAREWELL)
 
     async def ask(
         self,

@@ -14,9 +14,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from tierwise import __version__
-from tierwise.explain.free_slots import tier_slots
-from tierwise.explain.slots import GANGS, slots_by_tier
+from tierwise.explain.free_slots import slots_now
 from tierwise.framework.report import CycleReport
+from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
@@ -45,9 +45,9 @@ def text(metrics: CollectorRegistry) -> bytes:
 class Metrics:
     """Metrics of the scheduler."""
 
-    def __init__(self, to: CollectorRegistry, *, slot: Mapping[str, int] | None = None, gangs: Sequence[int] = GANGS):
-        """`slot` is the request of one slot, `gangs` the sizes for which free slots are counted."""
-        self._slot, self._gangs = slot, tuple(gangs)
+    def __init__(self, to: CollectorRegistry, *, gangs: Sequence[int] = (1, *SIZES)):
+        """`gangs` are the sizes for which free slots are counted."""
+        self._gangs = tuple(gangs)
         self._stage = Histogram(
             "tierwise_stage_duration_seconds",
             "Time that one stage of a cycle took.",
@@ -116,8 +116,8 @@ class Metrics:
         self._trials.inc(report.work.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
-        for entry in slots_by_tier(snapshot, self._slot, self._gangs):
-            labels = (str(entry.tier), str(entry.gang))
+        for entry in slots_now(snapshot, self._gangs):
+            labels = (str(entry.tier), str(entry.size))
             self._free.labels(*labels).set(entry.usable)
             self._fragmentation.labels(*labels).set(entry.fragmentation)
         for slots in tier_slots(snapshot):

@@ -47,8 +47,9 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
-                told = places[leaf] | _rank(decision.job, task) if decision.job.pattern else places[leaf]
-                yield Bind(pod_key(task.key), names[row], told, gang=decision.job.key)
+                yield Bind(
+                    pod_key(task.key), names[row], places[leaf] | _rank(decision.job, task), gang=decision.job.key
+                )
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:

@@ -51,13 +51,12 @@ def test_blocks_are_not_cut_without_need() -> None:
 
 
 def test_without_a_pattern_nothing_is_written() -> None:
-    """Pods of other jobs are told where they stand, and no rank."""
+    """Pods of other jobs hear where they stand, and of no rank."""
     world, train = draw("s0: r0[n0]"), gang("train", tasks=1)
     snapshot = build(Objects.of((codec.decode(m), m) for m in (*world.manifests, *train.manifests())), now=0.0)
 
-    (bind,) = (e for e in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(e, Bind))
-
-    assert {"tierwise.io/hypernode", "tierwise.io/topology"} == set(bind.annotations)
+    (bind,) = (effect for effect in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(effect, Bind))
+    assert {"tierwise.io/hypernode", "tierwise.io/topology"} == bind.annotations.keys()
 
 
 @pytest.mark.parametrize(
@@ -92,5 +91,6 @@ def test_containers_read_their_place() -> None:
     assert isinstance(containers, list)
     env = containers[0]["env"]
 
-    assert ["MINE", "TIERWISE_COORDINATES"] == [v["name"] for v in env]
+    assert ["TIERWISE_RANK", "TIERWISE_COORDINATES"] == [v["name"] for v in env]
+    assert "7" == env[0]["value"]
     assert "metadata.annotations['tierwise.io/coordinates']" in str(env[1])

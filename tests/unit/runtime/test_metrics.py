@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from tests.draw import Gang, World, draw, gang, objects_of
 
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.build import build
-from tierwise.explain.slots import TierSlots, slots_by_tier
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.runtime.metrics import STAGES, AdmissionMetrics, Metrics, registry
@@ -92,43 +88,6 @@ def test_a_reason_that_nobody_waits_for_any_more_is_gone() -> None:
 
     reason = report.rejections["default/waits"].reason.code
     assert found.get_sample_value("tierwise_gangs_waiting", {"reason": reason}) is None
-
-
-def test_free_slots_are_those_that_a_gang_can_use() -> None:
-    """Thirteen devices are idle; gangs of four find three whole nodes, gangs of eight one rack, or the spine once."""
-    snapshot, _ = _cycle(WORLD)
-
-    found = slots_by_tier(snapshot, gangs=(1, 4, 8))
-
-    assert [TierSlots(1, 1, 13, 13), TierSlots(1, 4, 13, 12), TierSlots(1, 8, 13, 8)] == found[:3]
-    assert TierSlots(2, 8, 13, 8) in found
-    assert 1 - 8 / 13 == found[2].fragmentation
-
-
-def test_a_slot_may_be_a_whole_node() -> None:
-    """With a slot of four devices, the node that has one left counts for nothing."""
-    snapshot, _ = _cycle(WORLD)
-
-    assert TierSlots(1, 2, 3, 2) == slots_by_tier(snapshot, {"nvidia.com/gpu": 4}, gangs=(2,))[0]
-
-
-@given(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.integers(1, 9))
-def test_slots_agree_with_counting_node_by_node(used: list[int], size: int) -> None:
-    """The arrays give what adding up nodes rack by rack gives."""
-    running = " ".join(f"n{n}:gpu={number}" for n, number in enumerate(used) if number)
-    snapshot, _ = _cycle(draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4", running=running))
-    rooms = Counter({rack: sum(4 - used[n] for n in rows) for rack, rows in enumerate(((0, 1), (2, 3)))})
-
-    expected = TierSlots(1, size, rooms.total(), sum(room // size * size for room in rooms.values()))
-
-    assert expected == slots_by_tier(snapshot, {"nvidia.com/gpu": 1}, gangs=(size,))[0]
-
-
-def test_a_cordoned_node_has_no_slots() -> None:
-    """Room that nobody may use is not free."""
-    snapshot, _ = _cycle(draw("r0[n0 n1]", node="gpu=4", cordoned="n1"))
-
-    assert 4 == slots_by_tier(snapshot, gangs=(1,))[0].free
 
 
 def test_the_page_lists_every_metric() -> None:

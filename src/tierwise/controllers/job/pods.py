@@ -87,8 +87,9 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "annotations": template.metadata.annotations | _annotations(job, task, index),
         "ownerReferences": [owner_reference(job)],
     }
-    spec = worker.furnish(plugins.furnish(spec, job, task, index), job, task, index)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": rank.furnish(spec, job)}
+    told = plugins.furnish(rank.furnish(spec, job), job, task, index)
+    spec = worker.furnish(told, job, task, index)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:

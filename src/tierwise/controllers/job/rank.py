@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.pattern import COORDINATES, PATTERN
+from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.containers import with_environment
 
 __all__ = ["furnish"]
 
-_VARIABLE: Final = "TIERWISE_COORDINATES"
+_VARIABLES: Final = {"TIERWISE_RANK": RANK, "TIERWISE_COORDINATES": COORDINATES}
 
 
 def furnish(spec: Raw, job: Job) -> Raw:
