@@ -77,12 +77,6 @@ class Metrics:
             ["tier", "gang"],
             registry=to,
         )
-        self._fitting = Gauge(
-            "tierwise_gangs_that_fit",
-            "Gangs of so many accelerators that fit now, each in one domain of the tier, large ones on whole nodes.",
-            ["tier", "size"],
-            registry=to,
-        )
         self._fragmentation = Gauge(
             "tierwise_fragmentation_ratio",
             "Share of the free slots of a tier that gangs of a size cannot use.",
@@ -120,8 +114,6 @@ class Metrics:
             labels = (str(entry.tier), str(entry.size))
             self._free.labels(*labels).set(entry.usable)
             self._fragmentation.labels(*labels).set(entry.fragmentation)
-        for slots in tier_slots(snapshot):
-            self._fitting.labels(str(slots.tier), str(slots.size)).set(slots.gangs)
 
     def _decisions(self, snapshot: Snapshot, report: CycleReport) -> None:
         for decision in report.decisions:

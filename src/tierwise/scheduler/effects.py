@@ -63,8 +63,10 @@ def _place(topology: Topology, leaf: int) -> dict[str, str]:
 
 def _rank(job: Job, task: Task) -> dict[str, str]:
     """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
+    if job.pattern is None:
+        return {}
     rank, ranks = job.ranks[task.key], len(job.ranks)
-    place = job.pattern.coordinates(rank, ranks) if job.pattern is not None else ""
+    place = job.pattern.coordinates(rank, ranks)
     return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
 

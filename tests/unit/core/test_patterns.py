@@ -76,8 +76,8 @@ def test_patterns_are_read(text: str, expected: Pattern | None) -> None:
     assert expected == parse_pattern(text)
 
 
-def test_containers_read_their_place() -> None:
-    """Every container of a job with a pattern gets the variable beside its own."""
+def test_containers_read_their_rank() -> None:
+    """Every container of a job with a pattern gets the variables, unless it sets them itself."""
     raw = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -86,7 +86,7 @@ def test_containers_read_their_place() -> None:
     }
     job = codec.decode(raw)
     assert isinstance(job, Job)
-    spec = furnish({"containers": [{"name": "a", "env": [{"name": "MINE", "value": "7"}]}]}, job)
+    spec = furnish({"containers": [{"name": "a", "env": [{"name": "TIERWISE_RANK", "value": "7"}]}]}, job)
     containers = spec["containers"]
     assert isinstance(containers, list)
     env = containers[0]["env"]

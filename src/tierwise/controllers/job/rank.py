@@ -1,4 +1,4 @@
-"""The containers of a job with a pattern are told their place in it: the downward API reads what the binding wrote."""
+"""The containers of a job with a pattern are told their rank, by the downward API: it is written with the node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ _VARIABLES: Final = {"TIERWISE_RANK": RANK, "TIERWISE_COORDINATES": COORDINATES}
 
 
 def furnish(spec: Raw, job: Job) -> Raw:
-    """A pod's spec with the variable, where its job declares a pattern; `worker` adds those that all jobs have."""
+    """A pod's spec with the variables, where its job declares a pattern."""
     if PATTERN not in job.metadata.annotations:
         return spec
-    path = f"metadata.annotations['{COORDINATES}']"
-    return with_environment(spec, [{"name": _VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}])
+    return with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
+
+
+def _variable(name: str, annotation: str) -> Raw:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
