@@ -83,7 +83,7 @@ def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | N
         cycle.report.work.domains += len(group)
         feasible = group[held[group] >= len(groups.lots)]
         if len(feasible):
-            said = cycle.pipeline.propose(units, feasible) if units is not None else None
+            said = cycle.pipeline.propose(groups.job, units, feasible) if units is not None else None
             if units is not None and isinstance(said, Proposal):
                 worth = _worth(cycle, groups, np.array([said.domain]))
                 takes = _place_proposed(cycle, groups, units, said)

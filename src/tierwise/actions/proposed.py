@@ -71,7 +71,7 @@ def try_proposal(
     cycle: Cycle, job: Job, lot: Lot, units: Units, group: Ints
 ) -> tuple[Proposal | Abstained | None, list[Take] | None]:
     """What is recommended for a lot, and its placement on the ledger where that works out."""
-    said = cycle.pipeline.propose(units, group)
+    said = cycle.pipeline.propose(job, units, group)
     if not isinstance(said, Proposal):
         return said, None
     cycle.report.work.trials += 1

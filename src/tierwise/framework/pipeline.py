@@ -272,9 +272,9 @@ class Pipeline:
         """Whether anything recommends domains."""
         return bool(self._proposers)
 
-    def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None:
-        """The first recommendation, or else the first that could have made one and says why it did not."""
-        said = [p for _, plugin in self._proposers.all if (p := plugin.propose(units, candidates)) is not None]
+    def propose(self, job: Job, units: Units, candidates: Ints) -> Proposal | Abstained | None:
+        """The first recommendation for a job, or else the first that could have made one and says why it did not."""
+        said = [p for plugin in self._proposers[job.scheduler] if (p := plugin.propose(units, candidates)) is not None]
         return next((s for s in said if isinstance(s, Proposal)), said[0] if said else None)
 
     # -- gates
