@@ -15,7 +15,6 @@ from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose
 from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
-from tierwise.actions.gather import everything, gather_lot
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
 from tierwise.actions.search import Found, search_lot
@@ -168,6 +167,11 @@ class _Allocation:
 
     def _gather(self, job: Job, least: Lot) -> Found | None:
         """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
+        from tierwise.actions.gather import (  # few clusters gather, and importing the core must stay cheap
+            everything,
+            gather_lot,
+        )
+
         whole = everything(least)
         over = self._over(job, Demand((whole,))) if whole.need > least.need else None
         lots = (whole, least) if over is None and whole.need > least.need else (least,)

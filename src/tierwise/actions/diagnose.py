@@ -11,7 +11,6 @@ from tierwise.actions.causes import causes, once_full
 from tierwise.actions.demand import Demand, needs
 from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.search import home
-from tierwise.actions.ungathered import ungathered
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
@@ -30,6 +29,10 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
     ways = cycle.pipeline.ways(job, demand.tasks)
     if ways:
+        from tierwise.actions.ungathered import (
+            ungathered,  # few clusters gather, and importing the core must stay cheap
+        )
+
         return Rejection("fit", job.key, *ungathered(cycle, job, demand.lots[0], ways))
     wide = too_wide(cycle, job)
     if wide is not None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tierwise.actions.demand import Lot
 from tierwise.actions.fit import Take, put
-from tierwise.actions.gather import gather_surplus
 from tierwise.actions.search import NOW_ONLY, candidates, home, search_lot
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -20,6 +19,10 @@ __all__ = ["place_surplus"]
 def place_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
     """What of a lot finds a place: a sub-job below its own minimum whole or not at all, any other task by task."""
     if cycle.pipeline.ways(job, lot.need):
+        from tierwise.actions.gather import (
+            gather_surplus,  # few clusters gather, and importing the core must stay cheap
+        )
+
         return gather_surplus(cycle, job, lot)
     if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub):
         return _first_place(cycle, job, lot)

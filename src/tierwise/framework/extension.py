@@ -9,10 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tierwise.framework.bundle import Bundles
-from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob, Task
@@ -24,6 +23,9 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
+
+if TYPE_CHECKING:
+    from tierwise.framework.gathering import Way
 
 __all__ = [
     "Abstained",

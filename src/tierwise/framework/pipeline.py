@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -56,13 +56,15 @@ from tierwise.framework.extension import (
     VictimQueueOrder,
     VictimSelector,
 )
-from tierwise.framework.gathering import Way
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
+
+if TYPE_CHECKING:
+    from tierwise.framework.gathering import Way
 
 __all__ = ["Pipeline"]
 
