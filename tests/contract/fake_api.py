@@ -71,7 +71,7 @@ class FakeApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._run(self._runner.cleanup())
+        self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -123,6 +123,12 @@ class FakeApi:
         await site.start()
         host, port = self._runner.addresses[0][:2]
         return f"http://{host}:{port}"
+
+    async def _end(self) -> None:
+        for transport in list(self._watches):
+            transport.abort()
+        await self._runner.cleanup()
+        await asyncio.sleep(0.02)  # transports close one turn of the event loop after they are told to
 
     @web.middleware
     async def _faulty(self, request: web.Request, handler: Any) -> web.StreamResponse:

@@ -61,6 +61,7 @@ class Client:
     ) -> None:
         await self._requests.close()
         await self._streams.close()
+        await asyncio.sleep(0)  # connections are gone one turn of the event loop after they are closed
 
     async def ask(
         self,
