@@ -132,6 +132,12 @@ class FakeApi:
         host, port = self._runner.addresses[0][:2]
         return f"http://{host}:{port}"
 
+    async def _end(self) -> None:
+        for transport in list(self._watches):
+            transport.abort()
+        await self._runner.cleanup()
+        await asyncio.sleep(0.02)  # transports close one turn of the event loop after they are told to
+
     @web.middleware
     async def _faulty(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path}")
