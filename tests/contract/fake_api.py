@@ -114,14 +114,6 @@ class FakeApi:
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
 
-    async def _end(self) -> None:
-        await self._runner.cleanup()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        await asyncio.sleep(0.02)  # transports close their sockets in a later turn of the loop
-
     async def _start(self) -> str:
         app = web.Application(middlewares=[self._faulty])
         app.router.add_route("*", "/{path:.*}", self._serve)
