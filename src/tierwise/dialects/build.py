@@ -20,14 +20,16 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, shielded
 from tierwise.dialects.hypernodes import declare
+from tierwise.dialects.job_builder import JobBuilder, Member
 from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
 from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
+from tierwise.dialects.marks import group_of, role_of, spared
 from tierwise.dialects.nodes import node_resources, node_table
 from tierwise.dialects.quotas import left_by_namespace
 from tierwise.dialects.requests import Ports, firm_request
 from tierwise.dialects.services import app_groups, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes, resource_names
-from tierwise.dialects.volcano import JobBuilder, Member, group_of, queue, role_of, spared
+from tierwise.dialects.volcano import read_group, read_queue
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
@@ -216,7 +218,7 @@ def _jobs(builder: JobBuilder, groups: Mapping[str, PodGroup], pods: _Sorted, pr
         members = pods.grouped.get(key, [])
         named = record.spec.priority_class_name
         highest = max((m.task.shape.priority for m in members), default=priorities.of_class(""))
-        jobs.append(builder.group(record, members, priorities.of_class(named) if named else highest))
+        jobs.append(read_group(builder, record, members, priorities.of_class(named) if named else highest))
     return jobs
 
 
@@ -240,6 +242,6 @@ def _crowded(
 
 def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
     """The declared queues, and the default one, which always exists."""
-    queues = {name: queue(record) for name, record in records.items()}
+    queues = {name: read_queue(record) for name, record in records.items()}
     queues.setdefault("default", ModelQueue("default", order=natural("default")))
     return queues

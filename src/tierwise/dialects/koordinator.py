@@ -17,7 +17,7 @@ from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
-from tierwise.dialects.volcano import JobBuilder, Member
+from tierwise.dialects.job_builder import JobBuilder, Member
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status

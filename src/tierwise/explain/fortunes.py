@@ -14,7 +14,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job as BatchJob
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.volcano import group_of
+from tierwise.dialects.marks import group_of
 from tierwise.dialects.volcano_job import defaulted, pod_group_name
 from tierwise.explain.naming import Names, domain_title, sub_id
 from tierwise.explain.page import Page

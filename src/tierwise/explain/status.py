@@ -16,7 +16,8 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.volcano import formers, group_of
+from tierwise.dialects.marks import group_of
+from tierwise.dialects.volcano import formers
 from tierwise.explain.conditions import READY, conditions, unschedulable
 from tierwise.explain.decisions import decision_id
 from tierwise.explain.gang_status import gang_statuses

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup
-from tierwise.dialects.volcano import role_of
+from tierwise.dialects.marks import role_of
 from tierwise.dialects.volcano_job import defaulted
 from tierwise.explain.naming import Names, domain_title
 from tierwise.explain.page import count

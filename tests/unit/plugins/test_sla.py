@@ -12,7 +12,8 @@ from tierwise.api import codec
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.elastic_quota import Quotas
-from tierwise.dialects.volcano import JobBuilder
+from tierwise.dialects.job_builder import JobBuilder
+from tierwise.dialects.volcano import read_group
 from tierwise.framework.extension import JobOrder
 from tierwise.model.job import Job
 from tierwise.model.resources import Axis
@@ -99,4 +100,4 @@ def test_the_annotation_of_a_pod_group(annotations: dict[str, str], expected: fl
     record = codec.decode(raw)
 
     assert isinstance(record, PodGroup)
-    assert expected == JobBuilder(Axis.of([]), Quotas({})).group(record, [], 0).sla
+    assert expected == read_group(JobBuilder(Axis.of([]), Quotas({})), record, [], 0).sla

@@ -14,7 +14,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.controllers.pod_group.manifest import followed, manifest
 from tierwise.controllers.pod_group.owners import Lineage, is_made, lineage
-from tierwise.dialects.volcano import GROUP_ANNOTATION, group_of
+from tierwise.dialects.marks import GROUP_ANNOTATION, group_of
 from tierwise.port import Create, Delete, Effect, Objects, PatchStatus, Update, key_of
 
 __all__ = ["READS", "SERVED", "reconcile"]

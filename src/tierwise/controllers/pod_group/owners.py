@@ -17,7 +17,7 @@ from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta, OwnerReference
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.identity import made_up_uid
-from tierwise.dialects.volcano import GROUP_ANNOTATION
+from tierwise.dialects.marks import GROUP_ANNOTATION
 from tierwise.port import Key, Objects
 
 __all__ = ["MADE_FOR", "Lineage", "is_made", "lineage"]

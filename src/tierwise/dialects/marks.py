@@ -1,0 +1,44 @@
+"""Marks that Volcano's users put on pods: their group, role, rank and queue, and whether they may be evicted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierwise.api.core import Pod
+from tierwise.api.meta import ObjectMeta
+
+__all__ = ["GROUP_ANNOTATION", "group_of", "index_of", "queue_of", "role_of", "spared"]
+
+GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+_ROLE: Final = "volcano.sh/task-spec"
+_INDEX: Final = "volcano.sh/task-index"
+_PREEMPTABLE: Final = "volcano.sh/preemptable"
+_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+
+
+def group_of(pod: Pod) -> str:
+    """The pod group that a pod names, as namespace/name; empty where it names none."""
+    name = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def role_of(pod: Pod) -> str:
+    """The task that a pod is one of, by annotation, else by label."""
+    return pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "")
+
+
+def index_of(pod: Pod) -> int | None:
+    """The place of a pod among those of its task, by label, else by annotation; None where it has none."""
+    index = pod.metadata.labels.get(_INDEX) or pod.metadata.annotations.get(_INDEX, "")
+    return int(index) if index.isdigit() else None
+
+
+def queue_of(pod: Pod) -> str:
+    """The queue that a pod without a group names; empty where it names none."""
+    return pod.metadata.annotations.get(_QUEUE, "")
+
+
+def spared(meta: ObjectMeta) -> bool:
+    """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
+    mark = meta.annotations.get(_PREEMPTABLE, meta.labels.get(_PREEMPTABLE))
+    return mark is not None and mark.lower() not in ("true", "t", "1")
