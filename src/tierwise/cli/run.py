@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tierwise.kube.cluster import Options
     from tierwise.runtime.loop import Duty
 
-__all__ = ["access_options", "controllers", "listen_option", "log_option", "reach", "run"]
+__all__ = ["access_options", "controllers", "duties_of", "listen_option", "log_option", "reach", "run"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -161,7 +161,7 @@ def run(
     Pods of other schedulers are left alone, and count as used where they run. Several of these may run at once: one
     holds the lease and acts, the others wait with filled caches. SIGTERM ends after the binds under way.
     """
-    duties = _duties(names, config_file, profiles)
+    duties = duties_of(names, config_file, profiles)
     access = reach(kubeconfig, context, in_cluster=in_cluster)
     lease = None if no_leader_election else (lease_name or "tierwise", lease_namespace, lease_duration)
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
@@ -216,7 +216,8 @@ def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> A
     return auth.access(kubeconfig, context)
 
 
-def _duties(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[Duty]:
+def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[Duty]:
+    """Scheduler names and their profiles, as the options say."""
     from tierwise.cli.inputs import profile_of
     from tierwise.runtime.loop import Duty
 
@@ -229,7 +230,7 @@ def _duties(names: tuple[str, ...], config_file: str | None, profiles: tuple[str
     profile = profile_of(config_file)
     # A KubeSchedulerConfiguration names its schedulers itself.
     usual = () if own and config_file is None else profile.schedulers or ("tierwise",)
-    rest = frozenset(names or usual) - own.keys()
+    rest = frozenset(names or usual).difference(own)
     duties = [Duty(rest, profile)] if rest else []
     return duties + [Duty(frozenset({name}), profile_of(file)) for name, file in own.items()]
 
