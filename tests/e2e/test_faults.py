@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from pathlib import Path
@@ -14,6 +15,10 @@ from tests.e2e.world import World, job, task
 
 RACKS, SIZE = 4, 4
 RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
+DEEP = "E2E_DEEP" in os.environ
+"""With it two hundred kills and each fault by itself, which takes a quarter of an hour."""
+KILLED = 40 if DEEP else 2
+MIXES = [FAULTS, *((fault,) for fault in FAULTS if DEEP)]
 
 
 def _gangs(world: World, count: int, start: int = 0) -> None:
@@ -34,7 +39,7 @@ def _settled(world: World) -> bool:
     return world.audit() == []
 
 
-@pytest.mark.parametrize("faults", [FAULTS], ids=["all"])
+@pytest.mark.parametrize("faults", MIXES, ids="+".join)
 def test_faulty_connection(world: World, faults: tuple[str, ...]) -> None:
     """One request in seven goes wrong in one of nine ways, while gangs come up."""
     world.racks(RACKS, SIZE)
@@ -68,7 +73,7 @@ def test_server_restarts_under_way(world: World) -> None:
     assert [] == world.audit()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(KILLED))
 def test_killed_at_any_moment(world: World, seed: int) -> None:
     """Kill -9 again and again while many gangs come up: whoever goes on finds all it needs in the API server."""
     world.racks(RACKS, SIZE)
