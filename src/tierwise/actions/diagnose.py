@@ -139,5 +139,14 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
         left[portion.part.shape] = left.get(portion.part.shape, 0) + portion.left
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
-        total += np.minimum(cycle.rooms.of(shape).domains(Pool.LATER)[group], number)
+        total += np.minimum(_room(cycle, shape)[group], number)
     return total
+
+
+def _room(cycle: Cycle, shape: Shape) -> Ints:
+    """How many tasks of a shape each domain takes; nodes that a filter bars at this moment take none."""
+    room = cycle.rooms.of(shape)
+    if not cycle.pipeline.moving(shape):
+        return room.domains(Pool.LATER)
+    barred = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0
+    return cycle.topology.totals(np.where(barred, 0, room.rows(Pool.LATER)))

@@ -8,6 +8,7 @@ from typing import Final
 from tierwise.admission.verdict import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
 from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef
+from tierwise.api.quantity import whole
 
 __all__ = ["check"]
 
@@ -36,9 +37,12 @@ def check(group: AppGroup, raw: Raw) -> Iterator[Issue]:
             if not 0 <= cost <= _LARGEST_COST:
                 text = f"maxNetworkCost is {cost}, it must be between 0 and {_LARGEST_COST}"
                 yield error(f"{where}.maxNetworkCost", text)
+            if dependency.min_bandwidth is not None:
+                yield from at_least(f"{where}.minBandwidth", whole(dependency.min_bandwidth), 0)
             if dependency.workload.identity not in listed:
                 text = f"{dependency.workload.identity} is not among the workloads: nothing is known of whom it calls"
                 yield warning(f"{where}.workload", text)
+    yield from at_least("status.runningWorkloads", group.status.running_workloads, 0)
 
 
 def _check_ref(path: str, ref: WorkloadRef, *, shipped: bool) -> Iterator[Issue]:

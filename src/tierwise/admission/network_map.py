@@ -9,6 +9,7 @@ from typing import Final
 from tierwise.admission.verdict import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
 from tierwise.api.network_aware import REGION, ZONE, KepNetworkTopology, NetworkTopology
+from tierwise.api.quantity import whole
 
 __all__ = ["check"]
 
@@ -37,6 +38,9 @@ _PROPOSED: Final = _Names(
     ("destination", "bandwidthCapacity"),
 )
 
+_BANDWIDTHS: Final = ("bandwidthCapacity", "bandwidthAllocated")
+"""What is left of a link may be less than nothing: its capacity can shrink below what is reserved."""
+
 
 def check(topology: NetworkTopology | KepNetworkTopology, raw: Raw) -> Iterator[Issue]:
     """Issues of one NetworkTopology."""
@@ -49,6 +53,7 @@ def check(topology: NetworkTopology | KepNetworkTopology, raw: Raw) -> Iterator[
         yield from missing(path, weight, "name", names.keys)
         for key_path, key in _each(f"{path}.{names.keys}", weight, names.keys):
             yield from _check_key(key_path, key, names)
+    yield from at_least("status.nodeCount", topology.status.node_count, 0)
 
 
 def _check_key(path: str, key: Raw, names: _Names) -> Iterator[Issue]:
@@ -62,6 +67,9 @@ def _check_key(path: str, key: Raw, names: _Names) -> Iterator[Issue]:
             yield from missing(cost_path, cost, *names.of_cost)
             number = cost.get("networkCost")
             yield from at_least(f"{cost_path}.networkCost", number if isinstance(number, int) else None, 0)
+            for field in _BANDWIDTHS:
+                given = cost.get(field)
+                yield from at_least(f"{cost_path}.{field}", whole(given) if isinstance(given, str | int) else None, 0)
 
 
 def _each(path: str, raw: object, field: str) -> Iterator[tuple[str, Raw]]:

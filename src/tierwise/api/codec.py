@@ -273,24 +273,33 @@ register(
     koordinator.ClusterNetworkTopology,
     namespaced=False,
 )
-register("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", network_aware.AppGroup, quantities=network_aware.of_app_group)
+register(
+    "appgroup.diktyo.x-k8s.io/v1alpha1",
+    "AppGroup",
+    network_aware.AppGroup,
+    quantities=network_aware.of_app_group,
+    signed=True,
+)
 register(
     "networktopology.diktyo.x-k8s.io/v1alpha1",
     "NetworkTopology",
     network_aware.NetworkTopology,
     quantities=network_aware.of_network_topology,
+    signed=True,
 )
 register(
     f"{network_aware.KEP_GROUP}/v1alpha1",
     "AppGroup",
     network_aware.KepAppGroup,
     quantities=network_aware.of_app_group,
+    signed=True,
 )
 register(
     f"{network_aware.KEP_GROUP}/v1alpha1",
     "NetworkTopology",
     network_aware.KepNetworkTopology,
     quantities=network_aware.of_network_topology,
+    signed=True,
 )
 register(
     "scheduling.sigs.k8s.io/v1alpha1",

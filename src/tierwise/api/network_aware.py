@@ -240,6 +240,7 @@ def of_network_topology(topology: NetworkTopology | KepNetworkTopology) -> Itera
                             {
                                 "bandwidthCapacity": cost.bandwidth_capacity,
                                 "bandwidthAllocated": cost.bandwidth_allocated,
+                                "bandwidthAllocatable": cost.bandwidth_allocatable,
                             }
                         ),
                     )

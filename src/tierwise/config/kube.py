@@ -108,6 +108,9 @@ def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, 
         refused = next((key for key in PLUGINS[name].refused if args.get(key)), None)
         if refused is not None:
             raise InputError(f"{name} knows no {refused} here", file=file, field=f"{where}.args.{refused}")
+        mistyped = PLUGINS[name].mistyped(args)
+        if mistyped is not None:
+            raise InputError(f"expected {mistyped[1]}", file=file, field=f"{where}.args.{mistyped[0]}")
         found[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
     return found
 

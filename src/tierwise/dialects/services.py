@@ -97,7 +97,7 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
                 caller=workload.workload.identity,
                 callee=dependency.workload.identity,
                 max_cost=dependency.max_network_cost,
-                bandwidth=whole(dependency.min_bandwidth) if dependency.min_bandwidth is not None else 0,
+                bandwidth=max(whole(dependency.min_bandwidth), 0) if dependency.min_bandwidth is not None else 0,
             )
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.services import Raw, app_group, network, objects
 
 from tierwise.admission import validate
+from tierwise.api.errors import InputError
 
 
 def _errors(raw: Raw) -> set[str]:
@@ -60,6 +61,33 @@ def test_costs_out_of_range_are_refused(cost: int) -> None:
     group = app_group([("a", "b", {"maxNetworkCost": cost})])
 
     assert {"spec.workloads[0].dependencies[0].maxNetworkCost"} == _errors(group)
+
+
+@pytest.mark.parametrize("field", ["bandwidthCapacity", "bandwidthAllocated"])
+def test_bandwidths_below_nought_are_refused(field: str) -> None:
+    """They are numbers, so it is not bad input; what is left of a link may be less than nothing."""
+    group = app_group([("a", "b", {"minBandwidth": "-5Mi"})])
+
+    assert {"spec.workloads[0].dependencies[0].minBandwidth"} == _errors(group)
+    assert {f"spec.weights[0].topologyList[1].originList[0].costList[0].{field}"} == _errors(
+        network({"z1>z2": {field: "-1"}})
+    )
+    assert set() == _errors(network({"z1>z2": {"bandwidthAllocatable": "-1"}}))
+
+
+def test_counts_below_nought_are_refused() -> None:
+    """Also those in a status."""
+    group, topology = app_group([("a", "b")]), network({})
+
+    assert {"status.runningWorkloads"} == _errors({**group, "status": {"runningWorkloads": -1}})
+    assert {"status.nodeCount"} == _errors({**topology, "status": {"nodeCount": -1}})
+
+
+def test_bandwidths_that_are_no_quantities_are_bad_input() -> None:
+    """Each of them, what is left of a link too."""
+    for field in ("bandwidthCapacity", "bandwidthAllocated", "bandwidthAllocatable"):
+        with pytest.raises(InputError, match=field):
+            objects(network({"z1>z2": {field: "wide"}}))
 
 
 def test_what_is_only_doubtful_is_warned_of() -> None:

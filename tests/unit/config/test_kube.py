@@ -147,3 +147,24 @@ def test_other_refusals() -> None:
         read({"schedulerName": "a"}, {"schedulerName": "a"})
     with pytest.raises(InputError, match="postFilter must be the same"):
         read({"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"postFilter": star}})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "argument", "value"),
+    [
+        ("NetworkOverhead", "namespaces", "default"),
+        ("NetworkOverhead", "namespaces", [1]),
+        ("NetworkOverhead", "weightsName", 5),
+        ("NetworkOverhead", "networkTopologyName", ["x"]),
+        ("NetworkOverhead", "strict", "yes"),
+        ("TopologicalSort", "namespaces", {}),
+        ("Coscheduling", "awareNetworkTopology", 1),
+        ("ElasticQuota", "monitorAllQuotas", "true"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused(plugin: str, argument: str, value: object) -> None:
+    """By name; one that is null counts as not given."""
+    with pytest.raises(InputError, match=rf"pluginConfig\[0\]\.args\.{argument}: expected "):
+        read({"pluginConfig": [{"name": plugin, "args": {argument: value}}]})
+
+    read({"pluginConfig": [{"name": plugin, "args": {argument: None}}]})

@@ -122,6 +122,13 @@ def test_reservations_are_sums_over_pairs_on_the_link_of_the_caller() -> None:
     assert {"z1>z2": "100", "z2>z1": "0", "ra>rb": "100"} == _links(_one(fewer), 0, "bandwidthAllocated")
 
 
+def test_every_pair_says_what_is_reserved() -> None:
+    """With or without a capacity, and where nothing is."""
+    cluster = _settled(objects(*NODES, network({"z1>z2": {}, "z2>z1": {"bandwidthCapacity": "1G"}})))
+
+    assert {"z1>z2": "0", "z2>z1": "0"} == _links(_one(cluster), 0, "bandwidthAllocated")
+
+
 def test_the_proposals_form_also_says_what_is_left() -> None:
     """In its own field names."""
     cost = {"destination": "z2", "networkCost": 5, "bandwidthCapacity": "1k"}

@@ -60,6 +60,17 @@ def test_a_link_holds_for_whoever_is_placed_second() -> None:
     assert "z1 -> z2" in seen.nodes[1].reasons[0]
 
 
+def test_pods_that_a_link_keeps_out_do_not_fit() -> None:
+    """The message of a pod that waits counts only nodes that would take it now."""
+    links = network({"z1>z2": {"networkCost": 1, "bandwidthCapacity": "9"}})
+    full = node("n1", "r/z1", cpu=1)
+    history = _run(full, NODES[1], app_group(CALLS), links, pod("w", "web", on="n1"), pod("s", "store"))
+
+    assert history.report is not None
+    refused = history.report.rejections.values()
+    assert [(0, 1)] == [(tried.fits, tried.asked) for no in refused for tried in no.tried]
+
+
 def test_a_zone_has_no_link_to_itself() -> None:
     """A user who lists one limits nothing."""
     links = network({"z1>z1": {"bandwidthCapacity": "0"}})

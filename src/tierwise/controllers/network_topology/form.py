@@ -43,7 +43,7 @@ class Form:
         return {"name": name, self.keys: keys}
 
     def with_reserved(self, weight: Raw, taken: Mapping[Link, int]) -> Raw:
-        """A copy in which every pair that has a capacity, or had such a note before, says what is reserved on it."""
+        """A copy in which every pair says what is reserved on it."""
         changed = {id(entry): self._noted(entry, taken.get(link, 0)) for link, entry in self._entries(weight)}
         keys = [
             {
@@ -59,8 +59,6 @@ class Form:
 
     def _noted(self, entry: Raw, number: int) -> Raw:
         capacity = entry.get("bandwidthCapacity")
-        if capacity is None and not number and "bandwidthAllocated" not in entry:
-            return entry
         noted = {**entry, "bandwidthAllocated": _kept(entry.get("bandwidthAllocated"), number, like=capacity)}
         if self.writes_left and isinstance(capacity, str | int | float):
             left = whole(capacity) - number
