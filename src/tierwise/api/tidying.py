@@ -8,10 +8,13 @@ from typing import Final
 __all__ = ["lists", "tidy"]
 
 _TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data"})
+_LIST_MAPS: Final = frozenset({"plugins"})
 
 
 def tidy(value: object) -> object:
-    """A copy without nulls; in maps of texts null becomes the empty text, as the API server reads it.
+    """A copy without nulls; in maps of texts null becomes the empty text, in maps of lists the empty list.
+
+    That is how the API server reads them: a job plugin without arguments is asked for all the same.
 
     The unquoted True and False of conditions become texts: so common in hand-written YAML, and so clear, that they
     are read as what they stand for.
@@ -35,6 +38,8 @@ def _tidied(name: object, item: object) -> object:
         return item  # a pod template as it was written, put there by the codec
     if name in _TEXT_MAPS and isinstance(item, dict):
         return {key: "" if text is None else tidy(text) for key, text in item.items()}
+    if name in _LIST_MAPS and isinstance(item, dict):
+        return {key: [] if entries is None else tidy(entries) for key, entries in item.items()}
     if name == "conditions" and isinstance(item, list):
         return [tidy(_with_text_status(condition)) for condition in item]
     return tidy(item)

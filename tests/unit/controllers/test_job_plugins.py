@@ -55,6 +55,13 @@ def test_env_tells_the_index() -> None:
         assert ("1", "1") == (found["VK_TASK_INDEX"], found["VC_TASK_INDEX"])
 
 
+def test_a_plugin_without_a_list_of_arguments_is_asked_for() -> None:
+    """`env:` with nothing behind it is null in YAML, and an empty list to the API server."""
+    life = Life(job("train", task("w", 1), plugins={"env": None}))
+
+    assert "0" == _environment(life, "w-0")["VC_TASK_INDEX"]
+
+
 def test_svc_lets_pods_find_each_other() -> None:
     """Host names, a headless Service, and the hosts of every task as file and as variables."""
     life = Life(job("train", task("ps", 1), task("big-worker", 2), plugins={"svc": []}))

@@ -47,7 +47,7 @@ def test_a_plain_pod_gets_a_group_of_its_own() -> None:
     world = settled(objects(pod("solo")))
 
     made = manifest(world, "PodGroup", "default/podgroup-solo")
-    assert {"minMember": 1, "minResources": {"cpu": "1"}} == made["spec"]
+    assert {"minMember": 1, "queue": "default", "minResources": {"cpu": "1"}} == made["spec"]
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "solo", "uid": "solo", "controller": True}
     assert [reference | {"blockOwnerDeletion": True}] == part(made, "metadata")["ownerReferences"]
     assert "podgroup-solo" == part(part(manifest(world, "Pod", "default/solo"), "metadata"), "annotations")[GROUP]
@@ -60,7 +60,8 @@ def test_pods_of_one_owner_share_a_group() -> None:
     world = settled(objects(*above, pod("web-1-a", of=replicas), pod("web-1-b", of=replicas)))
 
     assert ["default/podgroup-r1"] == groups(world)
-    assert {"minMember": 2, "minResources": {"cpu": "2"}} == spec(world, "PodGroup", "default/podgroup-r1")
+    shared = spec(world, "PodGroup", "default/podgroup-r1")
+    assert {"minMember": 2, "queue": "default", "minResources": {"cpu": "2"}} == shared
 
 
 @pytest.mark.parametrize(

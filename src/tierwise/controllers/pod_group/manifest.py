@@ -17,6 +17,7 @@ from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import show
 from tierwise.controllers.pod_group.owners import MADE_FOR, Lineage
 from tierwise.dialects.requests import effective_request
+from tierwise.dialects.volcano_job import DEFAULT_QUEUE
 
 __all__ = ["followed", "manifest"]
 
@@ -109,14 +110,12 @@ def _reference(owner: OwnerReference) -> Raw:
 def _spec(pod: Pod, said: dict[str, str]) -> Raw:
     least = said.get(_MIN_MEMBER, "1")
     minimum = int(least) if least.isascii() and least.isdigit() else 1  # Volcano goes on with one
-    spec: Raw = {"minMember": minimum}
+    spec: Raw = {"minMember": minimum, "queue": said.get(_QUEUE) or DEFAULT_QUEUE}
     asked = {name: number * minimum for name, number in effective_request(pod.spec).items()}
     if any(asked.values()):
         spec["minResources"] = {name: show(name, number) for name, number in sorted(asked.items())}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
-    if said.get(_QUEUE):
-        spec["queue"] = said[_QUEUE]
     if _MODE in said or _HIGHEST_TIER in said:
         spec["networkTopology"] = _topology(said)
     return spec
