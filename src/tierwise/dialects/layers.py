@@ -119,14 +119,14 @@ def _keys(label_key: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
-    """The domains that the labels of these nodes make."""
+    """The domains that the labels of these nodes make; none where nodes are the only layer."""
     members: dict[Path, set[str]] = {}
     for node in nodes:
         path = _path(layers.above, node)
-        if path is not None:
+        if path:
             for depth in range(1, len(path) + 1):
                 members.setdefault(path[:depth], set())
-            members.setdefault(path, set()).add(node.metadata.name)
+            members[path].add(node.metadata.name)
     names = _names(list(members))
     children: dict[Path, list[str]] = {}
     for path in members:
@@ -141,7 +141,6 @@ def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
             children=tuple(children.get(path, ())),
         )
         for path, inside in members.items()
-        if path
     ]
 
 
@@ -169,5 +168,5 @@ def _path(above: Sequence[Layer], node: Node) -> Path | None:
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
     """Each domain's own value where no other domain has it, else its path."""
-    number = Counter(path[-1] for path in paths if path)
-    return {path: path[-1] if number[path[-1]] == 1 else "/".join(path) for path in paths if path}
+    number = Counter(path[-1] for path in paths)
+    return {path: path[-1] if number[path[-1]] == 1 else "/".join(path) for path in paths}
