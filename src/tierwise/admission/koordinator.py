@@ -53,13 +53,14 @@ def check_gang(record: PodGroup, layers: Layers | None) -> Iterator[Issue]:
 def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:
     """Issues of what a pod's annotations say of its gang."""
     annotations = pod.metadata.annotations
-    if gangs.NAME in annotations and gangs.MINIMUM in annotations and not annotations[gangs.MINIMUM].isdecimal():
-        yield error(_AT + gangs.MINIMUM, f'"{annotations[gangs.MINIMUM]}" is not a whole number')
+    least = annotations.get(gangs.MINIMUM, "")
+    if gangs.NAME in annotations and gangs.MINIMUM in annotations and not least.isdecimal():
+        yield error(_AT + gangs.MINIMUM, f'"{least}" is not a whole number')
     index = annotations.get(gangs.INDEX)
     if index is not None and not index.strip().removeprefix("-").isdecimal():
         yield warning(_AT + gangs.INDEX, f'"{index}" is not a whole number: the pod comes after those that have one')
     if gangs.NAME in annotations:
-        yield from _check_annotations(pod.metadata, layers, None)
+        yield from _check_annotations(pod.metadata, layers, int(least) if least.isdecimal() else None)
 
 
 def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None) -> Iterator[Issue]:

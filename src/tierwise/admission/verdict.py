@@ -73,4 +73,5 @@ def one_of(path: str, value: str, allowed: Collection[str]) -> Iterator[Issue]:
 
 
 def _field(path: str) -> str:
-    return path.rpartition(".")[2]
+    """The last word of a path; of an annotation's name, what follows its domain."""
+    return path.rpartition(".")[2].rpartition("/")[2]

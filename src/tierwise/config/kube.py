@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tierwise.api.errors import InputError
+from tierwise.config.kube_arguments import wrong_argument
 from tierwise.config.kube_names import DEFAULTS, PLUGINS
 from tierwise.config.kube_points import Points
 from tierwise.config.profile import PluginChoice, Profile
@@ -108,9 +109,9 @@ def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, 
         refused = next((key for key in PLUGINS[name].refused if args.get(key)), None)
         if refused is not None:
             raise InputError(f"{name} knows no {refused} here", file=file, field=f"{where}.args.{refused}")
-        mistyped = PLUGINS[name].mistyped(args)
-        if mistyped is not None:
-            raise InputError(f"expected {mistyped[1]}", file=file, field=f"{where}.args.{mistyped[0]}")
+        wrong = wrong_argument(name, args)
+        if wrong is not None:
+            raise InputError(wrong[1], file=file, field=f"{where}.args.{wrong[0]}")
         found[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
     return found
 

@@ -28,20 +28,10 @@ class KubePlugin:
     acts: str = ""  # an action that it brings, whatever its points
     acts_if: str = ""  # ... which does its work where this argument of its own is true, and else says that it does not
     refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
-    types: Mapping[str, type] = field(default_factory=dict)  # of the arguments that it reads; lists are of texts
 
     def off_but(self, points: Collection[str]) -> frozenset[str]:
         """The switches that are off where only these points are enabled."""
         return frozenset(self.switches.values()) - {self.switches[point] for point in points if point in self.switches}
-
-    def mistyped(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
-        """The first argument that is given and of another type than it must be, and what was expected."""
-        for name, kind in self.types.items():
-            value = arguments.get(name)
-            texts = value if isinstance(value, list) else ()
-            if value is not None and not (isinstance(value, kind) and all(isinstance(text, str) for text in texts)):
-                return name, _TYPES[kind]
-        return None
 
     def stands_at(self, point: str) -> bool:
         """Whether it has a part in an extension point: what enabling it everywhere means."""
@@ -50,8 +40,6 @@ class KubePlugin:
 
 
 _NOTHING: Final = KubePlugin()
-_TYPES: Final = {bool: "true or false", str: "a text", list: "a list of texts"}
-_NAMESPACES: Final = {"namespaces": list}
 
 PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
     {
@@ -91,7 +79,6 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             switches={"score": "NodeOrder"},
             evicts="jobpreempt",
             evicts_if="enablePreemption",
-            types=dict.fromkeys(("awareNetworkTopology", "enablePreemption"), bool),
         ),
         "ElasticQuota": KubePlugin(
             plugin="elasticquota",
@@ -99,13 +86,6 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             evicts="quotapreempt",
             acts="giveback",
             acts_if="monitorAllQuotas",
-            types=dict.fromkeys(
-                (
-                    *("disableDefaultQuotaPreemption", "enableCheckParentQuota", "enableMinQuotaScale"),
-                    *("enableRuntimeQuota", "monitorAllQuotas"),
-                ),
-                bool,
-            ),
         ),
         **dict.fromkeys(
             ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
@@ -114,14 +94,9 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "NetworkOverhead": KubePlugin(
             plugin="NetworkOverhead",
             switches={"filter": "Predicate", "score": "NodeOrder"},
-            types={
-                **_NAMESPACES,
-                **dict.fromkeys(("weightsName", "networkTopologyName"), str),
-                **dict.fromkeys(("strict", "bothWays", "lookAhead"), bool),
-            },
         ),
         "QOSSort": KubePlugin(plugin="QOSSort", switches={"queueSort": "JobOrder"}),
-        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}, types=_NAMESPACES),
+        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}),
     }
 )
 

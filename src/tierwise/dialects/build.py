@@ -21,7 +21,15 @@ from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import OWNER, Quotas, firm, shielded
 from tierwise.dialects.hypernodes import declare
 from tierwise.dialects.job_builder import JobBuilder, Member
-from tierwise.dialects.koordinator import Gang, build_gangs, drawn_to, gang_of, lone_gather, read_gangs
+from tierwise.dialects.koordinator import (
+    Gang,
+    build_gangs,
+    default_match_policy,
+    drawn_to,
+    gang_of,
+    lone_gather,
+    read_gangs,
+)
 from tierwise.dialects.layers import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.marks import group_of, role_of, spared
 from tierwise.dialects.nodes import node_resources, node_table
@@ -73,7 +81,8 @@ def build(
     shapes = Shapes(axis, ports, priorities, pods, nodes=len(nodes), profile=profile, firmness=bool(quotas))
     budgets = Budgets(objects.every(PodDisruptionBudget), pods)
     schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
-    groups, gangs = objects.every(PodGroup), read_gangs(objects.every(GangRecord), pods)
+    groups = objects.every(PodGroup)
+    gangs = read_gangs(objects.every(GangRecord), pods, default_match_policy(profile))
     alone = bool(quotas) or not _SINGLY.isdisjoint(profile.actions)
     sorted_pods = _Sorting(shapes, table.row, schedulers, budgets, alone=alone).sort(pods, groups, gangs)
     builder = JobBuilder(axis, quotas)

@@ -17,12 +17,23 @@ from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
+from tierwise.config.profile import Profile
 from tierwise.dialects.job_builder import JobBuilder, Member
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status
 
-__all__ = ["INDEX", "SELECTOR", "Gang", "build_gangs", "drawn_to", "gang_of", "lone_gather", "read_gangs"]
+__all__ = [
+    "INDEX",
+    "SELECTOR",
+    "Gang",
+    "build_gangs",
+    "default_match_policy",
+    "drawn_to",
+    "gang_of",
+    "lone_gather",
+    "read_gangs",
+]
 
 _LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 _PREFIX = "gang.scheduling.koordinator.sh/"
@@ -36,6 +47,7 @@ WAITING_TIME = f"{_PREFIX}waiting-time"
 GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
 INDEX = f"{_PREFIX}network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
+ONCE_SATISFIED = "once-satisfied"
 _STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Phase.COMPLETED}
 _OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
 
@@ -47,16 +59,13 @@ class Gang:
     key: str  # namespace/name
     meta: ObjectMeta  # of the object, or of the first pod
     minimum: int | None  # None where nothing says how many pods it needs
+    match_policy: str = ONCE_SATISFIED  # which of its pods count towards the minimum
     phase: Phase = Phase.PENDING
     asks: GatherSpec | None = None
     fault: str = ""  # why what it asks of the network, or whom it starts with, cannot be read
     partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
     timeout: float | None = None  # how long pods may hold room while they wait for the others
     min_resources: ResourceList | None = None
-
-    @property
-    def match_policy(self) -> str:
-        return self.meta.annotations.get(MATCH_POLICY, "") or "once-satisfied"
 
 
 def gang_of(pod: Pod) -> str:
@@ -66,17 +75,25 @@ def gang_of(pod: Pod) -> str:
     return f"{meta.namespace or 'default'}/{name}" if name else ""
 
 
-def read_gangs(records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> dict[str, Gang]:
+def default_match_policy(profile: Profile) -> str:
+    """How gangs count that do not say so themselves, as the arguments of the plugin have it."""
+    given = (c.arguments.get("defaultMatchPolicy") for c in profile.plugins() if c.name == "coscheduling")
+    return next((str(policy) for policy in given if policy), ONCE_SATISFIED)
+
+
+def read_gangs(
+    records: Mapping[str, PodGroup], pods: Iterable[Pod], match_policy: str = ONCE_SATISFIED
+) -> dict[str, Gang]:
     """Every gang by its key: those with an object, and those that annotations of pods declare."""
-    gangs = {key: _of_object(key, record) for key, record in records.items()}
+    gangs = {key: _of_object(key, record, match_policy) for key, record in records.items()}
     for pod in pods:
         annotations = pod.metadata.annotations
         if annotations.get(NAME) and MINIMUM in annotations and (key := gang_of(pod)) not in gangs:
-            gangs[key] = _of_pod(key, pod.metadata)
+            gangs[key] = _of_pod(key, pod.metadata, match_policy)
     return gangs
 
 
-def _of_object(key: str, record: PodGroup) -> Gang:
+def _of_object(key: str, record: PodGroup, match_policy: str) -> Gang:
     spec, phase = record.spec, record.status.phase
     asks, fault = _asks(record.metadata, spec.network_topology_aware)
     partners, wrong = _partners(record.metadata)
@@ -84,6 +101,7 @@ def _of_object(key: str, record: PodGroup) -> Gang:
         key=key,
         meta=record.metadata,
         minimum=spec.min_member,
+        match_policy=record.metadata.annotations.get(MATCH_POLICY, "") or match_policy,
         phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
         asks=asks,
         fault=fault or wrong,
@@ -93,7 +111,7 @@ def _of_object(key: str, record: PodGroup) -> Gang:
     )
 
 
-def _of_pod(key: str, meta: ObjectMeta) -> Gang:
+def _of_pod(key: str, meta: ObjectMeta, match_policy: str) -> Gang:
     asks, fault = _asks(meta, None)
     partners, wrong = _partners(meta)
     text = meta.annotations[MINIMUM]
@@ -101,6 +119,7 @@ def _of_pod(key: str, meta: ObjectMeta) -> Gang:
         key=key,
         meta=meta,
         minimum=int(text) if text.isdecimal() else None,
+        match_policy=meta.annotations.get(MATCH_POLICY, "") or match_policy,
         asks=asks,
         fault=fault or wrong,
         partners=partners,
@@ -197,7 +216,7 @@ def _job(
         gather=gather,
         gangs=tuple(gang.key for gang in group) if several else (),
         missing=missing,
-        satisfied=all(g.match_policy == "once-satisfied" and g.phase in _STARTED.values() for g in group),
+        satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),
     )
 
 
@@ -230,10 +249,12 @@ def _index(pod: Pod) -> tuple[bool, int]:
 
 
 def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Mapping[str, Ints], total: int) -> Gather | None:
-    """What the gangs of a group ask of the network, as the first of them that asks says it."""
+    """What the gangs of a group ask of the network, as the first of them that asks says it, else their first pod."""
     near = _near(members, drawn)
     fault = next((gang.fault for gang in group if gang.fault), "")
     asks = next((gang.asks for gang in group if gang.asks is not None), None)
+    if asks is None and not fault and members:
+        asks, fault = _asks(members[0].pod.metadata, None)
     if asks is None and near is None and not fault:
         return None
     spec = asks if asks is not None else GatherSpec()

@@ -33,7 +33,7 @@ def test_a_gang_that_cannot_be_is_refused() -> None:
 
     assert 'strategy "May" is not known' in errors
     assert '"worker" is not of the form namespace/name' in errors
-    assert '"sometimes" is not known' in errors
+    assert 'match-policy: match-policy "sometimes" is not known' in errors
     assert "the total 1 is less than the minimum 2" in errors
 
 

@@ -136,6 +136,32 @@ def test_what_cannot_be_used_is_refused(profile: dict[str, object], said: str) -
     assert str(caught.value).startswith("f.yaml: ")
 
 
+@pytest.mark.parametrize(
+    ("plugin", "argument", "value", "said"),
+    [
+        ("Coscheduling", "awareNetworkTopology", "maybe", "expected true or false, not maybe"),
+        ("Coscheduling", "defaultMatchPolicy", "sometimes", "expected one of only-waiting, .* not sometimes"),
+        ("Coscheduling", "defaultTimeout", "soon", 'expected a duration such as "90s", not soon'),
+        ("ElasticQuota", "monitorAllQuotas", 1, "expected true or false, not 1"),
+        ("ElasticQuota", "delayEvictTime", "soon", "expected a duration"),
+        ("ElasticQuota", "defaultQuotaGroupMax", {"cpu": "x"}, "cpu: x is not a quantity"),
+        ("ElasticQuota", "systemQuotaGroupMax", {"cpu": ["1"]}, "cpu: .* is not a quantity"),
+        ("ElasticQuota", "systemQuotaGroupMax", "1", "expected a mapping of resources and quantities"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused(plugin: str, argument: str, value: object, said: str) -> None:
+    """With the place where it stands; no default takes its place in silence."""
+    with pytest.raises(InputError, match=rf"pluginConfig\[0\].args.{argument}: {said}"):
+        read({"pluginConfig": [{"name": plugin, "args": {argument: value}}]})
+
+
+def test_arguments_that_can_be_read_pass() -> None:
+    """Also one that is given as null, and a duration of a bare zero."""
+    arguments = {"delayEvictTime": 0, "monitorAllQuotas": None, "defaultQuotaGroupMax": {"cpu": 4, "memory": "1Gi"}}
+
+    read({"pluginConfig": [{"name": "ElasticQuota", "args": arguments}]})
+
+
 def test_other_refusals() -> None:
     """Versions, extenders, profiles of one name, profiles that disagree on what they must share."""
     star = {"disabled": [{"name": "*"}]}
