@@ -23,7 +23,12 @@ __all__ = ["FakeApi", "Json"]
 Json = dict[str, Any]
 
 _SERVED: Final = {
-    "/api/v1": [("pods", "Pod", True), ("nodes", "Node", False), ("configmaps", "ConfigMap", True)],
+    "/api/v1": [
+        ("pods", "Pod", True),
+        ("nodes", "Node", False),
+        ("configmaps", "ConfigMap", True),
+        ("secrets", "Secret", True),
+    ],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "/apis/scheduling.volcano.sh/v1beta1": [("podgroups", "PodGroup", True), ("queues", "Queue", False)],
     "/apis/topology.volcano.sh/v1alpha1": [("hypernodes", "HyperNode", False)],
