@@ -23,7 +23,12 @@ __all__ = ["FakeApi", "Json"]
 Json = dict[str, Any]
 
 _SERVED: Final = {
-    "/api/v1": [("pods", "Pod", True), ("nodes", "Node", False), ("configmaps", "ConfigMap", True)],
+    "/api/v1": [
+        ("pods", "Pod", True),
+        ("nodes", "Node", False),
+        ("configmaps", "ConfigMap", True),
+        ("secrets", "Secret", True),
+    ],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "/apis/scheduling.volcano.sh/v1beta1": [("podgroups", "PodGroup", True), ("queues", "Queue", False)],
     "/apis/topology.volcano.sh/v1alpha1": [("hypernodes", "HyperNode", False)],
@@ -61,6 +66,7 @@ class FakeApi:
         self._watches: set[asyncio.Transport] = set()
         self._faults: list[Fault] = []
         self.requests: list[str] = []  # "METHOD path"
+        self.bodies: list[Json] = []  # of patches
         self.kubelet = True  # terminating pods are gone at once
 
     def __enter__(self) -> FakeApi:
@@ -92,6 +98,10 @@ class FakeApi:
     def fail(self, method: str, path: str, how: int | str, *, times: int = 1, **more: Any) -> None:
         """Let the next requests that match fail."""
         self._faults.append(Fault(method, path, how, times, **more))
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self._faults.clear()
 
     def forget_history(self) -> None:
         """No watch can go on from where it was: all versions so far are too old."""
@@ -237,6 +247,10 @@ class FakeApi:
                     return _refused(409, "Conflict")
                 return await self._save(at, body, "MODIFIED")
             case "PATCH", _:
+                self.bodies.append(body)
+                locked = body.get("metadata", {}).get("resourceVersion")
+                if locked not in (None, known["metadata"]["resourceVersion"]):
+                    return _refused(409, "Conflict")
                 return await self._save(at, _merged(known, body), "MODIFIED")
             case _:
                 return await self._delete(at, known)

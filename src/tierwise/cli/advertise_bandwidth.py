@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.on_node import live_access, tell
+from tierwise.cli.run import access_options
+
+if TYPE_CHECKING:
+    from tierwise.port import Effect, Objects
 
 __all__ = ["advertise_bandwidth"]
 
@@ -13,6 +21,7 @@ __all__ = ["advertise_bandwidth"]
 @click.command(
     epilog="""\b
 Examples:
+  tierwise advertise-bandwidth --in-cluster --node n1
   tierwise advertise-bandwidth --node n1 --once --print
   tierwise advertise-bandwidth --node n1 --interface eth1 --sysfs /host/sys --print
   kubectl get nodes -o json | tierwise advertise-bandwidth -f - --node n1 --speed 10G --once --print
@@ -35,7 +44,11 @@ Examples:
 @click.option("--interval", type=click.IntRange(10, 86400), default=300, show_default=True, help="Seconds to the next.")
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @options.printed
+@access_options
 def advertise_bandwidth(
+    kubeconfig: str | None,
+    in_cluster: bool,
+    context: str | None,
     filenames: tuple[str, ...],
     node: str,
     interface: str,
@@ -46,20 +59,40 @@ def advertise_bandwidth(
     once: bool,
     printed: bool,
 ) -> None:
-    """Read the speed of the node's interface, and print the patch that gives the node so much bandwidth.
+    """Read the speed of the node's interface, and give the node so much bandwidth: in a cluster, or as a patch.
 
-    The resource is network.aware.com/bandwidth, in bits per second. Without --once, looks again and again, and prints
-    when the speed has changed.
+    The resource is network.aware.com/bandwidth, in bits per second. Without --once, looks again and again, and writes
+    when something has changed.
     """
+    access = live_access(kubeconfig, context, in_cluster=in_cluster, files=bool(filenames), printed=printed)
+    fixed = None if given is None else _given(given)
+
+    def bits() -> int:
+        return fixed if fixed is not None else _read(interface, sysfs, procfs)
+
+    if access is None:
+        _print(filenames, node, bits, None if once else interval)
+        return
+    from tierwise.daemons.link_speed import advertise
+    from tierwise.kube.node_reports import Sight
+
+    def wanted(objects: Objects, found: int) -> list[Effect]:
+        return advertise(objects, node, found)
+
+    tell(access, Sight(node), lambda _: bits(), wanted, once=once, interval=interval)
+
+
+def _print(filenames: tuple[str, ...], node: str, bits: Callable[[], int], interval: int | None) -> None:
+    """Print the patch whenever the speed changes; without an interval, once."""
     import time
 
     last = 0
     while True:
-        bits = _given(given) if given is not None else _read(interface, sysfs, procfs)
-        if bits != last:
-            _write(filenames, node, bits)
-        last = bits
-        if once:
+        found = bits()
+        if found != last:
+            _write(filenames, node, found)
+        last = found
+        if interval is None:
             return
         time.sleep(interval)
 

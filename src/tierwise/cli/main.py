@@ -139,7 +139,7 @@ def cli() -> None:
     """A gang scheduler for Kubernetes that knows the network topology.
 
     On manifests it changes nothing outside its own memory; `run` and `controllers` act on a cluster. Programs for nodes
-    (probe, advertise-bandwidth) look at the network and at interfaces, and print what they find.
+    (probe, advertise-bandwidth) look at the network and at interfaces, and print what they find or write it.
     """
 
 

@@ -137,17 +137,7 @@ def everything(command: F) -> F:
 
 
 def printed(command: F) -> F:
-    """--print: where the results of programs on nodes go."""
+    """--print: results of programs on nodes for people, and for other programs."""
     return click.option(
-        "--print",
-        "printed",
-        is_flag=True,
-        callback=_must_print,
-        help="Print what is to be written to the cluster, as manifests. Nothing else is possible yet.",
+        "--print", "printed", is_flag=True, help="Print what is to be written to a cluster, as manifests."
     )(command)
-
-
-def _must_print(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
-    if not value and not ctx.params.get("answer"):
-        raise click.UsageError("Writing to a cluster is not possible yet: add --print.", ctx)
-    return value

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.on_node import ending, live_access, tell
+from tierwise.cli.run import access_options
 
 if TYPE_CHECKING:
     from tierwise.daemons.round_trip import Answerer
-    from tierwise.port import Objects
+    from tierwise.port import Effect, Key, Objects
 
 __all__ = ["probe"]
 
@@ -22,6 +25,7 @@ _PORT = 10191
     epilog="""\b
 Examples:
   tierwise probe --answer
+  tierwise probe --in-cluster --node n1 --answer
   kubectl get nodes -o json | tierwise probe -f - --node n1 --once --print
   tierwise probe -f nodes.yaml --node n1 --answer --interval 300 --print
 """
@@ -46,7 +50,11 @@ Examples:
 @click.option("--namespace", default="default", show_default=True, help="Of the ConfigMap.")
 @click.option("--name", default="netperf-metrics", show_default=True, help="Of the ConfigMap.")
 @options.printed
+@access_options
 def probe(
+    kubeconfig: str | None,
+    in_cluster: bool,
+    context: str | None,
     filenames: tuple[str, ...],
     node: str | None,
     answer: bool,
@@ -60,32 +68,111 @@ def probe(
     name: str,
     printed: bool,
 ) -> None:
-    """Measure round trips over TCP, and print them as the ConfigMap that the NetworkTopology controller reads.
+    """Measure round trips over TCP, for the ConfigMap that the NetworkTopology controller reads.
 
     One pair of nodes is measured for each pair of zones and of regions; this node measures those in which it comes
-    first. A node that does not answer is left out. Each pair costs a few kilobytes.
+    first, and writes no other entries. A node that does not answer is left out. Each pair costs a few kilobytes.
     """
-    if not filenames and not answer:
-        raise click.UsageError("Give the nodes with -f, or --answer.")
-    if filenames and not node:
-        raise click.UsageError("Name the node that this runs on with --node.")
-    if answer and not filenames:
-        _answerer(host, port).run()
+    live = bool(kubeconfig or context or in_cluster)
+    if not filenames and not live:
+        if not answer:
+            raise click.UsageError("Give the nodes with -f, or --answer.")
+        with ending():
+            _answerer(host, port).run()
         return
-    import threading
+    if not node:
+        raise click.UsageError("Name the node that this runs on with --node.")
+    access = live_access(kubeconfig, context, in_cluster=in_cluster, files=bool(filenames), printed=printed)
+    task = _Task(node, port, count, timeout, namespace, name)
+    if access is None:
+        _print(task, filenames, _answerer(host, port) if answer and not once else None, None if once else interval)
+        return
+    from tierwise.kube.node_reports import Sight
+
+    if answer and not once:
+        _in_background(_answerer(host, port))
+    sight = Sight(config_map=task.config_map)
+    tell(access, sight, task.measured, task.worth_telling, once=once, interval=interval)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Who measures, how, and where the results go."""
+
+    node: str
+    port: int
+    count: int
+    timeout: float
+    namespace: str
+    name: str
+
+    def measured(self, objects: Objects) -> dict[str, str]:
+        """What the pairs took in which this node comes first; who does not answer is named and left out."""
+        from tierwise.api.core import Node
+        from tierwise.cli.main import complain
+        from tierwise.daemons.latency_map import entries
+        from tierwise.daemons.pairs import address_of, pairs
+        from tierwise.daemons.round_trip import measure
+
+        nodes = objects.every(Node)
+        if self.node not in nodes:
+            raise InputError("there is no such node", obj=f"Node {self.node}")
+        data: dict[str, str] = {}
+        for origin, destination in pairs(nodes):
+            if origin == self.node:
+                try:
+                    times = measure(address_of(nodes[destination]), self.port, count=self.count, timeout=self.timeout)
+                except OSError as error:
+                    complain(f"node {destination} does not answer: {error.strerror or error}")
+                    continue
+                data.update(entries(origin, destination, times))
+        return data
+
+    def wanted(self, objects: Objects, data: dict[str, str]) -> list[Effect]:
+        """What to write for these measurements."""
+        from tierwise.api.core import Node
+        from tierwise.daemons.latency_map import publish
+
+        nodes = objects.every(Node)
+        return publish(objects, self.namespace, self.name, origin=self.node, data=data, nodes=nodes)
+
+    def worth_telling(self, objects: Objects, data: dict[str, str]) -> list[Effect]:
+        """The same, but most nodes of a cluster measure nothing, and need not make an empty ConfigMap."""
+        return self.wanted(objects, data) if data or objects.raw(self.config_map) is not None else []
+
+    @property
+    def config_map(self) -> Key:
+        from tierwise.port import Key
+
+        return Key("", "ConfigMap", self.namespace, self.name)
+
+
+def _print(task: _Task, filenames: tuple[str, ...], answerer: Answerer | None, interval: int | None) -> None:
+    """Print the ConfigMap whenever it changes; without an interval, once."""
     import time
 
     from tierwise.cli.inputs import load
+    from tierwise.cli.screen import print_json
+    from tierwise.sim.cluster import EmbeddedCluster
 
     objects = load(filenames)
-    if answer and not once:
-        threading.Thread(target=_answerer(host, port).run, daemon=True).start()
+    if answerer is not None:
+        _in_background(answerer)
     while True:
-        data = _measured(objects, str(node), port=port, count=count, timeout=timeout)
-        objects = _written(objects, namespace, name, str(node), data)
-        if once:
+        cluster = EmbeddedCluster(objects)
+        cluster.apply(task.wanted(objects, task.measured(objects)))
+        for raw in cluster.changed():
+            print_json(raw)
+        objects = cluster.read()
+        if interval is None:
             return
         time.sleep(interval)
+
+
+def _in_background(answerer: Answerer) -> None:
+    import threading
+
+    threading.Thread(target=answerer.run, daemon=True).start()
 
 
 def _answerer(host: str, port: int) -> Answerer:
@@ -95,40 +182,3 @@ def _answerer(host: str, port: int) -> Answerer:
         return Answerer(host, port)
     except OSError as error:
         raise InputError(f"cannot answer on {host}:{port}: {error.strerror or error}", field="--port") from None
-
-
-def _measured(objects: Objects, node: str, *, port: int, count: int, timeout: float) -> dict[str, str]:
-    """What the pairs took in which this node comes first; who does not answer is named and left out."""
-    from tierwise.api.core import Node
-    from tierwise.cli.main import complain
-    from tierwise.daemons.latency_map import entries
-    from tierwise.daemons.pairs import address_of, pairs
-    from tierwise.daemons.round_trip import measure
-
-    nodes = objects.every(Node)
-    if node not in nodes:
-        raise InputError("there is no such node", obj=f"Node {node}")
-    data: dict[str, str] = {}
-    for origin, destination in pairs(nodes):
-        if origin == node:
-            try:
-                times = measure(address_of(nodes[destination]), port, count=count, timeout=timeout)
-            except OSError as error:
-                complain(f"node {destination} does not answer: {error.strerror or error}")
-                continue
-            data.update(entries(origin, destination, times))
-    return data
-
-
-def _written(objects: Objects, namespace: str, name: str, node: str, data: dict[str, str]) -> Objects:
-    """Print the ConfigMap where it changes; the objects with it."""
-    from tierwise.api.core import Node
-    from tierwise.cli.screen import print_json
-    from tierwise.daemons.latency_map import publish
-    from tierwise.sim.cluster import EmbeddedCluster
-
-    cluster = EmbeddedCluster(objects)
-    cluster.apply(publish(objects, namespace, name, origin=node, data=data, nodes=objects.every(Node)))
-    for raw in cluster.changed():
-        print_json(raw)
-    return cluster.read()

@@ -15,9 +15,10 @@ from tierwise.discovery import record, topograph
 from tierwise.discovery.tree import Tree
 from tierwise.port import Objects
 
-__all__ = ["Standing", "failures", "standings"]
+__all__ = ["FETCHED", "Standing", "failures", "standings"]
 
-_FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
+FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
+"""Kinds of sources that are read from a record of the last fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def _standing(objects: Objects, source: OtherSource) -> Standing:
     if source.kind == "topograph":
         found = topograph.read(objects.every(Node).values())
         return Standing(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
-    if source.kind not in _FETCHED:
+    if source.kind not in FETCHED:
         return Standing(source, None, f'"{source.kind}" is no known source')
     kept = objects.every(ConfigMap).get(f"{source.namespace}/{record.record_name(source.kind)}")
     if kept is None:

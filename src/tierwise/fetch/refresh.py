@@ -1,6 +1,6 @@
 """One try to fetch a configured source, and the record that it leaves for the controllers.
 
-Called by whatever keeps a cluster's topology up to date, when `discovery.record.due` says so. Never raises for a source
+Called by `runtime.fetching` when `discovery.record.due` says so. Never raises for a source
 that fails: a failure is a record too.
 """
 

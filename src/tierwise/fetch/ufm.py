@@ -111,6 +111,8 @@ def _get(opener: OpenerDirector, ufm: Ufm, path: str) -> object:
 
 def _authorization(ufm: Ufm) -> dict[str, str]:
     if ufm.token:
+        if not (ufm.token.isascii() and ufm.token.isprintable()):  # whoever refuses it later would tell what it is
+            raise FetchError("the token holds characters that cannot be sent")
         return {"Authorization": f"Basic {ufm.token}"}
     if ufm.username or ufm.password:
         pair = f"{ufm.username}:{ufm.password}".encode()

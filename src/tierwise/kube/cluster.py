@@ -25,6 +25,7 @@ from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource, discover
 from tierwise.kube.lease import Lease, LeaseOptions
 from tierwise.kube.reflector import Reflector
+from tierwise.kube.secrets import read_secret
 from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
 from tierwise.port import Effect, Objects, Outcome, Version
@@ -117,6 +118,10 @@ class KubeCluster:
             return True
         return self._lease is not None and self._lease.held()
 
+    def secret(self, namespace: str, name: str) -> dict[str, str]:
+        """The entries of one Secret, asked for now; ApiError and UnreachableError. May be called from any thread."""
+        return self._call(read_secret(self._client, namespace, name))
+
     def wake(self) -> None:
         """Make `wait` return; may be called from a signal handler's thread."""
         self._loop.call_soon_threadsafe(self._store.nudge)
@@ -160,6 +165,7 @@ class KubeCluster:
 
     async def _open(self, tasks: asyncio.TaskGroup, client: Client, recorder: Recorder) -> None:
         """Start everything, and wait until every kind has been listed."""
+        self._client = client
         self._resources = await self._discover(client)
         self._writer = Writer(
             client,

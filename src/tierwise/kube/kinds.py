@@ -23,15 +23,17 @@ _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s
 """Kinds that others keep a great deal in."""
 
 
-def of_interest(group: str, kind: str, name: str, owners: Iterable[str]) -> bool:
+def of_interest(group: str, kind: str, name: str, owners: Iterable[str], entries: Iterable[str] = ()) -> bool:
     """Whether a controller of ours may look at an object: of some kinds that is little, and the rest is not kept.
 
-    What was made for a job (`owners` are the kinds of an object's owners), and what network discovery is told by.
+    What was made for a job (`owners` are the kinds of an object's owners), what network discovery is told by, and
+    measurements, which their keys show (`entries`), as people choose the names of the ConfigMaps.
     """
     if (group, kind) not in _OTHERS:
         return True
     discovery = name.endswith("-controller-configmap") or name.startswith("tierwise-discovery-")
-    return "Job" in owners or (kind == "ConfigMap" and discovery)
+    measured = any(entry.startswith("netperf") for entry in entries)
+    return "Job" in owners or (kind == "ConfigMap" and (discovery or measured))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api.core import ConfigMap
 from tierwise.kube.client import Client, pause
 from tierwise.kube.decoding import Entry, event, page
 from tierwise.kube.errors import ApiError, UnreachableError
@@ -117,6 +118,7 @@ class Reflector:
                 self._version = found.version
 
     def _counts(self, entry: Entry) -> bool:
-        meta = entry[0].metadata
-        owners = [owner.kind for owner in meta.owner_references]
-        return of_interest(self._resource.group, self._resource.kind, meta.name, owners)
+        record = entry[0]
+        owners = [owner.kind for owner in record.metadata.owner_references]
+        entries = record.data if isinstance(record, ConfigMap) else ()
+        return of_interest(self._resource.group, self._resource.kind, record.metadata.name, owners, entries)

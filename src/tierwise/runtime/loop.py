@@ -34,6 +34,7 @@ from tierwise.port import (
     Version,
     key_of_raw,
 )
+from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.refusals import Refused
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
@@ -88,14 +89,16 @@ class Loop:
         clock: Callable[[], float],
         ticks: Callable[[], float],
         with_controllers: bool = True,
+        fetching: Fetching | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        """`clock` gives seconds since the epoch, `ticks` seconds that never jump."""
+        """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers."""
         self._cluster = cluster
         self._duties = duties
         self._clock = clock
         self._ticks = ticks
         self._with_controllers = with_controllers
+        self._fetching = fetching
         self._observers = observers
         self._settled: Objects | None = None
         self._refused = Refused()
@@ -106,7 +109,8 @@ class Loop:
         """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
         seen = Version(-1)
         while not stopping():
-            version = self._cluster.wait(seen, self._patience(period))
+            # Whoever may not act has nothing to do at any time; being let is a change.
+            version = self._cluster.wait(seen, self._patience(period) if may() else period)
             if stopping():
                 return
             if version != seen:
@@ -121,13 +125,19 @@ class Loop:
 
     def _patience(self, period: float) -> float:
         """How long to wait for a change: until time alone gives a controller something to do."""
-        due = controllers.due(self._cluster.read()) if self._with_controllers else None
+        if not self._with_controllers:
+            return period
+        objects = self._cluster.read()
+        moments = [controllers.due(objects), self._fetching.due(objects) if self._fetching is not None else None]
+        due = min((moment for moment in moments if moment is not None), default=None)
         # What could not be done at its time is tried again soon, but not without a pause.
         return period if due is None else max(_LEAST, min(period, due - self._clock()))
 
     def turn(self) -> None:
         """Everything once."""
         if self._with_controllers:
+            if self._fetching is not None:
+                _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
             self._reconcile()
         for duty in self._duties:
             self._schedule(duty)

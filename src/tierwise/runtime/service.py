@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Final
 
 from tierwise.kube.cluster import KubeCluster
+from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.loop import Duty, Loop, Observer
 
 __all__ = ["Pace", "Service"]
@@ -58,6 +59,7 @@ class Service:
             clock=time.time,
             ticks=time.monotonic,
             with_controllers=with_controllers,
+            fetching=Fetching(cluster.secret, clock=time.time, wake=cluster.wake),
             observers=observers,
         )
 

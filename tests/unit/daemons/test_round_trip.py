@@ -117,7 +117,7 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
     [
         (["--print"], "Give the nodes with -f, or --answer"),
         (["-f", "FILE", "--print"], "Name the node"),
-        (["-f", "FILE", "--node", "n1"], "add --print"),
+        (["-f", "FILE", "--node", "n1"], "or add --print"),
         (["-f", "FILE", "--node", "nosuch", "--once", "--print"], "Node nosuch: there is no such node"),
     ],
 )

@@ -1,0 +1,147 @@
+"""What a program on a node tells a cluster: a few small reads, then what has changed, and nothing else.
+
+`report` reads, lets the program look at its machine, and writes no more than the difference, so programs that write
+into one object leave each other's entries alone. Whoever was slower than another reads again. Needs no informers: these
+programs look once in a while, and there is one on every node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.kube.auth import Access
+from tierwise.kube.client import Client, pause
+from tierwise.kube.errors import ApiError
+from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Update, key_of_raw
+
+__all__ = ["Sight", "report"]
+
+T = TypeVar("T")
+
+_MERGE: Final = "application/merge-patch+json"
+_PAGE: Final = "500"
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What to read: one node, or all where none is named, and perhaps a ConfigMap."""
+
+    node: str = ""
+    config_map: Key | None = None
+
+
+async def report(
+    access: Access, sight: Sight, find: Callable[[Objects], T], wanted: Callable[[Objects, T], Sequence[Effect]]
+) -> None:
+    """Read, find something out, and write what is wanted then; ApiError and UnreachableError where that fails.
+
+    `find` may take its time, in a thread of its own. `wanted` only judges, and is asked again where somebody else has
+    written meanwhile.
+    """
+    async with Client(access) as client:
+        objects = await _look(client, sight)
+        found = await asyncio.to_thread(find, objects)
+        for attempt in range(_ATTEMPTS):
+            try:
+                for effect in wanted(objects, found):
+                    await _write(client, objects, effect)
+                return
+            except ApiError as error:
+                if error.status != 409 or attempt == _ATTEMPTS - 1:
+                    raise
+            await asyncio.sleep(pause(attempt))
+            objects = await _look(client, sight)
+
+
+class _Meta(msgspec.Struct, rename={"rest": "continue"}):
+    rest: str = ""
+
+
+class _List(msgspec.Struct):
+    items: list[Raw]
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+async def _look(client: Client, sight: Sight) -> Objects:
+    """The ConfigMap before the nodes: whoever has written into it by then is among the nodes, or gone for good."""
+    found: list[Raw] = []
+    if sight.config_map is not None:
+        found += await _one(client, _path(sight.config_map))
+    if sight.node:
+        found += await _one(client, f"/api/v1/nodes/{quote(sight.node)}")
+    else:
+        found += await _nodes(client)
+    return Objects.of((codec.decode(raw), raw) for raw in found)
+
+
+async def _one(client: Client, path: str) -> list[Raw]:
+    try:
+        return [msgspec.json.decode(await client.ask("GET", path), type=Raw)]
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        raise
+
+
+async def _nodes(client: Client) -> list[Raw]:
+    found: list[Raw] = []
+    query = {"limit": _PAGE}
+    while True:
+        page = msgspec.json.decode(await client.ask("GET", "/api/v1/nodes", query=query), type=_List)
+        found += [{"apiVersion": "v1", "kind": "Node", **item} for item in page.items]  # lists leave these out
+        if not page.metadata.rest:
+            return found
+        query["continue"] = page.metadata.rest
+
+
+async def _write(client: Client, objects: Objects, effect: Effect) -> None:
+    match effect:
+        case Create(raw):
+            key = key_of_raw(raw)
+            await client.send("POST", _path(Key(key.group, key.kind, key.namespace, "")), raw)
+        case Update(key, raw):
+            before = objects.raw(key) or {}
+            # Refused where another has written since we looked: what is gone was judged by that look.
+            locked = {"metadata": {"resourceVersion": _version(before)}}
+            await client.ask("PATCH", _path(key), _difference(before, raw) | locked, kind=_MERGE)
+        case PatchStatus(key, status):
+            shown = (objects.raw(key) or {}).get("status")
+            body = {"status": _difference(shown if isinstance(shown, dict) else {}, status, whole=False)}
+            await client.ask("PATCH", f"{_path(key)}/status", body, kind=_MERGE)
+        case _:
+            raise AssertionError(f"programs on nodes ask for no {type(effect).__name__}")
+
+
+def _path(key: Key) -> str:
+    if key.kind == "Node":
+        return f"/api/v1/nodes/{quote(key.name)}"
+    assert key.kind == "ConfigMap"
+    return f"/api/v1/namespaces/{quote(key.namespace)}/configmaps" + (f"/{quote(key.name)}" if key.name else "")
+
+
+def _version(raw: Raw) -> object:
+    meta = raw.get("metadata")
+    return meta.get("resourceVersion") if isinstance(meta, dict) else None
+
+
+def _difference(before: Raw, after: Raw, *, whole: bool = True) -> Raw:
+    """The merge patch from one to the other; where `after` is not whole, fields that it lacks stay."""
+    patch: Raw = dict.fromkeys(before.keys() - after.keys()) if whole else {}
+    for name, value in after.items():
+        current = before.get(name)
+        if isinstance(value, dict) and isinstance(current, dict):
+            inner = _difference(current, value)
+            if inner:
+                patch[name] = inner
+        elif value != current:
+            patch[name] = value
+    return patch

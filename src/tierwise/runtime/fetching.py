@@ -1,0 +1,165 @@
+"""Keeps the records of discovery sources fresh: fetches what is due in threads of its own, and asks to write it.
+
+Called by the loop in each turn of the leader, and never waited for: a thread that ends wakes the loop, and the next
+turn writes the record. Controllers make hyperNodes of it. All that lasts is in the records, so whoever leads next goes
+on where this process was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap
+from tierwise.controllers.sources import FETCHED
+from tierwise.dialects.discovery import OtherSource, other_sources
+from tierwise.discovery import record
+from tierwise.discovery.record import Record
+from tierwise.fetch.refresh import refresh
+from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.port import Create, Effect, Key, Objects, Update
+
+__all__ = ["Fetching"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A source as it is configured now, and the record of it in the cluster."""
+
+    source: OtherSource
+    manifest: Raw | None
+    record: Record | None  # None as well where somebody else wrote the manifest
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A try that is over, and the record that it began with."""
+
+    source: OtherSource
+    before: Record | None
+    result: Record
+
+
+class Fetching:
+    """The fetches of one process, at most one of each kind of source at a time."""
+
+    def __init__(
+        self,
+        secret: Callable[[str, str], Mapping[str, str]],
+        *,
+        clock: Callable[[], float],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn."""
+        self._secret = secret
+        self._clock = clock
+        self._wake = wake
+        self._tries: dict[str, _Ended | None] = {}  # by kind; None while a thread is at it, which then puts its end
+        self._last: dict[str, OtherSource] = {}  # as each was when it was last tried by us
+        self._seen: tuple[Objects, list[_Known]] | None = None
+
+    def step(self, objects: Objects) -> list[Effect]:
+        """Begin whatever is due; the records to write of what has ended."""
+        asked: list[Effect] = []
+        for known in self._known(objects):
+            kind = known.source.kind
+            if kind in self._tries:
+                ended = self._tries[kind]
+                if ended is None:
+                    continue
+                effect = _written(known, ended)
+                if effect is not None:
+                    asked.append(effect)  # again in the next turn if it cannot be written in this one
+                    continue
+                del self._tries[kind]
+            if self._is_due(known):
+                self._begin(known)
+        return asked
+
+    def due(self, objects: Objects) -> float | None:
+        """When the next fetch is to begin; None where nothing waits for its time."""
+        waiting = (known for known in self._known(objects) if known.source.kind not in self._tries)
+        moments = [record.next_try(k.record, k.source.interval) if k.record is not None else 0.0 for k in waiting]
+        return min(moments, default=None)
+
+    def _known(self, objects: Objects) -> list[_Known]:
+        """The sources that are fetched; read anew where a ConfigMap has changed."""
+        if self._seen is None or not objects.alike(self._seen[0], ConfigMap):
+            configs = objects.every(ConfigMap).values()
+            found = [_look(objects, source) for source in other_sources(configs) if source.kind in FETCHED]
+            self._seen = objects, found
+        return self._seen[1]
+
+    def _is_due(self, known: _Known) -> bool:
+        """At its time, and at once where its configuration has changed: the old failures tell nothing about it."""
+        changed = self._last.get(known.source.kind, known.source) != known.source
+        return changed or record.due(known.record, known.source.interval, self._clock())
+
+    def _begin(self, known: _Known) -> None:
+        source = known.source
+        self._last[source.kind] = source
+        # Not waited for at the end of the process either: a server that hangs shall not hold it up.
+        self._tries[source.kind] = None
+        threading.Thread(target=self._fetch, args=(source, known.record), name=source.kind, daemon=True).start()
+
+    def _fetch(self, source: OtherSource, before: Record | None) -> None:
+        """The thread."""
+        now = self._clock()
+        try:
+            result = refresh(source, self._credentials(source), before, now)
+        except _CredentialsError as error:
+            result = record.failed(before, str(error), now)
+        except Exception:  # whatever it is, the source must not be taken for busy for ever
+            log.exception("fetching %s failed", source.kind)
+            result = record.failed(before, "a defect in tierwise: see the log", now)
+        if result.failures:
+            log.warning("%s cannot be fetched: %s", source.kind, result.error)
+        else:
+            log.info("%s was fetched", source.kind)
+        self._tries[source.kind] = _Ended(source, before, result)
+        with contextlib.suppress(RuntimeError):  # the cluster's own thread has ended before this one
+            self._wake()
+
+    def _credentials(self, source: OtherSource) -> Mapping[str, str]:
+        if source.secret is None:
+            return {}
+        namespace, name = source.secret
+        # Else whoever may write a ConfigMap anywhere could have our rights sent to an address of his choice.
+        if namespace != source.namespace:
+            raise _CredentialsError(f"Secret {namespace}/{name}: must be in the configuration's namespace")
+        try:
+            return self._secret(namespace, name)
+        except (ApiError, UnreachableError) as error:
+            raise _CredentialsError(f"Secret {namespace}/{name}: {error}") from None
+
+
+class _CredentialsError(Exception):
+    """The Secret that a configuration names cannot be read, or must not be."""
+
+
+def _look(objects: Objects, source: OtherSource) -> _Known:
+    key = Key("", "ConfigMap", source.namespace, record.record_name(source.kind))
+    kept = objects.every(ConfigMap).get(key.path)
+    try:
+        found = record.read(kept) if kept is not None else None
+    except ValueError:  # the controllers tell people
+        found = None
+    return _Known(source, objects.raw(key), found)
+
+
+def _written(known: _Known, ended: _Ended) -> Effect | None:
+    """What is to be written of a try; None where it has been, or no longer fits what is there."""
+    if ended.source != known.source or ended.before != known.record:
+        return None
+    source, present = known.source, known.manifest
+    wanted = record.manifest(ended.result, source.kind, source.namespace)
+    if present is None:
+        return Create(wanted)
+    key = Key("", "ConfigMap", source.namespace, record.record_name(source.kind))
+    return Update(key, {**present, "data": wanted["data"]}) if present.get("data") != wanted["data"] else None
