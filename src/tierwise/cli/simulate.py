@@ -90,7 +90,21 @@ def simulate(
 
     The same inputs and seed print the same bytes. Ctrl-C stops at the next moment; with --checkpoint the same command
     goes on from there.
+
+    Where --topology lists nodes with parts of GPUs to share (openb's columns), pods arrive and stay until they ask for
+    the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation and best-fit.
     """
+    from tierwise.replay.synthetic import PREFIX
+
+    if not topology.startswith(PREFIX):
+        from tierwise.replay.openb import is_openb
+        from tierwise.replay.readers import read_table
+
+        if is_openb(nodes := read_table(topology)):
+            from tierwise.cli.simulate_filling import fill
+
+            fill(nodes, trace, profiles, load=load or 1.0, seed=seed, output_format=output_format)
+            return
     from tierwise.replay.engine import Rules
     from tierwise.replay.incidents import draw
     from tierwise.replay.run import Comparison

@@ -19,7 +19,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, grow
 
-__all__ = ["AXIS", "GPU", "Fabric", "fabric", "shape"]
+__all__ = ["AXIS", "GPU", "Fabric", "fabric", "shape", "shape_of", "table_of"]
 
 GPU = "nvidia.com/gpu"
 AXIS = Axis.of((CPU, MEMORY, POD_SLOTS, GPU))
@@ -77,15 +77,19 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
 
 
 def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
+    return table_of(names, np.repeat(_amounts(gpus, _PODS)[:, None], len(names), axis=1))
+
+
+def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
+    """Plain nodes with these amounts, (resources x rows)."""
     number = len(names)
     rank = np.empty(number, dtype=np.int64)
     rank[sorted(range(number), key=lambda i: natural(names[i]))] = np.arange(number)
-    host = _amounts(gpus, _PODS)
     return NodeTable(
         names=names,
         row={name: i for i, name in enumerate(names)},
         rank=rank,
-        allocatable=np.repeat(host[:, None], number, axis=1),
+        allocatable=allocatable,
         labels=LabelTable(names, [{}] * number),
         taints=((),),
         taint_set=np.zeros(number, dtype=np.int32),
@@ -96,7 +100,11 @@ def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
 
 def shape(number: int, gpus: int, priority: int) -> Shape:
     """Pods that ask for so many GPUs, with the cpu and memory that go with them."""
-    request = _amounts(gpus, 1)
+    return shape_of(number, _amounts(gpus, 1), priority)
+
+
+def shape_of(number: int, request: Ints, priority: int = 0) -> Shape:
+    """Pods that ask for these amounts, and for nothing else."""
     return Shape(
         number=number,
         request=request,

@@ -17,7 +17,7 @@ from tierwise.model.shape import Shape
 from tierwise.replay.fabric import shape
 from tierwise.replay.trace import Trace
 
-__all__ = ["QUEUE", "Gangs", "split"]
+__all__ = ["QUEUE", "Gangs", "gang", "split"]
 
 QUEUE = "default"
 _SOFT = Constraint(hard=False)
@@ -56,50 +56,60 @@ class Gangs:
 
     def model(self, job: int, number: int, rows: Sequence[int] | None = None) -> Job:
         """A job that waits, or that runs on these rows, at a place in the snapshot."""
-        key = f"replay/job-{job}"
-        shapes = self.pods(job)
         created = float(self.trace.arrival[job])
-        status = Status.PENDING if rows is None else Status.RUNNING
-        tasks = tuple(
-            Task(f"{key}-{i}", s, "", status, -1 if rows is None else rows[i], created=created, rank=i)
-            for i, s in enumerate(shapes)
-        )
-        order: tuple[object, ...] = (job,)
-        constraint = _SOFT if self.aware else None
-        sub = SubJob(
-            key=key,
-            number=number,
-            job_number=number,
-            policy=-1,
-            minimum=len(tasks),
-            constraint=constraint,
-            match_index=0,
-            order=order,
-            priority=shapes[0].priority,
-            parts=() if rows is not None else _parts(tasks),
-            total=len(tasks),
-            request=np.add.reduce([s.request for s in shapes]),
-            held=_NOWHERE if rows is None else np.array(rows, dtype=np.int64),
-            ready=0 if rows is None else len(tasks),
-            tasks=tasks,
-        )
-        return Job(
-            key=key,
-            number=number,
-            queue=QUEUE,
-            priority=shapes[0].priority,
-            created=created,
-            order=order,
-            phase=Phase.INQUEUE if rows is None else Phase.RUNNING,
-            declared=True,
-            minimum=len(tasks),
-            roles={},
-            constraint=constraint,
-            policies=(),
-            min_resources=None,
-            subs=(sub,),
-            tasks=tasks,
-        )
+        return gang(job, number, self.pods(job), created, _SOFT if self.aware else None, rows)
+
+
+def gang(
+    job: int,
+    number: int,
+    shapes: Sequence[Shape],
+    created: float,
+    constraint: Constraint | None = None,
+    rows: Sequence[int] | None = None,
+) -> Job:
+    """A job of the model with these pods; `job` is its name and its turn, `number` its place in the snapshot."""
+    key = f"replay/job-{job}"
+    status = Status.PENDING if rows is None else Status.RUNNING
+    tasks = tuple(
+        Task(f"{key}-{i}", s, "", status, -1 if rows is None else rows[i], created=created, rank=i)
+        for i, s in enumerate(shapes)
+    )
+    order: tuple[object, ...] = (job,)
+    sub = SubJob(
+        key=key,
+        number=number,
+        job_number=number,
+        policy=-1,
+        minimum=len(tasks),
+        constraint=constraint,
+        match_index=0,
+        order=order,
+        priority=shapes[0].priority,
+        parts=() if rows is not None else _parts(tasks),
+        total=len(tasks),
+        request=np.add.reduce([s.request for s in shapes]),
+        held=_NOWHERE if rows is None else np.array(rows, dtype=np.int64),
+        ready=0 if rows is None else len(tasks),
+        tasks=tasks,
+    )
+    return Job(
+        key=key,
+        number=number,
+        queue=QUEUE,
+        priority=shapes[0].priority,
+        created=created,
+        order=order,
+        phase=Phase.INQUEUE if rows is None else Phase.RUNNING,
+        declared=True,
+        minimum=len(tasks),
+        roles={},
+        constraint=constraint,
+        policies=(),
+        min_resources=None,
+        subs=(sub,),
+        tasks=tasks,
+    )
 
 
 def _parts(tasks: tuple[Task, ...]) -> tuple[Part, ...]:

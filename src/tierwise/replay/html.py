@@ -12,6 +12,9 @@ from tierwise.replay.plots import Series, bars, heat, lines
 __all__ = ["report"]
 
 _DAY = 86400.0
+_STEP = 3
+"""Every so many samples are drawn in a heat map: a page of several profiles stays small."""
+
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2433;--soft:#667085;--page:#f6f7f9;--card:#fff;--rule:#e4e7ec;
 --c0:#2563eb;--c1:#d97706;--c2:#059669;--c3:#dc2626;--c4:#7c3aed;--c5:#0891b2}
@@ -121,7 +124,7 @@ def _traffic(outcomes: Sequence[dict[str, Any]]) -> str:
 def _heat(told: dict[str, Any], outcome: dict[str, Any]) -> str:
     samples = outcome["samples"]
     rows = [
-        (name, [sample["leaves"][i] / gpus for sample in samples])
+        (name, [sample["leaves"][i] / gpus for sample in samples[::_STEP]])
         for i, (name, gpus) in enumerate(zip(told["leaves"], told["leaf_gpus"], strict=True))
     ]
     plot = heat(rows, last=told["span_seconds"] / _DAY, across=" days")

@@ -70,7 +70,7 @@ def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float, across: st
             x, width = _LEFT + start * wide, (end - start) * wide + 0.3  # a little over, so that no seam shows
             body.append(
                 f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-                f'height="{high:.1f}" fill-opacity="{share:.2f}"/>'
+                f'height="{high:.1f}" fill-opacity="{share:.1f}"/>'
             )
         body.append("</g>")
     height = round(_TOP + len(rows) * high + _BOTTOM)
@@ -78,10 +78,10 @@ def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float, across: st
 
 
 def _runs(values: Sequence[float]) -> list[tuple[int, int, float]]:
-    """Stretches of one share, in steps of a twentieth; empty ones are not drawn."""
+    """Stretches of one share, in steps of a tenth; empty ones are not drawn."""
     found: list[tuple[int, int, float]] = []
     for place, value in enumerate(values):
-        share = round(value * 20) / 20
+        share = round(value * 10) / 10
         if found and found[-1][2] == share:
             found[-1] = (found[-1][0], place + 1, share)
         else:
