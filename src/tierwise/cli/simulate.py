@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tierwise.api.errors import InputError
 from tierwise.cli import options
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def simulate(
     rules = Rules(period, look_ahead, restart_cost, seed, incidents)
     comparison = Comparison(where, what, [_contender(name, seed) for name in dict.fromkeys(profiles)], rules)
     if not _drive(comparison, checkpoint):
+        then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
+        click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
     results = comparison.results()
     if html:
@@ -159,6 +162,8 @@ def _contender(name: str, seed: int) -> Contender:
 
     if name in BUILT_IN:
         return BUILT_IN[name](seed)
+    if not Path(name).exists():
+        raise InputError(f"{name} is neither a file nor one of {', '.join(BUILT_IN)}", field="--profile")
     return Contender(Path(name).stem, profile_of(name))
 
 
