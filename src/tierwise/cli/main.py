@@ -40,6 +40,7 @@ VERBS = {
         "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
         "Tell what a node's interface carries, as a resource.",
     ),
+    "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),

@@ -54,6 +54,8 @@ def held(snapshot: Snapshot, resource: str) -> Ints:
         tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
         for number, rows in rows_by_shape(tasks, status).items():
             used += int(snapshot.shapes[number].request[index]) * np.bincount(rows, minlength=len(used))
+    for number, rows in snapshot.standing.items():
+        used += int(snapshot.shapes[number].request[index]) * np.bincount(rows, minlength=len(used))
     return used
 
 

@@ -96,7 +96,11 @@ class Ledger:
         """Stand every task that holds resources on its node, all tasks of a shape at once."""
         for status in (Status.RUNNING, Status.RELEASING):
             tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
-            for number, rows in rows_by_shape(tasks, status).items():
+            found = rows_by_shape(tasks, status)
+            if status is Status.RUNNING:
+                for number, rows in snapshot.standing.items():
+                    found[number] = np.concatenate((found[number], rows)) if number in found else rows
+            for number, rows in found.items():
                 shape = snapshot.shapes[number]
                 self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
                 if status is Status.RELEASING:

@@ -42,3 +42,4 @@ class Snapshot:
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
     services: Services = field(default_factory=Services)
     resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource
+    standing: dict[int, Ints] = field(default_factory=dict)  # more of `others` in count form: rows by number of shape

@@ -140,7 +140,8 @@ def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     nodes = snapshot.nodes
     total: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
     total = total - ledger.queue_used[:, ~inside].sum(axis=1)
-    for number, rows in rows_by_shape(snapshot.others, Status.RUNNING).items():
+    others = rows_by_shape(snapshot.others, Status.RUNNING)
+    for number, rows in (*others.items(), *snapshot.standing.items()):
         total -= snapshot.shapes[number].request * len(rows)
     return np.maximum(total, 0)
 

@@ -6,7 +6,7 @@ same input gives the same report.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tierwise.actions.allocate import allocate
@@ -17,7 +17,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import CycleView, Purpose
+from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
@@ -102,10 +102,15 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
 
 
 def cycle(
-    snapshot: Snapshot, profile: Profile, *, probe: Probe | None = None, watch: Watch | None = None
+    snapshot: Snapshot,
+    profile: Profile,
+    *,
+    probe: Probe | None = None,
+    watch: Watch | None = None,
+    plugins: Mapping[str, Factory] = PLUGINS,
 ) -> CycleReport:
-    """Run the profile's actions once over a snapshot."""
-    current = open_cycle(snapshot, profile, probe=probe, watch=watch)
+    """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
+    current = open_cycle(snapshot, profile, probe=probe, watch=watch, plugins=plugins)
     for name in profile.actions:
         ACTIONS[name](current, profile)
     current.report.complaints = tuple(current.pipeline.complaints())
@@ -113,7 +118,12 @@ def cycle(
 
 
 def open_cycle(
-    snapshot: Snapshot, profile: Profile, *, probe: Probe | None = None, watch: Watch | None = None
+    snapshot: Snapshot,
+    profile: Profile,
+    *,
+    probe: Probe | None = None,
+    watch: Watch | None = None,
+    plugins: Mapping[str, Factory] = PLUGINS,
 ) -> Cycle:
     """A cycle with nothing done yet: plugins constructed, tasks standing on their nodes."""
     ledger = Ledger(snapshot)
@@ -127,7 +137,7 @@ def open_cycle(
         ledger=ledger,
         reasons=ReasonBook(),
     )
-    pipeline = Pipeline(profile, view, PLUGINS)
+    pipeline = Pipeline(profile, view, plugins)
     rooms = Rooms(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
     return Cycle(snapshot, view, ledger, pipeline, rooms, nominations, ReportBuilder(probe=probe, watch=watch))

@@ -1,0 +1,79 @@
+"""Whom a replay compares: profiles of tierwise, and baselines that look at no topology.
+
+The baselines run in the same cycle with the same gang rules; what differs is how nodes are ranked, and that nothing
+looks at the tree. They also give ranks to nodes in no particular order, as a scheduler does that binds pods one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Reach
+from tierwise.model.arrays import Bools, Floats
+from tierwise.plugins import PLUGINS
+
+__all__ = ["BUILT_IN", "Contender", "plugins"]
+
+_EVICTING = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim", "jobpreempt", "quotapreempt", "giveback"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A profile under a name; one that is not aware neither sees the tree nor deals ranks along it."""
+
+    name: str
+    profile: Profile
+    aware: bool = True
+
+    @property
+    def evicts(self) -> bool:
+        return not _EVICTING.isdisjoint(self.profile.actions)
+
+
+class RandomOrder:
+    """Ranks nodes by chance: for each job an order of its own, drawn with the seed and the job's place in the trace."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._seed = int(str(arguments.get("seed", 0)))
+        self._nodes = len(view.nodes)
+
+    def reach(self, ask: Ask) -> Reach:
+        """Where tasks stand changes nothing."""
+        return Reach.FIXED
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """Up to 100, in the job's own order."""
+        drawn: Floats = np.random.default_rng((self._seed, int(str(ask.job.order[0])))).random(self._nodes)
+        return 100.0 * drawn[span]
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        """No score changes."""
+        return slice(row, row)
+
+
+def plugins() -> Mapping[str, Factory]:
+    """The product's plugins, and those that only a replay has."""
+    return {**PLUGINS, "replay-random": RandomOrder}
+
+
+def _naive(name: str, scorer: PluginChoice) -> Contender:
+    tiers = ((PluginChoice("priority"), PluginChoice("gang")), (PluginChoice("predicates"), scorer))
+    return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
+
+
+def _propose(_seed: int) -> Contender:
+    first, second = DEFAULT.tiers
+    return Contender("propose", replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose")))))
+
+
+BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
+    "default": lambda _seed: Contender("default", DEFAULT),
+    "propose": _propose,
+    "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
+    "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
+}
+"""Contenders by name, made with the seed of the run."""

@@ -1,0 +1,126 @@
+"""The machine that a trace is replayed on: hosts of one size below a tree of switches, as model types.
+
+Amounts of cpu and memory go with the GPUs, so that a host is full when its GPUs are: traces of training jobs say how
+many GPUs a job has, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.api.natural import natural
+from tierwise.model.arrays import Ints
+from tierwise.model.node import LabelTable, NodeTable
+from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
+from tierwise.model.shape import Shape
+from tierwise.model.topology import Topology
+from tierwise.model.tree import Declared, grow
+
+__all__ = ["AXIS", "GPU", "Fabric", "fabric", "shape", "shape_of", "table_of"]
+
+GPU = "nvidia.com/gpu"
+AXIS = Axis.of((CPU, MEMORY, POD_SLOTS, GPU))
+_CPU_PER_GPU = 12_000
+_MEMORY_PER_GPU = 128 * 2**30
+_PODS = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Hosts in tree order, the tree over them, and how many GPUs each host has."""
+
+    nodes: NodeTable
+    topology: Topology
+    gpus_per_host: int
+
+    @property
+    def gpus(self) -> int:
+        return self.gpus_per_host * len(self.nodes)
+
+    def domains(self, tier: int) -> Ints:
+        """For every row the domain of a tier that it stands in; a row outside of any stands in one of its own."""
+        found = -1 - np.arange(len(self.nodes))
+        for domain in self.topology.at_tier.get(tier, ()):
+            found[self.topology.span(int(domain))] = domain
+        return found
+
+
+def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
+    """Hosts by name, each with the switches above it, outermost first.
+
+    A switch is known by its path, because labels repeat below different ones. The innermost switches are tier 1.
+    """
+    depth = max(map(len, hosts.values()), default=0)
+    children: dict[tuple[str, ...], dict[str, None]] = {}
+    members: dict[tuple[str, ...], set[str]] = {}
+    for host, switches in hosts.items():
+        path = tuple(switches)
+        members.setdefault(path, set()).add(host)
+        for i in range(1, len(path)):
+            children.setdefault(path[:i], {})["/".join(path[: i + 1])] = None
+    declared = [
+        Declared(
+            "/".join(path),
+            depth - len(path) + 1,
+            nodes=frozenset(members.get(path, ())),
+            children=tuple(children.get(path, ())),
+        )
+        for path in dict.fromkeys((*children, *members))
+        if path
+    ]
+    names = tuple(hosts)
+    topology, order = grow(declared, names)
+    return Fabric(_table(tuple(names[i] for i in order), gpus_per_host), topology, gpus_per_host)
+
+
+def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
+    return table_of(names, np.repeat(_amounts(gpus, _PODS)[:, None], len(names), axis=1))
+
+
+def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
+    """Plain nodes with these amounts, (resources x rows)."""
+    number = len(names)
+    rank = np.empty(number, dtype=np.int64)
+    rank[sorted(range(number), key=lambda i: natural(names[i]))] = np.arange(number)
+    return NodeTable(
+        names=names,
+        row={name: i for i, name in enumerate(names)},
+        rank=rank,
+        allocatable=allocatable,
+        labels=LabelTable(names, [{}] * number),
+        taints=((),),
+        taint_set=np.zeros(number, dtype=np.int32),
+        cordoned=np.zeros(number, dtype=bool),
+        ready=np.ones(number, dtype=bool),
+    )
+
+
+def shape(number: int, gpus: int, priority: int) -> Shape:
+    """Pods that ask for so many GPUs, with the cpu and memory that go with them."""
+    return shape_of(number, _amounts(gpus, 1), priority)
+
+
+def shape_of(number: int, request: Ints, priority: int = 0) -> Shape:
+    """Pods that ask for these amounts, and for nothing else."""
+    return Shape(
+        number=number,
+        request=request,
+        asked=np.flatnonzero(request),
+        namespace="replay",
+        labels={},
+        node_selector={},
+        affinity=None,
+        tolerations=(),
+        spread=(),
+        images=(),
+        priority=priority,
+        best_effort=False,
+        never_preempts=False,
+    )
+
+
+def _amounts(gpus: int, pods: int) -> Ints:
+    return AXIS.vector({CPU: gpus * _CPU_PER_GPU, MEMORY: gpus * _MEMORY_PER_GPU, POD_SLOTS: pods, GPU: gpus})

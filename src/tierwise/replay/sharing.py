@@ -1,0 +1,87 @@
+"""GPUs that pods share: what is left of every device, and how much of it pods like those of a workload cannot use.
+
+Fragmentation is that of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+Gradient Descent" (USENIX ATC 2023). To a kind of pod that does not fit on a node, all that is left of its GPUs is a
+fragment; to one that fits, the devices that have too little left for it. A node's fragmentation is the mean over the
+kinds of pods, each weighted by how often it occurs. Amounts are thousandths of a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierwise.model.arrays import Bools, Floats, Ints
+
+__all__ = ["Kinds", "State", "after", "fitting", "fragmentation", "options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Kinds of pods as columns; `weight` is the share of each in the workload."""
+
+    cpu: Ints
+    memory: Ints
+    devices: Ints  # how many GPUs a pod uses; 0 for none
+    each: Ints  # how much of each of them
+    weight: Floats
+
+    def __len__(self) -> int:
+        return len(self.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is left of some nodes, one row each; a node with fewer devices than there are columns has 0 in the rest."""
+
+    cpu: Ints
+    memory: Ints
+    left: Ints  # (rows x devices)
+
+    def at(self, rows: Ints) -> State:
+        return State(self.cpu[rows], self.memory[rows], self.left[rows])
+
+
+def fitting(state: State, kinds: Kinds, kind: int) -> Bools:
+    """Which rows take a pod of a kind."""
+    devices = (state.left >= max(1, int(kinds.each[kind]))).sum(axis=1) >= kinds.devices[kind]
+    enough: Bools = devices & (state.cpu >= kinds.cpu[kind]) & (state.memory >= kinds.memory[kind])
+    return enough
+
+
+def fragmentation(state: State, kinds: Kinds) -> Floats:
+    """Row by row: what is left of GPUs and of no use to the pods of the workload, on average over them."""
+    left = state.left[:, None, :]
+    small = left < np.maximum(1, kinds.each)[None, :, None]
+    fits = (~small).sum(axis=2) >= kinds.devices[None, :]
+    fits &= state.cpu[:, None] >= kinds.cpu[None, :]
+    fits &= state.memory[:, None] >= kinds.memory[None, :]
+    fits &= kinds.devices[None, :] > 0  # who asks for no GPU can use none of what is left
+    total = state.left.sum(axis=1)
+    unusable = np.where(fits, (left * small).sum(axis=2), total[:, None])
+    mean: Floats = unusable @ kinds.weight
+    return mean
+
+
+def options(state: State, kinds: Kinds, kind: int) -> list[int]:
+    """The devices of the first row on which a pod may start, one for each amount left; -1 where it uses none."""
+    if not kinds.devices[kind]:
+        return [-1]
+    left, each = state.left[0].tolist(), int(kinds.each[kind])
+    found: dict[int, int] = {}
+    for device, amount in enumerate(left):
+        if amount >= each:
+            found.setdefault(amount, device)
+    return list(found.values()) if kinds.devices[kind] == 1 else list(found.values())[:1]
+
+
+def after(state: State, kinds: Kinds, kind: int, device: int) -> State:
+    """The first row once a pod stands on it: on a device, or on the first so many that have enough."""
+    left = state.left[:1].copy()
+    number = int(kinds.devices[kind])
+    if number == 1:
+        left[0, device] -= kinds.each[kind]
+    elif number:
+        left[0, np.flatnonzero(left[0] >= kinds.each[kind])[:number]] -= kinds.each[kind]
+    return State(state.cpu[:1] - kinds.cpu[kind], state.memory[:1] - kinds.memory[kind], left)

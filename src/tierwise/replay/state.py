@@ -1,0 +1,77 @@
+"""Everything that changes during a replay, in types that a checkpoint can hold.
+
+What follows from the rest (idle GPUs, who ends when) is not here: the engine derives it, also when it resumes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tierwise.model.arrays import Floats, Ints
+from tierwise.replay.spread import FIGURES
+from tierwise.replay.trace import Trace
+
+__all__ = ["NEVER", "Sample", "State"]
+
+NEVER = -1.0
+
+
+@dataclass(slots=True)
+class Sample:
+    """The cluster at one moment."""
+
+    time: float
+    held: int  # GPUs that gangs hold
+    asked: int  # GPUs that waiting gangs ask for
+    running: int
+    waiting: int
+    fragmentation: tuple[float, ...]  # by size, on the tier of leaves
+    leaves: tuple[int, ...]  # GPUs held below every leaf, in the order of the tree
+
+
+@dataclass(slots=True)
+class State:
+    """The clock, who runs where, who waits, and what was counted so far."""
+
+    remaining: Floats  # seconds of work left, by job
+    first_start: Floats
+    end: Floats
+    ready_since: Floats  # when it began to wait, by job: its arrival, or its last stop
+    waited: Floats
+    figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
+    clock: float = 0.0
+    arrived: int = 0
+    incidents: int = 0  # so many are over
+    running: dict[int, tuple[float, tuple[int, ...]]] = field(default_factory=dict)  # job -> start, rows by rank
+    waiting: set[int] = field(default_factory=set)
+    refused: list[int] = field(default_factory=list)
+    down: set[int] = field(default_factory=set)  # rows out of service
+    evictions: int = 0
+    failures: int = 0  # gangs stopped by failing hosts
+    useful: float = 0.0  # GPU-seconds of work that counts
+    lost: float = 0.0  # GPU-seconds of work that has to be done again
+    held: float = 0.0  # GPU-seconds held, over the whole run
+    window_held: float = 0.0  # the same up to the last arrival
+    window_service: float = 0.0  # GPU-seconds of hosts in service up to the last arrival
+    window_wanted: float = 0.0  # GPU-seconds that could have been held: the smaller of asked for and in service
+    cycles: int = 0
+    events: int = 0
+    samples: list[Sample] = field(default_factory=list)
+
+    @classmethod
+    def at_start(cls, trace: Trace) -> State:
+        jobs = len(trace)
+        return cls(
+            remaining=trace.duration.copy(),
+            first_start=np.full(jobs, NEVER),
+            end=np.full(jobs, NEVER),
+            ready_since=trace.arrival.copy(),
+            waited=np.zeros(jobs),
+            figures=np.full((jobs, len(FIGURES)), np.nan),
+        )
+
+    def finished(self) -> Ints:
+        """The jobs that ended, by number."""
+        return np.flatnonzero(self.end >= 0)

@@ -1,0 +1,61 @@
+"""What arrives when: the jobs of a trace as columns in the order of their arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tierwise.model.arrays import Floats, Ints
+
+__all__ = ["Trace", "sorted_trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Jobs by number: when each arrives (seconds from the first), how long it works, and with how many GPUs."""
+
+    name: str
+    arrival: Floats  # ascending
+    duration: Floats
+    gpus: Ints
+    priority: Ints
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first arrival to the last."""
+        return float(self.arrival[-1]) if len(self) else 0.0
+
+    @property
+    def work(self) -> float:
+        """GPU-seconds of all jobs together."""
+        return float((self.gpus * self.duration).sum())
+
+    def first(self, jobs: int) -> Trace:
+        """The first so many jobs."""
+        return replace(
+            self,
+            arrival=self.arrival[:jobs],
+            duration=self.duration[:jobs],
+            gpus=self.gpus[:jobs],
+            priority=self.priority[:jobs],
+        )
+
+    def at_load(self, load: float, gpus: int) -> Trace:
+        """The same jobs with their arrivals drawn together, or apart, so that they offer a share of so many GPUs.
+
+        The load is the work of all jobs by the GPU-seconds between the first arrival and the last.
+        """
+        if not self.span:
+            return self
+        return replace(self, arrival=self.arrival * (self.work / (load * gpus * self.span)))
+
+
+def sorted_trace(name: str, arrival: Floats, duration: Floats, gpus: Ints, priority: Ints) -> Trace:
+    """A trace of jobs in any order; jobs that arrive together stay in the order given."""
+    order = np.argsort(arrival, kind="stable")
+    start = arrival[order[0]] if len(order) else 0.0
+    return Trace(name, arrival[order] - start, duration[order], gpus[order], priority[order])

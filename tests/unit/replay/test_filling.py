@@ -1,0 +1,84 @@
+"""Filling nodes whose GPUs are shared: fragmentation by its definition, and no device given away twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierwise.cli.main import cli
+from tierwise.replay.filling import POLICIES, Filling, order
+from tierwise.replay.openb import Pods
+from tierwise.replay.sharing import Kinds, State, fitting, fragmentation
+
+KINDS = Kinds(
+    cpu=np.array([4, 2, 1, 8]),
+    memory=np.array([1, 1, 1, 1]),
+    devices=np.array([1, 1, 0, 2]),
+    each=np.array([1000, 300, 0, 1000]),
+    weight=np.array([0.4, 0.3, 0.2, 0.1]),
+)
+
+
+def slow(cpu: int, left: list[int]) -> float:
+    """The definition, pod by pod and device by device; memory is always enough."""
+    total = 0.0
+    for i in range(len(KINDS)):
+        need, each = int(KINDS.devices[i]), max(1, int(KINDS.each[i]))
+        fits = cpu >= KINDS.cpu[i] and sum(amount >= each for amount in left) >= need > 0
+        total += KINDS.weight[i] * (sum(a for a in left if a < each) if fits else sum(left))
+    return total
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 1000), min_size=3, max_size=3)), min_size=1))
+def test_fragmentation_is_what_the_definition_says(rows: list[tuple[int, list[int]]]) -> None:
+    """All rows and kinds at once, or one by one."""
+    cpus = np.array([cpu for cpu, _ in rows])
+    state = State(cpus, np.full(len(rows), 99), np.array([left for _, left in rows]))
+    assert fragmentation(state, KINDS) == pytest.approx([slow(cpu, left) for cpu, left in rows])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(sorted(POLICIES)), st.lists(st.integers(0, 3), min_size=1, max_size=25))
+def test_what_is_placed_is_taken_once(policy: str, arriving: list[int]) -> None:
+    """No device goes below nothing, amounts add up, and a pod is refused only where no node fits."""
+    empty = State(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
+    filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), policy)
+    used = 0
+    for kind in arriving:
+        possible = bool(fitting(filling.state, KINDS, kind).any())
+        before = filling.placed
+        filling.arrive(kind)
+        assert (filling.placed > before) == possible
+        used += int(KINDS.devices[kind] * KINDS.each[kind]) * (filling.placed - before)
+        assert (filling.state.left >= 0).all()
+        assert (filling.state.cpu >= 0).all()
+        assert filling.allocated * 1000 == pytest.approx(used)
+
+
+def test_arrivals_reach_the_load_and_repeat() -> None:
+    """Until the last pod they ask for less than the load; the same seed gives the same order."""
+    pods = Pods(KINDS, np.array([0, 1, 1, 2, 3]))
+    arriving = order(pods, 1.0, 20, seed=7)
+    asked = (KINDS.devices * KINDS.each)[arriving]
+    assert asked.sum() >= 20_000 > asked[:-1].sum()
+    assert arriving.tolist() == order(pods, 1.0, 20, seed=7).tolist()
+
+
+def test_nodes_are_filled_from_the_command_line(tmp_path: Path) -> None:
+    """Files with openb's columns are known by them."""
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn-10,8000,4096,2,A\nn-2,8000,4096,1,B\n")
+    (tmp_path / "pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,16,1,500\nq,1000,16,0,0\n")
+    words = ["simulate", "--topology", str(tmp_path / "nodes.csv"), "--trace", str(tmp_path / "pods.csv")]
+    told = json.loads(CliRunner().invoke(cli, [*words, "--profile", "fragmentation", "-o", "json"]).stdout)
+    assert told["outcomes"][0]["gpus"] == {"total": 3.0, "allocated": 3.0, "allocation": 1.0}
+    page = CliRunner().invoke(cli, [*words, "--profile", "fragmentation", "--profile", "best-fit"])
+    assert page.stdout.count("100.00 %") == 2
+    refused = CliRunner().invoke(cli, [*words, "--profile", "propose"])
+    assert refused.exit_code == 2
+    assert "propose cannot share GPUs" in refused.stderr

@@ -1,0 +1,135 @@
+"""Replays obey conservation laws, repeat themselves byte for byte, and go on from a checkpoint as if never stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierwise.api.errors import InputError
+from tierwise.config.profile import DEFAULT
+from tierwise.replay.checkpoint import load, save
+from tierwise.replay.contenders import BUILT_IN, Contender
+from tierwise.replay.engine import Engine, Rules
+from tierwise.replay.incidents import draw
+from tierwise.replay.run import Comparison
+from tierwise.replay.spread import Spreads
+from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
+
+FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
+PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))
+
+
+def contender(name: str) -> Contender:
+    """A contender by name, the one that evicts included."""
+    return PREEMPTING if name == "preempting" else BUILT_IN[name](1)
+
+
+def check(engine: Engine) -> None:
+    """What holds at every moment."""
+    state, trace = engine.state, engine.trace
+    finished = set(state.finished().tolist())
+    groups = [finished, set(state.running), state.waiting, set(state.refused)]
+    assert sum(map(len, groups)) == state.arrived == len(set().union(*groups))
+    held = np.zeros(len(FABRIC.nodes), dtype=int)
+    for job, (_, rows) in state.running.items():
+        assert not state.down.intersection(rows)
+        left = int(trace.gpus[job])
+        for row in rows:
+            held[row] += min(left, 8)
+            left -= 8
+    assert (held <= 8).all()
+    working = sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
+    assert state.useful + state.lost + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting"]),
+    seed=st.integers(0, 10**6),
+    period=st.sampled_from([0.0, 7.0, 300.0]),
+    failing=st.booleans(),
+)
+def test_every_job_is_somewhere_and_gpu_hours_add_up(name: str, seed: int, period: float, failing: bool) -> None:
+    """Whatever fails and whoever evicts; and all work is done in the end."""
+    trace = synthetic_trace("synthetic:jobs=40,gap=300,mean=3000,largest=128,priorities=2", seed)
+    incidents = draw(len(FABRIC.nodes), trace.span, between=30_000.0 if failing else 0.0, repair=2000.0, seed=seed)
+    engine = Engine(FABRIC, trace, contender(name), Rules(period=period, look_ahead=8, seed=seed, incidents=incidents))
+    for _ in engine.run():
+        check(engine)
+    assert not engine.state.running
+    assert not engine.state.waiting
+    work = float((trace.gpus * trace.duration)[engine.state.finished()].sum())
+    assert engine.state.useful == pytest.approx(work)
+    assert sorted(engine.state.refused) == np.flatnonzero(trace.gpus > FABRIC.gpus).tolist()
+
+
+def compare(seed: int = 3) -> Comparison:
+    """A small comparison with failing hosts and evictions."""
+    trace = synthetic_trace("synthetic:jobs=60,gap=15,mean=3000,largest=32,priorities=2", seed)
+    incidents = draw(len(FABRIC.nodes), trace.span, between=5_000.0, repair=2000.0, seed=seed)
+    names = ("default", "random", "preempting")
+    return Comparison(FABRIC, trace, [contender(name) for name in names], Rules(seed=seed, incidents=incidents))
+
+
+def through(comparison: Comparison) -> str:
+    """The results of a comparison that runs to its end."""
+    for _ in comparison.run():
+        pass
+    return json.dumps(comparison.results())
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    """Chance is drawn with the seed alone."""
+    assert through(compare()) == through(compare())
+
+
+@pytest.mark.parametrize("moments", [1, 40, 150])
+def test_a_replay_goes_on_from_a_checkpoint(moments: int, tmp_path: Path) -> None:
+    """Stopped after the first moment, in the midst of a contender, or later: nobody can tell."""
+    file = str(tmp_path / "run.json")
+    stopped = compare()
+    for _ in islice(stopped.run(), moments):
+        pass
+    save(file, stopped.checkpoint())
+    resumed = compare()
+    point = load(file, resumed.digest)
+    assert point is not None
+    resumed.resume(point)
+    assert through(resumed) == through(compare())
+
+
+def test_a_checkpoint_of_other_inputs_is_refused(tmp_path: Path) -> None:
+    """It would go on to nonsense."""
+    file = str(tmp_path / "run.json")
+    save(file, compare(3).checkpoint())
+    with pytest.raises(InputError, match="other inputs"):
+        load(file, compare(4).digest)
+
+
+def test_evictions_and_failures_cost_what_is_repeated() -> None:
+    """Failing hosts stop gangs under everybody; only the profile that evicts evicts."""
+    comparison = compare()
+    results = json.loads(through(comparison))
+    stops = [outcome["stops"] for outcome in results["outcomes"]]
+    lost = [outcome["gpu_hours"]["lost"] for outcome in results["outcomes"]]
+    assert all(stop["failures"] for stop in stops)
+    assert stops[0]["evictions"] == stops[1]["evictions"] == 0
+    assert stops[2]["evictions"] > 0
+    assert all(lost)
+
+
+def test_spread_of_a_gang_by_hand() -> None:
+    """Four pods on two leaves of one spine: ranks 0 and 1 on one, 2 and 3 on the other; 3 hosts to a leaf."""
+    near = Spreads.over(FABRIC).of(np.array([0, 1, 3, 4]))
+    assert near == (2.0, 2.0, 2 * 2 * 3 / 4, 0.0, (16 - 8) / 4, 0.0)
+    crossed = Spreads.over(FABRIC).of(np.array([0, 3, 1, 4]))
+    assert crossed[2] == 4 * 2 * 3 / 4
+    wide = Spreads.over(FABRIC).of(np.array([0, 6]))
+    assert wide == (2.0, 3.0, 2.0, 2.0, 1.0, 1.0)

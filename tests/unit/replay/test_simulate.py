@@ -1,0 +1,133 @@
+"""`tierwise simulate` on the command line: readers, pages, JSON, the report, and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tierwise.cli.main import cli
+
+HOSTS = "ip,DSW,PSW,ASW\n" + "".join(f"h{i},G1,P{i // 4},S{i // 2 % 2}\n" for i in range(8))
+JOBS = """timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,a
+2017-10-09 06:13:03,2951.0,16,2951.0,b
+2017-10-09 06:20:00,800.0,12,800.0,b
+2017-10-09 06:21:00,80.0,400,80.0,b
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """The command with a fabric of eight hosts and a trace of four jobs."""
+    (tmp_path / "hosts.csv").write_text(HOSTS)
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    return ["simulate", "--topology", str(tmp_path / "hosts.csv"), "--trace", str(tmp_path / "jobs.csv")]
+
+
+def run(*arguments: str) -> Result:
+    """The command line, run."""
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_files_are_replayed(files: list[str]) -> None:
+    """A job larger than the cluster is refused, the others end; leaves are known by their path."""
+    result = run(*files, "--profile", "default", "--profile", "best-fit", "-o", "json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert told["inputs"]["domains"]["1"] == 4  # S0 and S1 below P0 are not those below P1
+    assert [outcome["profile"] for outcome in told["outcomes"]] == ["default", "best-fit"]
+    for outcome in told["outcomes"]:
+        assert outcome["jobs"] == {"arrived": 4, "finished": 3, "running": 0, "waiting": 0, "refused": 1}
+    assert told["outcomes"][0]["spread"]["leaves"]["max"] == 1.0
+
+
+def test_the_page_shows_profiles_side_by_side(files: list[str]) -> None:
+    """One column each, in the order given."""
+    result = run(*files, "--profile", "propose", "--profile", "random")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[2].split() == ["propose", "random"]
+
+
+def test_a_profile_may_be_a_file(files: list[str], tmp_path: Path) -> None:
+    """It goes by the name of its file."""
+    (tmp_path / "mine.yaml").write_text(
+        'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'
+    )
+    result = run(*files, "--profile", str(tmp_path / "mine.yaml"), "-o", "json")
+    assert json.loads(result.stdout)["outcomes"][0]["profile"] == "mine"
+
+
+def test_a_checkpoint_of_a_run_that_is_through_repeats_its_results(files: list[str], tmp_path: Path) -> None:
+    """With a checkpoint or without, the bytes are the same."""
+    arguments = (*files, "--checkpoint", str(tmp_path / "run.json"), "-o", "json")
+    assert run(*arguments).stdout == run(*arguments).stdout == run(*files, "-o", "json").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timestamp,duration\n1,2\n", "num_gpus is missing"),
+        ("timestamp,duration,num_gpus\n2017-10-09,5,none\n", "jobs.csv:2: num_gpus: cannot be read: none"),
+        ("timestamp,duration,num_gpus\n2017-10-09,-5,1\n", "jobs.csv:2: duration: cannot be read: -5"),
+        ("timestamp,duration,num_gpus\n2017-10-09,5\n", "jobs.csv:2: num_gpus: cannot be read: nothing"),
+        ("", "a line of titles"),
+    ],
+)
+def test_bad_traces_are_named(files: list[str], tmp_path: Path, text: str, said: str) -> None:
+    """One line with file, line and column, and exit status 2."""
+    (tmp_path / "jobs.csv").write_text(text)
+    result = run(*files)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_an_unknown_profile_is_named(files: list[str]) -> None:
+    """Those that need no file are listed."""
+    result = run(*files, "--profile", "best")
+    assert result.exit_code == 2
+    assert "best is neither a file nor one of default, propose, best-fit, random" in result.stderr
+
+
+def test_bad_numbers_of_a_synthetic_trace_are_named() -> None:
+    """The message says which numbers may be given."""
+    result = run("simulate", "--topology", "synthetic:", "--trace", "synthetic:jobs=none")
+    assert result.exit_code == 2
+    assert "jobs=none" in result.stderr
+
+
+def test_the_report_is_one_file_of_sound_markup(files: list[str], tmp_path: Path) -> None:
+    """Every element is closed, and nothing is fetched from elsewhere."""
+    file = tmp_path / "report.html"
+    assert run(*files, "--profile", "default", "--profile", "random", "--html", str(file)).exit_code == 0
+    text = file.read_text()
+    checker = Nesting()
+    checker.feed(text)
+    assert not checker.open
+    assert checker.seen["svg"] == 9  # 3 over time, 2 by size, 2 of spread and traffic, 2 heat maps
+    assert "http" not in text
+    assert "src=" not in text
+
+
+class Nesting(HTMLParser):
+    """Counts elements, and holds that each is closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] += 1
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
