@@ -52,7 +52,7 @@ def test_faulty_connection(world: World, faults: tuple[str, ...]) -> None:
         total = sum(t["replicas"] for j in world.api.list("Job") for t in j["spec"]["tasks"])
         world.until(lambda: len(world.pods()) == total, 30)
 
-        assert sum(proxy.done.values()) > 20
+        assert sum(proxy.done.values()) > (20 if len(faults) > 1 else 1)  # watches alone can be gone, and are few
         assert [] == world.audit()
 
 

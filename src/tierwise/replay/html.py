@@ -11,7 +11,6 @@ from tierwise.replay.plots import Series, bars, heat, lines
 
 __all__ = ["report"]
 
-_DAY = 86400.0
 _STEP = 3
 """Every so many samples are drawn in a heat map: a page of several profiles stays small."""
 
@@ -67,14 +66,14 @@ def _section(title: str, text: str, plot: str) -> str:
 
 
 def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
-    times = [sample["time"] / _DAY for sample in outcomes[0]["samples"]] if outcomes else []
+    times = [sample["time"] for sample in outcomes[0]["samples"]] if outcomes else []
 
     def series(read: Callable[[dict[str, Any]], float]) -> list[Series]:
         return [Series(o["profile"], [read(sample) for sample in o["samples"]]) for o in outcomes]
 
-    used = lines(times, series(lambda s: 100 * s["held"] / told["gpus"]), unit="%", across=" days", top=100)
-    waiting = lines(times, series(lambda s: float(s["waiting"])), unit="", across=" days")
-    broken = lines(times, series(lambda s: 100 * (s["fragmentation"] or [0.0])[-1]), unit="%", across=" days", top=100)
+    used = lines(times, series(lambda s: 100 * s["held"] / told["gpus"]), unit="%", top=100)
+    waiting = lines(times, series(lambda s: float(s["waiting"])), unit="")
+    broken = lines(times, series(lambda s: 100 * (s["fragmentation"] or [0.0])[-1]), unit="%", top=100)
     return (
         _section("GPUs in use", "Share of all GPUs that gangs hold, up to the last arrival.", used)
         + "<div class='two'>"
@@ -127,7 +126,7 @@ def _heat(told: dict[str, Any], outcome: dict[str, Any]) -> str:
         (name, [sample["leaves"][i] / gpus for sample in samples[::_STEP]])
         for i, (name, gpus) in enumerate(zip(told["leaves"], told["leaf_gpus"], strict=True))
     ]
-    plot = heat(rows, last=told["span_seconds"] / _DAY, across=" days")
+    plot = heat(rows, last=told["span_seconds"])
     return _section(
         f"Leaves, {escape(outcome['profile'])}", "One line per leaf in the order of the tree; fuller is stronger.", plot
     )

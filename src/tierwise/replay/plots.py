@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 
 __all__ = ["Series", "bars", "heat", "lines"]
 
 _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 34
+_UNITS = (("min", 60, 3 * 3600), ("h", 3600, 4 * 86_400), ("days", 86_400, inf))
+"""Units of time, their seconds, and the longest span that each is used for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,11 @@ class Series:
     values: Sequence[float]
 
 
-def lines(times: Sequence[float], series: Sequence[Series], *, unit: str, across: str, top: float | None = None) -> str:
-    """Values over time, one line each."""
+def lines(times: Sequence[float], series: Sequence[Series], *, unit: str, top: float | None = None) -> str:
+    """Values over time, in seconds, one line each."""
     highest = top or _round_up(max((v for s in series for v in s.values), default=1.0))
     last = max(times, default=1.0) or 1.0
-    body = [_grid(highest, unit), _across(last, across)]
+    body = [_grid(highest, unit), _across(last)]
     for number, one in enumerate(series):
         points = " ".join(f"{_x(t, last)},{_y(v, highest)}" for t, v in zip(times, one.values, strict=True))
         body.append(
@@ -57,8 +59,8 @@ def bars(groups: Sequence[str], series: Sequence[Series], *, unit: str) -> str:
     return _svg(_HEIGHT, body)
 
 
-def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float, across: str) -> str:
-    """One line for each domain, time from left to right, fuller is stronger."""
+def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float) -> str:
+    """One line for each domain, time from left to right up to the last second, fuller is stronger."""
     columns = max((len(values) for _, values in rows), default=1)
     high = max(2.0, min(12.0, 420 / max(1, len(rows))))
     wide = (_WIDTH - _LEFT - _RIGHT) / columns
@@ -74,7 +76,7 @@ def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float, across: st
             )
         body.append("</g>")
     height = round(_TOP + len(rows) * high + _BOTTOM)
-    return _svg(height, [*body, _across(last, across, height)])
+    return _svg(height, [*body, _across(last, height)])
 
 
 def _runs(values: Sequence[float]) -> list[tuple[int, int, float]]:
@@ -103,16 +105,23 @@ def _grid(highest: float, unit: str) -> str:
     return "".join(parts)
 
 
-def _across(last: float, label: str, height: int = _HEIGHT) -> str:
+def _across(last: float, height: int = _HEIGHT) -> str:
+    """Times at round numbers, in the unit that suits their span; the last one names it."""
+    unit, size = next((unit, size) for unit, size, most in _UNITS if last <= most)
+    step = _round(last / size / 5)
+    places = [number * step for number in range(floor(last / size / step + 1e-9) + 1)]
+    labels = [f"{place:,.6g}" for place in places]
+    labels[-1] += f" {unit}"
     return "".join(
-        _text(
-            _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / 4,
-            height - 12,
-            f"{last * step / 4:,.3g}{escape(label) if step == 4 else ''}",
-            "end" if step == 4 else "middle",
-        )
-        for step in range(5)
+        _text(_x(place * size, last), height - 12, label, "middle" if _x(place * size, last) < _WIDTH - 40 else "end")
+        for place, label in zip(places, labels, strict=True)
     )
+
+
+def _round(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ..."""
+    unit = 10.0 ** floor(log10(value))
+    return next(unit * digit for digit in (1, 2, 5, 10) if unit * digit >= value - 1e-9)
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
