@@ -93,7 +93,8 @@ def simulate(
     goes on from there.
 
     Where --topology lists nodes with parts of GPUs to share (openb's columns), pods arrive and stay until they ask for
-    the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation and best-fit.
+    the --load of all GPUs (1), and what is allocated then is shown; profiles are
+    fragmentation, stranding and best-fit.
     """
     from tierwise.replay.synthetic import PREFIX
 

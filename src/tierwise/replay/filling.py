@@ -25,7 +25,7 @@ from tierwise.replay.fabric import AXIS, GPU, shape_of, table_of
 from tierwise.replay.gangs import QUEUE, gang
 from tierwise.replay.openb import WHOLE, Pods
 from tierwise.replay.outcome import Data
-from tierwise.replay.sharing import State, after, fitting, fragmentation, options
+from tierwise.replay.sharing import State, after, fitting, fragmentation, options, stranded
 from tierwise.scheduler import cycle
 
 __all__ = ["POLICIES", "Filling", "order"]
@@ -40,8 +40,8 @@ def _profile(*scorers: PluginChoice) -> Profile:
     return replace(DEFAULT, actions=("allocate",), tiers=((PluginChoice("gang"),), plugins))
 
 
-POLICIES = {"fragmentation": _profile(), "best-fit": _profile(_BINPACK)}
-"""Profiles by name: nodes by what a pod costs in fragmentation, or fullest first."""
+POLICIES = {"fragmentation": _profile(), "stranding": _profile(), "best-fit": _profile(_BINPACK)}
+"""Profiles by name: nodes by what a pod adds to fragmentation, to that and to what is stranded, or fullest first."""
 
 
 def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:
@@ -120,7 +120,7 @@ class Filling:
         return fitting(self.state, self._kinds, kind)
 
     def costs(self, kind: int) -> Floats:
-        """What a pod of a kind would add to the fragmentation of each node, on its best device there."""
+        """What a pod of a kind would spoil of each node, by the measure of the policy, on its best device there."""
         if kind not in self._costs:
             self._costs[kind] = np.zeros(len(self._nodes))
             self._devices[kind] = np.full(len(self._nodes), -1)
@@ -146,6 +146,8 @@ class Filling:
             *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
         )
         found = fragmentation(stacked, self._kinds)
+        if self.policy == "stranding":
+            found += stranded(stacked, self._kinds)
         best = int(np.argmin(found[1:]))
         return float(found[1 + best] - found[0]), choices[best]
 
@@ -173,7 +175,7 @@ class Filling:
 
 
 class SharedGpus:
-    """Which nodes have devices for a pod, and, where it is to score, those that it fragments least first."""
+    """Which nodes have devices for a pod, and, where it is to score, those of which it spoils least first."""
 
     def __init__(self, filling: Filling, arguments: Arguments, view: CycleView) -> None:
         self._filling = filling
@@ -189,7 +191,7 @@ class SharedGpus:
         return Reach.FIXED
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        """The less a pod adds to fragmentation, the better."""
+        """The less a pod spoils, the better."""
         if not self._scores:
             return np.zeros(span.stop - span.start)
         return -self._filling.costs(ask.shape.number)[span]

@@ -84,7 +84,7 @@ def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
 
 
 def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
-    groups = [f"{c['gpus']} GPUs" for c in outcomes[0]["times_by_size"]] if outcomes else []
+    groups = [str(c["gpus"]) for c in outcomes[0]["times_by_size"]] if outcomes else []
 
     def plot(what: str) -> str:
         found = [Series(o["profile"], [(c[what]["mean"] or 0) / 3600 for c in o["times_by_size"]]) for o in outcomes]
@@ -93,7 +93,7 @@ def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
     return (
         "<div class='two'>"
         + _section("Wait by size", "Mean hours that a job waited, by the GPUs that it asks for.", plot("wait_seconds"))
-        + _section("Completion by size", "Mean hours from arrival to end.", plot("completion_seconds"))
+        + _section("Completion by size", "Mean hours from arrival to end, by GPUs.", plot("completion_seconds"))
         + "</div>"
     )
 

@@ -101,7 +101,7 @@ def _grid(highest: float, unit: str) -> str:
         value = highest * step / 4
         y = _y(value, highest)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{' ' + escape(unit) if step == 4 else ''}", "end"))
+        parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{' ' + escape(unit) if unit and step == 4 else ''}", "end"))
     return "".join(parts)
 
 

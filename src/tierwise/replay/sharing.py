@@ -3,7 +3,11 @@
 Fragmentation is that of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent" (USENIX ATC 2023). To a kind of pod that does not fit on a node, all that is left of its GPUs is a
 fragment; to one that fits, the devices that have too little left for it. A node's fragmentation is the mean over the
-kinds of pods, each weighted by how often it occurs. Amounts are thousandths of a GPU.
+kinds of pods, each weighted by how often it occurs.
+
+Stranded is ours: what is left of a node's GPUs beyond what its cpu can serve, at the cpu that pods of the workload ask
+for with a GPU on average. It grows before pods stop fitting, which fragmentation notices late.
+Amounts are thousandths of a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints
 
-__all__ = ["Kinds", "State", "after", "fitting", "fragmentation", "options"]
+__all__ = ["Kinds", "State", "after", "fitting", "fragmentation", "options", "stranded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,17 @@ def fragmentation(state: State, kinds: Kinds) -> Floats:
     unusable = np.where(fits, (left * small).sum(axis=2), total[:, None])
     mean: Floats = unusable @ kinds.weight
     return mean
+
+
+def stranded(state: State, kinds: Kinds) -> Floats:
+    """Row by row: what is left of GPUs and has no cpu to go with it."""
+    asked = kinds.devices * kinds.each
+    weight = np.where(asked > 0, kinds.weight, 0.0)
+    per_unit = (kinds.cpu * weight).sum() / max(1.0, float((asked * weight).sum()))
+    if not per_unit:
+        return np.zeros(len(state.cpu))
+    beyond: Floats = np.maximum(0.0, state.left.sum(axis=1) - state.cpu / per_unit)
+    return beyond
 
 
 def options(state: State, kinds: Kinds, kind: int) -> list[int]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tierwise.cli.main import cli
 from tierwise.replay.filling import POLICIES, Filling, order
 from tierwise.replay.openb import Pods
-from tierwise.replay.sharing import Kinds, State, fitting, fragmentation
+from tierwise.replay.sharing import Kinds, State, fitting, fragmentation, stranded
 
 KINDS = Kinds(
     cpu=np.array([4, 2, 1, 8]),
@@ -41,6 +41,12 @@ def test_fragmentation_is_what_the_definition_says(rows: list[tuple[int, list[in
     cpus = np.array([cpu for cpu, _ in rows])
     state = State(cpus, np.full(len(rows), 99), np.array([left for _, left in rows]))
     assert fragmentation(state, KINDS) == pytest.approx([slow(cpu, left) for cpu, left in rows])
+
+
+def test_gpus_without_cpu_are_stranded() -> None:
+    """Pods ask for 4, 2 and 8 cpus with 1, 0.3 and 2 GPUs: 3 for 0.69 GPUs when weighted."""
+    state = State(np.array([8, 3, 0]), np.array([9, 9, 9]), np.array([[1000, 0], [1000, 690], [500, 0]]))
+    assert stranded(state, KINDS) == pytest.approx([0.0, 1000.0, 500.0])
 
 
 @settings(max_examples=15, deadline=None)

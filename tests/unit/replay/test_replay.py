@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierwise.api.errors import InputError
+from tierwise.bench.workloads import jobs
+from tierwise.bench.worlds import GPU, cluster, snapshot
 from tierwise.config.profile import DEFAULT
+from tierwise.explain.usage import held
+from tierwise.framework.ledger import Ledger
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Status
 from tierwise.replay.checkpoint import load, save
 from tierwise.replay.contenders import BUILT_IN, Contender
 from tierwise.replay.engine import Engine, Rules
@@ -37,14 +43,14 @@ def check(engine: Engine) -> None:
     finished = set(state.finished().tolist())
     groups = [finished, set(state.running), state.waiting, set(state.refused)]
     assert sum(map(len, groups)) == state.arrived == len(set().union(*groups))
-    held = np.zeros(len(FABRIC.nodes), dtype=int)
+    taken = np.zeros(len(FABRIC.nodes), dtype=int)
     for job, (_, rows) in state.running.items():
         assert not state.down.intersection(rows)
         left = int(trace.gpus[job])
         for row in rows:
-            held[row] += min(left, 8)
+            taken[row] += min(left, 8)
             left -= 8
-    assert (held <= 8).all()
+    assert (taken <= 8).all()
     working = sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
     assert state.useful + state.lost + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
 
@@ -123,6 +129,18 @@ def test_evictions_and_failures_cost_what_is_repeated() -> None:
     assert stops[0]["evictions"] == stops[1]["evictions"] == 0
     assert stops[2]["evictions"] > 0
     assert all(lost)
+
+
+def test_tasks_in_count_form_weigh_as_much_as_listed_ones() -> None:
+    """The ledger has the same amounts left, and knows of the same tasks by shape."""
+    listed = snapshot(cluster(64, load=0.5), jobs([]))
+    counted = replace(listed, others=(), standing=rows_by_shape(listed.others, Status.RUNNING))
+    one, other = Ledger(listed), Ledger(counted)
+    assert listed.others
+    assert (one.idle == other.idle).all()
+    assert (one.domain_idle == other.domain_idle).all()
+    assert {n: rows.tolist() for n, rows in one.held.items()} == {n: rows.tolist() for n, rows in other.held.items()}
+    assert (held(listed, GPU) == held(counted, GPU)).all()
 
 
 def test_spread_of_a_gang_by_hand() -> None:
