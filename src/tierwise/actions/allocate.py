@@ -7,7 +7,6 @@ and keeps that room until it can be bound; one that does not fit is refused with
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -102,6 +101,8 @@ class _Allocation:
         try:
             return self._serve(job)
         except Exception as error:  # the plugin boundary: whatever it is, the cycle goes on
+            import logging  # nearly never needed, and not cheap to load
+
             logging.getLogger("tierwise").exception("a plugin failed on %s", job.key)
             text = f"a plugin failed: {type(error).__name__}: {error}"
             self._cycle.report.reject(job, Rejection("gate", job.key, Reason("PluginFailed", "allocate", text)))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
-from tierwise.model.gather import Gather
 from tierwise.model.shape import Shape
+
+if TYPE_CHECKING:
+    from tierwise.api.pattern import Pattern
+    from tierwise.model.gather import Gather
 
 __all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
-from tierwise.model.services import Services
 from tierwise.model.shape import Shape
 from tierwise.model.topology import Topology
 
+if TYPE_CHECKING:
+    from tierwise.model.services import Services
+
 __all__ = ["Fault", "Snapshot"]
+
+
+def _no_services() -> Services:
+    from tierwise.model.services import Services  # most clusters have none, and importing the core must stay cheap
+
+    return Services()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,6 @@ class Snapshot:
     faults: tuple[Fault, ...]
     now: float
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
-    services: Services = field(default_factory=Services)
+    services: Services = field(default_factory=_no_services)
     resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = field(default_factory=dict)  # more of `others` in count form: rows by number of shape

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tierwise.actions.allocate import allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue
-from tierwise.actions.rate import rate
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.framework.arguments import flag
@@ -21,13 +21,15 @@ from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
-from tierwise.framework.probe import Probe
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.framework.room import Rooms
 from tierwise.model.job import Job
 from tierwise.model.reason import ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
+
+if TYPE_CHECKING:
+    from tierwise.framework.probe import Probe
 
 __all__ = ["ACTIONS", "check_profile", "cycle", "open_cycle", "probe_for"]
 
@@ -145,4 +147,7 @@ def open_cycle(
 
 def probe_for(pod: str) -> Probe:
     """A probe that looks at one pod (namespace/name) when its turn comes."""
+    from tierwise.actions.rate import rate  # only `explain` looks, and importing the core must stay cheap
+    from tierwise.framework.probe import Probe
+
     return Probe(pod, rate)
