@@ -6,7 +6,6 @@ import base64
 import json
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.ports import free_ports
 
 __all__ = ["ControlPlane"]
 
@@ -27,7 +27,7 @@ class ControlPlane:
         self._binaries = binaries
         self.folder = folder
         self._token = secrets.token_hex(16)
-        self._etcd_port, self._peer_port, self.port = _free_ports(3)
+        self._etcd_port, self._peer_port, self.port = free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         (folder / "etcd").mkdir(parents=True)
         (folder / "certs").mkdir()
@@ -132,16 +132,6 @@ class ControlPlane:
             time.sleep(0.2)
         said = (self.folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"the API server is not ready after {seconds:.0f} seconds:\n{said}")
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for found in sockets:
-        found.bind(("127.0.0.1", 0))
-    ports: list[int] = [found.getsockname()[1] for found in sockets]
-    for found in sockets:
-        found.close()
-    return ports
 
 
 def _private_key() -> bytes:

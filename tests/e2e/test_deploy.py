@@ -14,6 +14,7 @@ import yaml
 from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import ApiRefusal, Json, path_of
 from tests.e2e.world import World, job, task
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
@@ -78,7 +79,7 @@ def reviewed(world: World) -> Iterator[World]:
     service["spec"] = {"type": "ExternalName", "externalName": "localhost"}
     services = f"/api/v1/namespaces/{NAMESPACE}/services"
     world.api.ask("POST", services, service)
-    port = world.plane.port + 1
+    port = free_port()
     made = []
     for manifest in yaml.safe_load_all((ROOT / "deploy/kustomize/base/admission.yaml").read_text()):
         manifest["webhooks"][0]["clientConfig"]["service"]["port"] = port

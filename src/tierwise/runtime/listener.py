@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 from collections.abc import Coroutine, Iterator
 
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from tierwise.api.errors import InputError
 
-__all__ = ["listening", "place"]
+__all__ = ["listen", "listening", "place"]
 
 
 def place(text: str) -> tuple[str, int]:
@@ -22,6 +23,14 @@ def place(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
+async def listen(runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+    """Open the place to callers; InputError where it is taken or cannot be had."""
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
 @contextlib.contextmanager
 def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
     """Serve an application meanwhile; InputError where the place is taken or cannot be had."""
@@ -30,7 +39,7 @@ def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
 
     async def start() -> None:
         await runner.setup()
-        await web.TCPSite(runner, host, port).start()
+        await listen(runner, host, port)
 
     def do(work: Coroutine[None, None, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, loop).result()
@@ -38,10 +47,7 @@ def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
     thread = threading.Thread(target=loop.run_forever, name="listener", daemon=True)
     thread.start()
     try:
-        try:
-            do(start())
-        except OSError as error:
-            raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        do(start())
         yield
     finally:
         do(runner.cleanup())

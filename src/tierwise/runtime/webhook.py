@@ -20,6 +20,7 @@ from aiohttp.typedefs import Handler
 
 from tierwise.api.errors import InputError
 from tierwise.runtime.certificates import expires
+from tierwise.runtime.listener import listen
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Answer, Request, Reviewer, read_request
 from tierwise.runtime.tls import Certificate
@@ -89,7 +90,7 @@ class Webhook:
         self._told()
         watching = asyncio.create_task(self.certificate.watch(look, self._told))
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self.certificate.context).start()
+            await listen(runner, host, port, self.certificate.context)
             await stop.wait()
         finally:
             watching.cancel()

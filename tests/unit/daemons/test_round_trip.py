@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.commands import run
+from tests.ports import HOST, free_port
 from tests.services import node
 
 from tierwise.daemons import round_trip
 from tierwise.daemons.round_trip import SIZE, Answerer, measure
-
-HOST = "127.0.0.1"
 
 
 @pytest.fixture(name="port")
@@ -103,9 +102,7 @@ def test_the_command_measures_and_prints_a_config_map(port: int, tmp_path: Path)
 
 def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
     """What was not measured has no entry."""
-    with socket.create_server((HOST, 0)) as taken:
-        free = taken.getsockname()[1]
-    result = run("probe", "-f", _file(tmp_path, "n1", "n2"), "--node", "n1", "--port", free, "--once", "--print")
+    result = run("probe", "-f", _file(tmp_path, "n1", "n2"), "--node", "n1", "--port", free_port(), "--once", "--print")
 
     assert 0 == result.exit_code
     assert {} == json.loads(result.stdout)["data"]

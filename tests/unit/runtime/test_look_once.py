@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 
 import pytest
 from aiohttp import web
+from tests.ports import free_port
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
@@ -51,9 +51,7 @@ def _server(forbidden: str = "", size: int = 2) -> web.Application:
 
 
 def _look(app: web.Application, left_out: Callable[[str], None] = lambda plural: None) -> list[Raw]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with listening(app, "127.0.0.1", port):
         return asyncio.run(look_once(Access(f"http://127.0.0.1:{port}"), left_out))
 

@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 from tests.draw import draw, gang, objects_of
+from tests.ports import free_port
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
@@ -67,7 +68,7 @@ def test_the_pages_show_the_turn_and_the_connection() -> None:
     telemetry = Telemetry(found, Pulsing())
     _loop(telemetry).turn()
     app = probes(found, live=lambda: "", ready=lambda: "", refresh=telemetry.refresh, last=telemetry.last)
-    port = _free_port()
+    port = free_port()
 
     with listening(app, "127.0.0.1", port):
         cycle = json.loads(_get(port, "/debug/cycle"))
@@ -112,10 +113,3 @@ def _get(port: int, path: str) -> bytes:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
         found: bytes = answer.read()
         return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

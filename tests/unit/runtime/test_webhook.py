@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from prometheus_client import CollectorRegistry
+from tests.ports import free_port
 
+from tierwise.api.errors import InputError
 from tierwise.port import Objects
 from tierwise.runtime.certificates import Bundle, expires, issue
 from tierwise.runtime.logs import JsonLines
@@ -73,7 +76,7 @@ class Scene:
         self.certificate = Certificate(self.folder / "tls.crt", self.folder / "tls.key")
         app = application(Reviewer(Objects), metrics)
         stop = asyncio.Event()
-        self.port = _free_port()
+        self.port = free_port()
         serving = asyncio.create_task(Webhook(app, self.certificate, metrics).serve(HOST, self.port, stop, look=0.01))
         try:
             await self._listening()
@@ -107,13 +110,6 @@ class Scene:
         except aiohttp.ClientConnectorCertificateError:
             return False
         return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_reviews_are_answered_over_tls(tmp_path: Path) -> None:
@@ -184,3 +180,20 @@ def test_a_certificate_is_for_its_hosts_and_its_time() -> None:
 
     assert NOW + timedelta(days=2) - expires(bundle.certificate) < timedelta(seconds=1)
     assert bundle.key.startswith(b"-----BEGIN PRIVATE KEY-----")
+
+
+def test_a_place_that_is_taken_is_bad_input(tmp_path: Path) -> None:
+    """One line says which, and the certificate is watched no longer."""
+    scene = Scene(tmp_path)
+    scene.install(issue([HOST], NOW))
+    certificate = Certificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+    metrics = AdmissionMetrics(scene.registry)
+    webhook = Webhook(application(Reviewer(Objects), metrics), certificate, metrics)
+
+    async def serve(port: int) -> None:
+        await webhook.serve("127.0.0.1", port, asyncio.Event())
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"):
+            asyncio.run(serve(port))
