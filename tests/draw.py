@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 from tests.drawn_gang import Gang, Groups, Printer, Role, amounts, gang, groups, manifest, pod, role
 from tests.drawn_tree import Domain, domains, node_names, read_tree
 
@@ -52,8 +52,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """A cluster as plain manifests, and the drawing that they come from."""
 
     manifests: tuple[Raw, ...]
@@ -110,8 +109,7 @@ def _queue(name: str) -> Raw:
 # -- what comes out
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What one cycle did, pod by pod."""
 
     snapshot: Snapshot

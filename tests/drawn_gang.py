@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Protocol
+
+import msgspec
 
 from tierwise.api.codec import Raw
 
@@ -46,11 +47,11 @@ def pod(name: str, where: str, asks: str, metadata: Raw | None = None, further: 
     return manifest("v1", "Pod", meta, spec=spec, status=status)
 
 
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """Shows a value as the call that makes it, defaults left out; Hypothesis prints failing examples so."""
 
     def __repr__(self) -> str:
-        every = fields(self)  # type: ignore[arg-type]  # whoever inherits is a dataclass
+        every = msgspec.structs.fields(self)
         said = {f.name: getattr(self, f.name) for f in every if getattr(self, f.name) != f.default}
         return f"{type(self).__name__.lower()}({', '.join(f'{k}={v!r}' for k, v in said.items() if v != {})})"
 
@@ -58,8 +59,7 @@ class _Call:
         printer.text(repr(self))
 
 
-@dataclass(frozen=True, repr=False)
-class Role(_Call):
+class Role(_Call, frozen=True):
     """Pods of one role; `minimum` of them must start, where it is given."""
 
     name: str
@@ -68,8 +68,7 @@ class Role(_Call):
     minimum: int | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class Groups(_Call):
+class Groups(_Call, frozen=True):
     """Alike sub-groups of one policy: `size` pods are the least of each, `tasks` what it has (the same if left out)."""
 
     count: int
@@ -83,8 +82,7 @@ class Groups(_Call):
     keyed: bool = True  # False: the policy names no label keys
 
 
-@dataclass(frozen=True, repr=False)
-class Gang(_Call):
+class Gang(_Call, frozen=True):
     """A pod group and its pods: plain ones first, then role by role, then sub-group by sub-group.
 
     `within` is a hard tier by number or name, "" a hard constraint that names none; `on` says where the pods stand,
@@ -105,8 +103,8 @@ class Gang(_Call):
     created: int = 0
     least: str = ""
     phase: str = ""
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # further ones, by pod
-    spec: Raw = field(default_factory=dict)  # further fields of every pod's spec
+    labels: Mapping[str, Mapping[str, str]] = {}  # further ones, by pod
+    spec: Raw = msgspec.field(default_factory=dict)  # further fields of every pod's spec
 
     def manifests(self) -> list[Raw]:
         members: list[tuple[str, str, dict[str, str]]] = [

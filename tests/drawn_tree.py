@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Domain", "domains", "node_names", "read_tree"]
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(msgspec.Struct, frozen=True):
     """A domain with its members, domains or names of nodes."""
 
     name: str

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
 
+import msgspec
 from tests.evict_world import Gang, Pod, Scene, Step, read
 
 __all__ = [
@@ -34,8 +34,7 @@ Places = Mapping[str, str]
 RESOURCES = ("cpu", "gpu", "pods")
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(msgspec.Struct, frozen=True):
     name: str
     tier: int
     nodes: frozenset[str]
@@ -94,8 +93,7 @@ def crowded(scene: Scene, places: Places, leaving: Collection[str] = ()) -> list
 # -- what queues are due
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(msgspec.Struct, frozen=True):
     """What a queue deserves, is guaranteed, and could ever use; fractions where shares are computed."""
 
     deserved: Mapping[str, Fraction]
@@ -209,8 +207,7 @@ def losable(scene: Scene, due: Due, held: Counter[str], victims: Iterable[str], 
 # -- decision by decision
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """One decision, and where pods stood or were expected before it, after its evictions, and after it."""
 
     step: Step

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations, groupby
 from typing import TypeVar
 
+import msgspec
 from tests.evict_facts import Domain, Due, domains, dues, used
 from tests.evict_world import Gang, Pod, Scene
 
@@ -36,8 +36,7 @@ _ALIKE = Fraction(5, 100)
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Plea:
+class Plea(msgspec.Struct, frozen=True, dict=True):
     """A gang that wants room at one moment of a cycle: the cluster as it stands then, and the rules."""
 
     scene: Scene
@@ -80,8 +79,7 @@ class Plea:
         yield from fitting if not stands else fitting[-1:]
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     gang: Gang
     pods: tuple[str, ...]
     safe: bool
@@ -277,8 +275,7 @@ def room_for(plea: Plea, domain: Domain, gone: Collection[str]) -> bool:
     return plea.dues[plea.gang.queue].allows(used(plea.scene, left, plea.gang.queue), plea.need, plea.quota)
 
 
-@dataclass(frozen=True, order=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True, order=True):
     """What an eviction costs, in the decided order."""
 
     highest: int  # priority broken; counts in preemption only

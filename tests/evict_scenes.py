@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 
+import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.evict_world import Budget, Gang, Pod, Queue, Scene, profile_of, read
 
 from tierwise.config.profile import Profile
@@ -24,8 +25,7 @@ _ASKS = ("cpu=1", "cpu=1", "cpu=2", "cpu=3", "cpu=1 gpu=1", "cpu=2 gpu=1")
 _SHAPES = ("tight", "tight", "surplus", "surplus", "broken", "roles", "elastic", "parts")
 
 
-@dataclass(frozen=True)
-class Dials:
+class Dials(msgspec.Struct, frozen=True):
     """What random worlds may hold."""
 
     queues: int = 3

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -57,8 +59,7 @@ def read(text: str) -> Counter[str]:
 # -- values
 
 
-@dataclass(frozen=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True, dict=True):
     """A pod: on a node, leaving it, or pending (and then perhaps nominated)."""
 
     name: str
@@ -82,8 +83,7 @@ class Pod:
         return read(self.asks) + Counter(pods=1)
 
 
-@dataclass(frozen=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True):
     """A pod group and its pods."""
 
     name: str
@@ -92,7 +92,7 @@ class Gang:
     queue: str = "default"
     priority: int = 0
     created: int = 0
-    roles: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, int] = {}
     size: int = 0  # of its sub-groups; 0 where it has none
     whole: int = 0  # how many sub-groups must be whole
     inner: int | None = None  # hard tier of each sub-group
@@ -109,8 +109,7 @@ class Gang:
         return f"{self.namespace}/{pod.name}"
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     name: str
     deserved: str = ""
     guarantee: str = ""
@@ -121,16 +120,14 @@ class Queue:
     weight: int = 1
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """A disruption budget over all pods of a gang."""
 
     gang: str
     allowed: int
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True, dict=True):
     """A cluster: spines of racks of nodes, queues, gangs and budgets."""
 
     spines: Mapping[str, tuple[str, ...]]
@@ -276,8 +273,7 @@ def _budget(budget: Budget) -> Raw:
 # -- what a cycle made of it
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One decision: who was evicted for a gang, and where its pods went."""
 
     gang: str
@@ -287,8 +283,7 @@ class Step:
     bound: bool
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """The JSON of `schedule`, and the report of the first cycle."""
 
     wire: Mapping[str, Any]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 from ortools.sat.python import cp_model
 from tests.draw import Gang, Groups, World, draw, objects_of
 
@@ -25,8 +25,7 @@ Nodes = frozenset[str]
 NO_LIMIT = 99
 
 
-@dataclass(frozen=True)
-class Sub:
+class Sub(msgspec.Struct, frozen=True):
     """A sub-group: at least `size` of it or nothing, inside one domain of at most `limit`."""
 
     policy: int
@@ -40,8 +39,7 @@ class Sub:
         return [0, *range(max(1, self.size - len(self.held)), self.pending + 1)]
 
 
-@dataclass(frozen=True)
-class Puzzle:
+class Puzzle(msgspec.Struct, frozen=True):
     """One gang and a tree of domains; `domains` are (tier, nodes), the whole cluster last."""
 
     room: dict[str, int]
@@ -183,8 +181,7 @@ def _domains(objects: Objects) -> tuple[tuple[int, Nodes], ...]:
 # -- random gangs
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """A cluster and one gang of pods that ask for one cpu each."""
 
     world: World

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from tests.koordinator import objects_of
 
 from tierwise.api.codec import Raw
@@ -126,8 +126,7 @@ def koordinator(*, preempts: bool = False, in_quota: bool = True, **quota_args: 
     return read_kube(raw)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What became of pods, by name."""
 
     bound: dict[str, str]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount
@@ -21,8 +22,7 @@ from tierwise.port import Objects
 __all__ = ["Judge", "close_reference"]
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(msgspec.Struct, frozen=True):
     """Says what is wrong with new bindings (pod -> node), given the objects as they were before."""
 
     objects: Objects

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from tests.draw import Gang, Groups, Printer, Role, World, draw
@@ -21,8 +22,7 @@ NODE_KINDS = ("cpu=8 mem=8 gpu=4", "cpu=4 mem=8 gpu=2", "cpu=2 mem=1", "cpu=6 me
 ASKS = ("cpu=1", "cpu=2 mem=1", "gpu=1", "cpu=1 gpu=2", "cpu=3", "mem=3")
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """A cluster and its gangs."""
 
     world: World

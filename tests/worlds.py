@@ -11,8 +11,8 @@ Amounts are in the axis' own units; whoever asks for something asks for a pod sl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Affinity, Taint, Toleration, TopologySpreadConstraint
@@ -32,26 +32,24 @@ from tierwise.model.tree import Declared, grow
 __all__ = ["NodeDraft", "PodsDraft", "World", "amounts", "node", "pods", "taints", "world"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDraft:
+class NodeDraft(msgspec.Struct, frozen=True):
     name: str
     amounts: Mapping[str, int]
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
     ready: bool = True
-    images: Mapping[str, int] = field(default_factory=dict)
+    images: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PodsDraft:
+class PodsDraft(msgspec.Struct, frozen=True):
     asks: Mapping[str, int]
     on: tuple[str, ...] = ()  # nodes of the running tasks, one entry each
     leaving: tuple[str, ...] = ()  # nodes of the tasks on their way out
     pending: int = 1
     namespace: str = "default"
-    labels: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     spread: tuple[TopologySpreadConstraint, ...] = ()
@@ -86,8 +84,7 @@ def pods(
     return PodsDraft(asked, tuple(on.split()), tuple(leaving.split()), number, **rest)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """A snapshot with a ledger and a view over it, and a few questions in words."""
 
     snapshot: Snapshot

@@ -7,10 +7,11 @@ Nothing here does I/O, and nothing below `sim` and `kube` knows which cluster it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NewType, Protocol, TypeVar, cast
+
+import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
@@ -53,8 +54,7 @@ Version = NewType("Version", int)
 """Grows with every change of a cluster's objects."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
+class Key(msgspec.Struct, frozen=True, order=True):
     """The identity of an object; the namespace is "" for kinds that live in none, the group "" for the core group."""
 
     group: str
@@ -97,13 +97,12 @@ def _namespaced(api_version: str, kind: str) -> bool:
     return codec.kind_of(example).namespaced
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(msgspec.Struct, frozen=True):
     """The objects of one kind: records and manifests by path, both in the order of `ranks`."""
 
     ranks: tuple[NaturalKey, ...] = ()
-    records: Mapping[str, Object] = field(default_factory=dict)
-    raws: Mapping[str, Raw] = field(default_factory=dict)
+    records: Mapping[str, Object] = {}
+    raws: Mapping[str, Raw] = {}
 
     def changed(self, puts: Mapping[str, tuple[Object, Raw | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
@@ -127,12 +126,11 @@ class _Table:
 _EMPTY = _Table()
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(msgspec.Struct, frozen=True):
     """What a cluster holds at one moment: records and the manifests they came from. Nobody changes them."""
 
     version: Version = Version(0)
-    _tables: Mapping[tuple[str, str], _Table] = field(default_factory=dict)
+    _tables: Mapping[tuple[str, str], _Table] = {}
 
     @classmethod
     def of(cls, loaded: Iterable[tuple[Object, Raw]], version: int = 0) -> Objects:
@@ -203,8 +201,7 @@ def _type(kind: tuple[str, str]) -> type[object]:
     return codec.KINDS.get(kind, codec.Unknown)
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """Let a pod run on a node; the annotations are written on the pod in the same breath.
 
     Binds of one gang (`gang` is its job's key) are issued together.
@@ -212,12 +209,11 @@ class Bind:
 
     pod: Key
     node: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = {}
     gang: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Take a pod's node away: `by` names who profits, `action` the stage that decided."""
 
     pod: Key
@@ -226,8 +222,7 @@ class Evict:
     action: str
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(msgspec.Struct, frozen=True):
     """Write down on a pod that a node is kept for it; an empty node takes that back. `gang` is its job's key."""
 
     pod: Key
@@ -235,39 +230,34 @@ class Nominate:
     gang: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Make an object; fails where one of that identity exists."""
 
     raw: Raw
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """Put a whole manifest in place of the present one; fails where there is none."""
 
     key: Key
     raw: Raw
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Remove an object; a pod gets its time to terminate."""
 
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(msgspec.Struct, frozen=True):
     """Replace these top-level fields of `.status`, and add these annotations."""
 
     key: Key
     status: Raw
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True):
     """Tell people something about an object; `type` is "Normal" or "Warning".
 
     `decision` is the id of the decision that it tells of, to find it in the logs; a cluster writes it beside the text,
@@ -285,8 +275,7 @@ Effect = Bind | Evict | Nominate | Create | Update | Delete | PatchStatus | Reco
 """A change asked of the cluster; a closed union, matched exhaustively."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What became of an effect."""
 
     effect: Effect

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tierwise.bench.command import bench
 from tierwise.bench.compare import agree, compare

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.commands import EXAMPLES, ROOT, run
 
@@ -15,8 +15,7 @@ _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _GAP = "[...]"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A command of a README, the lines shown below it, and whether it is expected to fail."""
 
     readme: Path

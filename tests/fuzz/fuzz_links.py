@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
+from msgspec.structs import replace
 from tests.services import GROUP, REGION, WORKLOAD, ZONE, Raw, app_group, network, node, objects, pod, profile
 
 from tierwise.api.network_aware import NetworkTopology

@@ -7,10 +7,12 @@ scene beside it is what the auditor judges by.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from tests.evict_scenes import Dials, random_gang, random_scene
 from tests.evict_world import Gang, Pod, Scene, Step, node_manifest, objects, pod_group_manifest, pod_manifest, steps
 
@@ -30,8 +32,7 @@ __all__ = ["Act", "Stage"]
 _GROUP = "scheduling.volcano.sh"
 
 
-@dataclass(frozen=True)
-class Act:
+class Act(msgspec.Struct, frozen=True):
     """One cycle: the cluster before and after it, and what was decided."""
 
     number: int

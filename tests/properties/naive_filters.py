@@ -6,8 +6,8 @@ What the vectorised filters are compared with; slow, and meant to be read next t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from tests.worlds import NodeDraft, PodsDraft, taints
 
 from tierwise.api.core import NodeSelectorTerm, PodAffinityTerm, Taint, TopologySpreadConstraint
@@ -19,8 +19,7 @@ HOSTNAME = "kubernetes.io/hostname"
 CORDON = taints("node.kubernetes.io/unschedulable:NoSchedule")[0]
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """A pod on a node."""
 
     pod: PodsDraft

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Placed", "accumulated", "normalised", "vote"]
 
 Spot = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A placed pod of a dependency: its node, where that is, and the limit of the dependency."""
 
     node: str

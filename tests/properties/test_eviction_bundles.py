@@ -6,8 +6,8 @@ Waiting gangs have pods of one kind here, so that fitting is a matter of countin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evict_facts import Domain, domains, healthy, moments
@@ -21,8 +21,7 @@ from tierwise.framework.report import Story
 PLAIN = cases(*GANGS, dials=Dials(plain=True))
 
 
-@dataclass(frozen=True)
-class Clearing:
+class Clearing(msgspec.Struct, frozen=True):
     """A domain that was cleared for a gang, and how."""
 
     plea: Plea
@@ -186,7 +185,7 @@ def test_efficiency_knows_no_units(case: Case) -> None:
 
 def scaled(scene: Scene, by: object) -> Scene:
     """The scene with every list of amounts rewritten."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     assert callable(by)
     gangs = tuple(replace(g, pods=tuple(replace(p, asks=by(p.asks)) for p in g.pods)) for g in scene.gangs)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.evict_facts import crowded, standing
 from tests.evict_scenes import CLASSICS, GANGS, Case, Dials, cases, scenes
 from tests.evict_world import Gang, Pod, Queue, Scene, Told, many, once, onward, profile_of

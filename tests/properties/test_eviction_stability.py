@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.evict_facts import healthy, standing
 from tests.evict_oracle import Plea, survivors
 from tests.evict_scenes import GANGS, Case, Dials, cases, scenes

@@ -5,11 +5,11 @@ The obvious implementation is in `naive_filters`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.properties.naive_filters import CORDON, HOSTNAME, Standing, moving_code, static_code
 from tests.worlds import NodeDraft, PodsDraft, taints, world
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.quotas import koordinator, nodes, quota, settle, worker
@@ -13,8 +12,7 @@ from tierwise.api.codec import Raw
 CARDS = 8
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """Cards that running pods hold, with their priorities and marks, node by node; and a job of alike pods."""
 
     standing: tuple[tuple[tuple[int, int, bool], ...], ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.naive_network import Placed, Spot, accumulated, normalised, vote
@@ -14,8 +13,7 @@ from tierwise.sim.rounds import look
 SPOTS = ["ra/z1", "ra/z2", "rb/z3", "rb/z1", "ra/", "/z9", ""]
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """A pod of service a that waits, and who stands where."""
 
     nodes: dict[str, str]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
 from tierwise.actions.diagnose import diagnose

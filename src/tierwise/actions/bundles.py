@@ -8,9 +8,8 @@ that is broken already is safe.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle

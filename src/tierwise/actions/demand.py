@@ -6,8 +6,8 @@ The gang's minimum comes first (`demand`); what is beyond it is surplus, asked f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.cycle import Cycle
@@ -22,27 +22,24 @@ _SINGLES = 32
 """How many tasks beyond the sub-jobs' sizes are tried one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Portion:
+class Portion(msgspec.Struct, frozen=True):
     """What is left of a part."""
 
     part: Part
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lot:
+class Lot(msgspec.Struct, frozen=True):
     """`need` tasks of one sub-job, taken from its portions in order, role minimums first."""
 
     sub: SubJob
     portions: tuple[Portion, ...]
     need: int
-    roles: dict[int, int] = field(default_factory=dict)
+    roles: dict[int, int] = {}
     extra: bool = False  # beyond the sub-job's size: counts only once the sub-job is whole
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """The lots that make a job ready, and others that could stand in where one of them finds no place."""
 
     lots: tuple[Lot, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.extension import Arguments
@@ -13,8 +13,7 @@ _ACROSS = "jobpreempt"
 _SINGLY = (_ACROSS, "quotapreempt")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What a profile may set for the action."""
 
     action: str

@@ -9,8 +9,8 @@ from the rows up. Among equal choices the first parts by name take the most.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.actions.reprieve import Prices
@@ -120,8 +120,7 @@ def _followed(parts: Sequence[Ints], tables: Sequence[Ints], count: int) -> list
     return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
+class _Inside(msgspec.Struct, frozen=True):
     """A domain taken apart: its children and its own rows, what each costs, and the least price of all numbers."""
 
     children: tuple[int, ...]

@@ -6,9 +6,9 @@ allows, on room that is still being released.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.demand import Demand, Lot, Portion
 from tierwise.framework.cycle import Cycle
@@ -25,8 +25,7 @@ from tierwise.model.topology import ROOT
 __all__ = ["Take", "bound", "bound_with", "fit", "largest_first", "put", "take"]
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(msgspec.Struct, frozen=True):
     """Tasks of one part, by the row that each stands on, in topology order."""
 
     sub: SubJob

@@ -8,10 +8,11 @@ What is found stands on the ledger on return; what is not found leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.demand import Lot, Portion
 from tierwise.actions.fit import Take, take
@@ -88,8 +89,7 @@ def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
+class _Class(msgspec.Struct, frozen=True):
     """Tasks of one shape: how many of each portion."""
 
     shape: Shape

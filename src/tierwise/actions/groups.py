@@ -8,8 +8,7 @@ the answer is the one that placing group after group would give, each in the bes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Demand, Lot
@@ -32,8 +31,7 @@ _FEW = 8
 """How many sub-jobs at once are asked, one by one, where they stood before; more of them are placed as strangers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(msgspec.Struct, frozen=True):
     """`len(lots)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
 
     job: Job

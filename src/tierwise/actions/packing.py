@@ -9,8 +9,8 @@ Both searches stop at a bound and say so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Lot
@@ -27,8 +27,7 @@ _STEPS = 100_000
 _TRIALS = 400
 
 
-@dataclass(slots=True)
-class Packing:
+class Packing(msgspec.Struct):
     """What a search in one domain came to."""
 
     takes: list[Take] | None

@@ -6,9 +6,8 @@ to other pods, is not asked about: where its siblings are, and what the rules al
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.demand import Lot
 from tierwise.actions.fit import Take, fit, take

@@ -6,7 +6,7 @@ same reason. Kinds are remembered only where counting is exact and the answer de
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tierwise.actions.demand import Demand
 from tierwise.framework.cycle import Cycle

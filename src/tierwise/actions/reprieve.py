@@ -7,8 +7,7 @@ other; exact for tasks of one plain shape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.framework.cycle import Cycle
@@ -20,8 +19,7 @@ from tierwise.model.shape import Shape
 __all__ = ["Prices", "price_nodes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(msgspec.Struct, frozen=True):
     """What so many tasks cost on each row; arrays of numbers are (tasks x rows), row 0 standing for no task."""
 
     free: Ints  # how many tasks each row takes as things are

@@ -7,8 +7,8 @@ What is found stands on the ledger on return; what is not found leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Lot
@@ -29,8 +29,7 @@ GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A place for one lot or a whole job, already on the ledger."""
 
     domain: int

@@ -11,8 +11,8 @@ rules between pods, sub-jobs, a quota that must shrink first) is tried on the le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Demand, Lot
@@ -44,8 +44,7 @@ def single_plans(cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, al
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """A domain, or a single row of it, and how tasks are to be gathered there."""
 
     domain: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.actions.making_room import Fits
@@ -17,8 +16,7 @@ __all__ = ["Plan", "choose", "make_plan"]
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Victims in one domain, and what they cost; plans are compared by `price`, the smallest wins."""
 
     domain: int

@@ -8,8 +8,9 @@ object says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from tierwise.admission import (
     app_group,
@@ -42,8 +43,7 @@ from tierwise.port import Key, Objects, key_of_raw
 __all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "review", "survey", "validate"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     """The tree of a collection and what its domains hold: the part of all checks that takes time on a large cluster."""
 
     objects: Objects

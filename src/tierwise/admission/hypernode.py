@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
 from tierwise.admission.verdict import Issue, at_least, error, one_of, warning

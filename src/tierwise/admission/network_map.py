@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.admission.verdict import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
@@ -14,8 +15,7 @@ from tierwise.api.quantity import whole
 __all__ = ["check"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(msgspec.Struct, frozen=True):
     """What a form calls its fields, and which of them it asks for."""
 
     config: tuple[str, ...]  # either will do

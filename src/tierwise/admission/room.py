@@ -7,9 +7,9 @@ alone, and errs on the side of "yes": whoever is warned here can never be placed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Node
@@ -26,14 +26,13 @@ Share = tuple[Amounts, int]
 _PLENTY = 10**6
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """The nodes of a cluster by the domains they stand in."""
 
     topology: Topology
     allocatable: Sequence[Amounts]  # of each row
-    _counts: dict[frozenset[tuple[str, int]], Ints] = field(default_factory=dict)
-    _sums: dict[str, list[int]] = field(default_factory=dict)
+    _counts: dict[frozenset[tuple[str, int]], Ints] = {}
+    _sums: dict[str, list[int]] = {}
 
     @classmethod
     def of(cls, topology: Topology, nodes: Sequence[Node]) -> Room:

@@ -7,8 +7,9 @@ cluster, so names count as unknown only where objects of their kind are given.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.admission.room import Room
 from tierwise.admission.verdict import Issue, error, warning
@@ -24,8 +25,7 @@ ROOT_QUEUE: Final = "root"
 _BUILT_IN: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """The other objects, as far as they matter to one."""
 
     queues: Mapping[str, Queue]

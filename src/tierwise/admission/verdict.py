@@ -6,8 +6,9 @@ Checks yield issues about one object; `validate` puts the object's name to them 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 __all__ = ["Finding", "Issue", "Verdict", "at_least", "error", "missing", "one_of", "warning"]
 
@@ -20,8 +21,7 @@ class Issue(NamedTuple):
     fatal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Something about a field of an object; `object` reads like "HyperNode rack-1" or "Job default/train"."""
 
     object: str
@@ -29,8 +29,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """All that was found, in the order of the objects."""
 
     errors: tuple[Finding, ...] = ()

@@ -7,9 +7,10 @@ it, and it is the one that needs the nearest neighbours.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+import msgspec
 
 __all__ = ["COORDINATES", "FORMS", "PATTERN", "RANK", "RANKS", "Pattern", "parse_pattern"]
 
@@ -25,8 +26,7 @@ FORMS: Final = "ring, all-to-all, or a grid such as dp=4,pp=8,tp=8"
 _DIMENSION: Final = re.compile(r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A name, and for a grid its dimensions, outermost first."""
 
     name: str

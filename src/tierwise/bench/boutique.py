@@ -8,10 +8,10 @@ search with a bound deals them out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from tierwise.api.codec import Raw, decode
@@ -47,8 +47,7 @@ _HUBS: Final = tuple(_NAMES.index(name) for name in ("P1", "P8", "P2", "P3"))  #
 ORDERS: Final = ("KahnSort", "TarjanSort", "AlternateKahn", "AlternateTarjan", "ReverseKahn", "ReverseTarjan")
 
 
-@dataclass(frozen=True, slots=True)
-class Town:
+class Town(msgspec.Struct, frozen=True):
     """A cluster: pod slots of each node, and what it costs to get from one node to another."""
 
     slots: tuple[int, ...]

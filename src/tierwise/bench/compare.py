@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.bench.measure import Pass, decisions, gc_off
@@ -19,8 +19,7 @@ from tierwise.model.snapshot import Snapshot
 __all__ = ["Comparison", "agree", "compare"]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """Seconds that each took for all gangs, and the median over the gangs of what one of them took more."""
 
     reference: float

@@ -7,9 +7,10 @@ programme over the nodes to be freed, and the engine's choice is held against it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.bench.workloads import Gang, jobs
 from tierwise.bench.worlds import CLASSES, Cluster, snapshot
@@ -26,8 +27,7 @@ _TIGHT = 0.7
 """Share of the gangs that have nothing to spare; the others can lose half."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crowd:
+class Crowd(msgspec.Struct, frozen=True):
     """A snapshot, and whose tasks stand on which rows; the last job is the one that needs room."""
 
     snapshot: Snapshot

@@ -7,9 +7,9 @@ and one that asks for more than there is (how much of it is placed). docs/plugin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
+import msgspec
 import numpy as np
 
 from tierwise.bench.optimum import touched
@@ -37,8 +37,7 @@ _SIZES = (8, 64, 512)
 _LOAD = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """One profile: racks per gang and slots left (racks for 8 and 64, leaves for 512) where all fits; GPUs placed."""
 
     racks: float

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["Goal", "Row", "at_least", "at_most"]
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """A gate is the least that is accepted; the stretch is what is aimed at, None where nothing more is."""
 
     gate: float
@@ -29,8 +28,7 @@ def at_least(gate: float, stretch: float | None = None) -> Goal:
     return Goal(gate, stretch, most=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One line of the table."""
 
     id: str

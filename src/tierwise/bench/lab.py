@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar, cast
+
+import msgspec
 
 from tierwise.bench.measure import Pass, decisions, stream
 from tierwise.bench.workloads import jobs, mix
@@ -15,8 +16,7 @@ __all__ = ["FULL", "QUICK", "Lab", "Size"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """Nodes, gangs, pods and repeats. Quick runs differ from full ones in repeats and in how much is compared."""
 
     small: int = 10_000  # nodes

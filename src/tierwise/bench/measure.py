@@ -11,8 +11,8 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.config.profile import DEFAULT
@@ -28,8 +28,7 @@ __all__ = ["Pass", "best_of", "decisions", "gc_off", "stream"]
 _STREAM_REPEATS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """One workload decided: per gang, the lead left out, whether it was placed and how long it took."""
 
     placed: Bools

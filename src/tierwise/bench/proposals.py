@@ -7,9 +7,9 @@ because nothing can be done better or worse for them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab

@@ -10,8 +10,8 @@ group after the other. Plain Python loops, kept lean, with the sums per domain k
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.report import Decision
@@ -27,8 +27,7 @@ _SCORED = (0, 1)
 """Cpu and memory, as in the default profile: the axis puts them first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Where a gang goes: a domain, its tier, and the row of every pod."""
 
     domain: int
@@ -36,8 +35,7 @@ class Verdict:
     rows: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asks:
+class _Asks(msgspec.Struct, frozen=True):
     """What one pod of a shape asks for, as pairs of resource and amount."""
 
     needs: tuple[tuple[int, int], ...]

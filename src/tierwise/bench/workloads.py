@@ -7,8 +7,8 @@ opening the cycle is not charged to the first gang that counts. Gangs ask for th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
@@ -27,8 +27,7 @@ _SPLIT_FROM = 16
 _GROUP_SIZES = (4, 8, 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True):
     """What is drawn of a gang; `group` is 0 for a gang that is not partitioned."""
 
     shape: Shape

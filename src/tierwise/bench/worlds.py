@@ -7,8 +7,8 @@ the same tree and the same running tasks wherever they are drawn. Gangs come fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -67,8 +67,7 @@ LEAD = _shape(len(CLASSES), gpus=0, cpu=100, memory=1)
 _SHAPES = (*CLASSES, LEAD)
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """Nodes, their tree and what runs on them already."""
 
     nodes: NodeTable

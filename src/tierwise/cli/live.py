@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.console import Group
 from rich.live import Live
 
@@ -21,8 +22,7 @@ _TICK: Final = 0.1
 _LINGER: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """The last view that was reached, and whether somebody had seen enough before the end."""
 
     view: View

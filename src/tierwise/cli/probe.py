@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
@@ -95,8 +95,7 @@ def probe(
     tell(access, sight, task.measured, task.worth_telling, once=once, interval=interval)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(msgspec.Struct, frozen=True):
     """Who measures, how, and where the results go."""
 
     node: str

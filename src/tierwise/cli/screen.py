@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +26,6 @@ _NARROWEST: Final = 40
 def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
     """One JSON object, indented; without indent it takes one line."""
     import json
-
-    import msgspec
 
     text = json.dumps(data)  # ASCII only, so that any encoding of the output will do
     click.echo(msgspec.json.format(text, indent=indent or -1))

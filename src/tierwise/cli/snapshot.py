@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from tierwise.cli import options
 
@@ -41,8 +42,6 @@ def snapshot(file: str, names: tuple[str, ...]) -> None:
     place pods of every scheduler that they know: name those that tierwise serves where others serve some of them.
     Secrets are not read. What pods and ConfigMaps say of themselves, such as environment variables, is in the file.
     """
-    import msgspec
-
     from tierwise.cli.connected import live_state
     from tierwise.sim.saved import served
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 import click
+import msgspec
 
 from tierwise.cli import options
 
@@ -31,8 +32,6 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     The tree is that of the ClusterNetworkTopology or of the hyperNodes, as `topology show` draws it.
     """
     import json
-
-    import msgspec
 
     from tierwise.cli.inputs import load, moment
     from tierwise.dialects.build import build

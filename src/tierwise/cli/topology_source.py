@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 from msgspec import convert
 
 from tierwise.api.errors import InputError
@@ -30,8 +30,7 @@ _PASSWORD: Final = "TIERWISE_UFM_PASSWORD"
 _TOKEN: Final = "TIERWISE_UFM_TOKEN"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """What was asked for on the command line, word for word; lists run from the innermost tier outwards."""
 
     origin: str
@@ -44,8 +43,7 @@ class Wish:
     timeout: float
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What came of it: the tree and its hyperNodes, and the kind of source that they are marked with."""
 
     source: str
@@ -59,7 +57,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def gathered(*args: object, **words: object) -> None:
-        wish = convert({field.name: words.pop(field.name) for field in fields(Wish)}, Wish)
+        wish = convert({field.name: words.pop(field.name) for field in msgspec.structs.fields(Wish)}, Wish)
         command(*args, wish=wish, **words)
 
     decorated: Callable[..., None] = gathered
@@ -150,7 +148,7 @@ def _refuse(errors: Sequence[Remark]) -> None:
 
 
 def _named(discovered: Discovered, origin: Origin, wish: Wish) -> Found:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from tierwise.discovery.manifests import hypernodes
     from tierwise.discovery.naming import names

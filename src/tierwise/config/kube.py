@@ -9,8 +9,9 @@ Raises `InputError` for whatever is not such a configuration, or says what tierw
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.config.kube_arguments import wrong_argument
@@ -35,8 +36,7 @@ _ALONE: Final = {"hypernode.binpack.normal-pod.enable": False}
 """Where Kubernetes' scores decide, pods without a gang are not packed by domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KubeProfile:
+class _KubeProfile(msgspec.Struct, frozen=True):
     """One profile of the file."""
 
     name: str

@@ -8,19 +8,19 @@ are always counted, so what would switch that off has no effect.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 __all__ = ["ALIASES", "DEFAULTS", "PLUGINS", "KubePlugin"]
 
 
-@dataclass(frozen=True, slots=True)
-class KubePlugin:
+class KubePlugin(msgspec.Struct, frozen=True):
     """The meaning of one name. All empty: it is accepted, and what it does is done here anyway, or not needed."""
 
     plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
-    switches: Mapping[str, str] = field(default_factory=dict)  # of that plugin, all of them: one per extension point
+    switches: Mapping[str, str] = {}  # of that plugin, all of them: one per extension point
     filters: str = ""  # the argument of `predicates` that its filter turns on
     scores: str = ""  # the argument of `nodeorder` that takes its weight
     evicts: str = ""  # the action that its postFilter asks for

@@ -8,8 +8,9 @@ replaces that of multiPoint.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.config.kube_names import ALIASES, PLUGINS
@@ -25,8 +26,7 @@ Weights = dict[str, int]
 """Plugins in their order with their weights; 0 where none was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True):
     """What a profile says about one point, or about all of them."""
 
     enabled: Weights

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["DEFAULT", "PluginChoice", "Profile"]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginChoice:
+class PluginChoice(msgspec.Struct, frozen=True):
     """A plugin with its arguments and the extension points that are switched off for it."""
 
     name: str
-    arguments: Mapping[str, object] = field(default_factory=dict)
+    arguments: Mapping[str, object] = {}
     off: frozenset[str] = frozenset()
     weight: float = 1.0  # of its node scores among those of others
     scheduler: str | None = None  # whose pods it serves, as `Shape.scheduler` names them; None for everybody's
@@ -22,13 +22,12 @@ class PluginChoice:
         return point not in self.off
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """Actions in their order, plugins in their tiers."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginChoice, ...], ...]
-    action_arguments: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    action_arguments: Mapping[str, Mapping[str, object]] = {}
     schedulers: tuple[str, ...] = ()  # names with plugins of their own; the first one's serve all other pods too
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 

@@ -5,8 +5,9 @@ Called by the controller that makes hyperNodes of the trees, and by the one that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.core import ConfigMap, Node
 from tierwise.controllers.stamp import stamp
@@ -21,8 +22,7 @@ FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
 """Kinds of sources that are read from a record of the last fetch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """A source with the tree to use, None for none, and why that is not the newest; "" where it is."""
 
     source: OtherSource

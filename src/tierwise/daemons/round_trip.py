@@ -11,7 +11,8 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["SIZE", "Answerer", "measure"]
 
@@ -52,8 +53,7 @@ def _receive(connection: socket.socket) -> bytes:
     return data
 
 
-@dataclass(slots=True)
-class _Guest:
+class _Guest(msgspec.Struct):
     """A connection that is answered."""
 
     bytes: int

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Node, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
@@ -134,8 +134,7 @@ def _services(objects: Objects) -> Services:
     return services(groups, topologies)
 
 
-@dataclass(slots=True)
-class _Sorted:
+class _Sorted(msgspec.Struct):
     """Pods by what they are to this scheduler."""
 
     grouped: dict[str, list[Member]]

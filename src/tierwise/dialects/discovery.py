@@ -7,9 +7,9 @@ discovers nothing, and in particular deletes nothing: the faults are for people 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import yaml
 
 from tierwise.api.core import ConfigMap
@@ -31,24 +31,21 @@ _LONGEST_TYPE: Final = 20
 _INTERVAL: Final = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyType:
+class TopologyType(msgspec.Struct, frozen=True):
     """A chain of node labels that describe one network; `keys` run from tier 1 outwards."""
 
     name: str
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSource:
+class LabelSource(msgspec.Struct, frozen=True):
     """The enabled label source of a configuration: its types, or what is wrong with it."""
 
     types: tuple[TopologyType, ...] = ()
     faults: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OtherSource:
+class OtherSource(msgspec.Struct, frozen=True):
     """An enabled source of another kind, as it was configured.
 
     `interval` is in seconds, `secret` is namespace and name of its credentials, and `namespace` is the configuration's
@@ -58,7 +55,7 @@ class OtherSource:
     kind: str
     namespace: str
     interval: float = _INTERVAL
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = {}
     secret: tuple[str, str] | None = None
 
     def text(self, key: str) -> str:

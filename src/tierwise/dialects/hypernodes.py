@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
+
+import msgspec
 
 from tierwise.api.core import Node
 from tierwise.api.meta import LabelSelector, Requirement
@@ -104,12 +105,11 @@ def _shown(labels: LabelSelector) -> str:
     return ", ".join(pairs + [condition.removesuffix(" ()") for condition in conditions])
 
 
-@dataclass(frozen=True)
-class _Census:
+class _Census(msgspec.Struct, frozen=True, dict=True):
     """The nodes of a cluster, indexed for the ways of selecting them."""
 
     nodes: Sequence[Node]
-    _values: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
+    _values: dict[str, dict[str, frozenset[str]]] = {}
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -7,8 +7,8 @@ for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import Pod, ResourceList
@@ -31,8 +31,7 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 _ALL_NEW: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A pod on its way into a job."""
 
     pod: Pod

@@ -8,9 +8,10 @@ minimum. What a gang asks of the network becomes a `Gather`; tasks stand in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
@@ -52,8 +53,7 @@ _STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Ph
 _OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True):
     """One gang: a PodGroup object, or what the annotations of its pods come to."""
 
     key: str  # namespace/name

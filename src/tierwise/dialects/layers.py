@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
@@ -41,16 +42,14 @@ NODE_LAYERS = ("NodeTopologyLayer", "nodeLayer")
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """A layer above the nodes: its name and the labels that name its domains, the first that is set counting."""
 
     name: str
     label_keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(msgspec.Struct, frozen=True):
     """The layers above the nodes, innermost first, and the name of the nodes' own; or what is wrong with them."""
 
     above: tuple[Layer, ...] = ()

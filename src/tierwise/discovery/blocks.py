@@ -7,9 +7,10 @@ sizes say: with sizes 30 and 120, four blocks of at least 30 nodes form one doma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+import msgspec
 
 from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
 
@@ -18,8 +19,7 @@ __all__ = ["Block", "joined"]
 _NAME: Final = "block"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A block as it was written, and where."""
 
     name: str

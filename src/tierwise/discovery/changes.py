@@ -7,7 +7,8 @@ else stands in its manifest is not discovery's business.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, MemberSpec
@@ -16,8 +17,7 @@ from tierwise.discovery.manifests import SOURCE_LABEL
 __all__ = ["Change", "Changes", "Move", "changes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One hyperNode that comes, goes or becomes different; members that are not given by name are shown as patterns."""
 
     name: str
@@ -28,8 +28,7 @@ class Change:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A node that leaves one hyperNode for another; empty texts for none."""
 
     node: str
@@ -37,8 +36,7 @@ class Move:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """Everything that would become different."""
 
     created: tuple[Change, ...]

@@ -7,8 +7,9 @@ order cannot be told from either, that is an error: a guess would turn a network
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["Columns", "columns"]
 
@@ -34,8 +35,7 @@ _TIERS: Final = (
 _RANKS: Final = {word: rank for rank, words in enumerate(_TIERS) for word in words}
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True):
     """The column of hosts, the columns of tiers from the innermost outwards, and those that nothing is read from."""
 
     host: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.discovery.columns import Columns, columns
 from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
@@ -20,8 +21,7 @@ _DELIMITERS: Final = ",;\t|"
 _HOST: Final = "host"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """The cells of a row by title, and where it stands."""
 
     cells: Mapping[str, str]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
@@ -25,8 +27,7 @@ _FIRST_WAIT: Final = 30.0
 """Seconds to wait after a first failure; each further one doubles it, up to the source's interval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """The last tree, and how fetching goes; times are in seconds since the epoch, 0 for never."""
 
     tree: Tree | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from tierwise.discovery.blocks import Block, joined
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
@@ -30,14 +31,13 @@ _KEYS: Final = {
 _NAMED: Final = {"switchname": "SwitchName", "blockname": "BlockName", "ringname": "RingName"}
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     """What the lines of a file said."""
 
-    switches: list[Switch] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    rings: list[Block] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    switches: list[Switch] = []
+    blocks: list[Block] = []
+    rings: list[Block] = []
+    sizes: list[int] = []
     sizes_at: str = ""
 
 

@@ -8,7 +8,9 @@ switches that differ, cannot be told in a tree and is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.natural import natural
 from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
@@ -16,8 +18,7 @@ from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
 __all__ = ["Switch", "grown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(msgspec.Struct, frozen=True):
     """A switch as it was written, and where."""
 
     name: str

@@ -7,9 +7,10 @@ another. Readers build a `Tree` from places; whoever writes hyperNodes or anothe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from tierwise.api.natural import NaturalKey, natural
 
@@ -34,8 +35,7 @@ class Members(NamedTuple):
     domains: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True, dict=True):
     """The domains of one network: every node stands in one domain, and through it in those around.
 
     `tier_names` says what the source calls its tiers. `unique` is the source's promise that no two domains share a
@@ -43,7 +43,7 @@ class Tree:
     """
 
     places: Mapping[str, Path]
-    tier_names: Mapping[int, str] = field(default_factory=dict)
+    tier_names: Mapping[int, str] = {}
     unique: bool = False
 
     @cached_property
@@ -92,8 +92,7 @@ def path_key(path: Path) -> tuple[tuple[NaturalKey, int], ...]:
     return tuple((natural(step.name), step.tier) for step in path)
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """Something about a source that people should know; with an error nothing at all is discovered.
 
     `where` is the file with a line, or with the field of a structured text.
@@ -107,8 +106,7 @@ class Remark:
         return f"{self.where}: {self.text}" if self.where else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Discovered:
+class Discovered(msgspec.Struct, frozen=True):
     """What a source says: the tree, empty where a remark is an error, for half a tree is worse than the old one."""
 
     tree: Tree

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from tierwise.api.codec import Raw
@@ -41,8 +41,7 @@ _STYLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fortune:
+class Fortune(msgspec.Struct, frozen=True):
     """One job: a Volcano Job, or a podGroup or pod that stands for itself."""
 
     path: str

@@ -6,8 +6,8 @@ Counted in the resource that people look at first. `topology show` tells all of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from rich.text import Text
 
@@ -29,8 +29,7 @@ _RECENT = 3
 _FILLING = ("full", "partly", "mostly free", "free")
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSlots:
+class FreeSlots(msgspec.Struct, frozen=True):
     """Slots of one resource on every tier, and how many the youngest gangs that run have cost."""
 
     resource: str

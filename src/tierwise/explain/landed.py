@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
+import msgspec
 from rich.text import Text
 
 from tierwise.explain.naming import Names, name_of_pod, sub_id
@@ -21,8 +21,7 @@ __all__ = ["Landed", "Landings", "landed", "tell"]
 _JOBS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
+class Landed(msgspec.Struct, frozen=True):
     """One pod on its new node."""
 
     row: int

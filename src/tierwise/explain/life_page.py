@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from tierwise.explain.fortunes import Fortune, fortunes, job_lines, partition_lines
@@ -28,8 +28,7 @@ _JOBS: Final = 12
 _DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A cluster at one moment, and what has happened shortly before."""
 
     at: float

@@ -7,17 +7,16 @@ prints; the command line does, and the characters that terminals obey instead of
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 __all__ = ["ASCII", "UNICODE", "Glyphs", "Page", "count", "glyphs_for", "heading", "joined", "shortened", "wrapped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(msgspec.Struct, frozen=True):
     """The characters that draw trees and bars."""
 
     tee: str
@@ -48,8 +47,7 @@ def glyphs_for(encoding: str) -> Glyphs:
     return UNICODE
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What a rendering may use; `everything` asks for nothing to be folded or left out."""
 
     width: int = 80

@@ -7,8 +7,8 @@ ledger and asks, before each, the questions that the search asked. Same snapshot
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Demand, demand
@@ -30,8 +30,7 @@ from tierwise.scheduler import open_cycle
 __all__ = ["Groups", "Trace", "retrace"]
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True):
     """The domains of one tier, and how many of a job's sub-groups they hold."""
 
     tier: int
@@ -42,8 +41,7 @@ class Groups:
     holding: int  # domains that hold all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """What a decision was based on: per tier how far the best domain came, and scores of those that hold the gang."""
 
     job: Job

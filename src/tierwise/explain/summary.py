@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rich.text import Text
 
 from tierwise.config.profile import Profile
@@ -25,8 +25,7 @@ __all__ = ["Run", "schedule_lines"]
 _JOBS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """All cycles of a run: what each saw and decided, and how the cluster stood in the end."""
 
     reports: Sequence[tuple[Snapshot, CycleReport]]

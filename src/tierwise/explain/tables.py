@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -17,8 +17,7 @@ Cell = str | Text
 _GAP = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column; one with a `least` width gives way down to it, one that `wraps` takes several lines then."""
 
     title: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from tierwise.api.codec import Raw
@@ -34,8 +34,7 @@ _PLAIN: Final = {"Created": "created", "Started": "started", "Completed": "compl
 """Reasons that say all there is to say about a pod in front of people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(msgspec.Struct, frozen=True):
     """One thing that happened to one object, `at` seconds after the start."""
 
     at: float

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from rich.text import Text
 
@@ -27,8 +27,7 @@ _BAR = 12
 _WIDE = 70  # below it, a column that people can do without is left out
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
+class _Share(msgspec.Struct, frozen=True):
     """What one job holds of the scarce resource, and how its pods are."""
 
     job: Job

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -29,8 +29,7 @@ _SHORT_BAR = 24
 _NAME = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
+class _Figure(msgspec.Struct, frozen=True):
     """A column of the tree; the first ones stay longest where there is little room."""
 
     title: str

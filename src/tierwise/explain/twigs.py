@@ -7,8 +7,8 @@ few are shown and the others summed up as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from rich.text import Text
 
@@ -30,8 +30,7 @@ _FEW_NODES = 16
 """A cluster of up to so many nodes is shown node by node."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
+class _Detail(msgspec.Struct, frozen=True):
     """How much is shown: siblings, tiers from the root on; and whether a domain with pods of one job stays closed."""
 
     siblings: int = _ANY
@@ -39,8 +38,7 @@ class _Detail:
     closed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Twig:
+class Twig(msgspec.Struct, frozen=True):
     """One line of the tree, what is noted below it, and the lines that hang on it."""
 
     name: Text

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from tierwise.api.quantity import show
@@ -23,8 +23,7 @@ _ACCELERATOR: Final = re.compile(r"gpu|npu|tpu|ascend|gaudi|neuron|mlu|dcu", re.
 _BYTES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """One resource on every row of a snapshot."""
 
     resource: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+import msgspec
 from rich.text import Text
 
 from tierwise.explain.naming import Names, name_of_pod
@@ -21,8 +21,7 @@ __all__ = ["Waiting", "waiting", "waiting_lines"]
 _GROUPS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A job with pods that have no place, or none yet."""
 
     job: Job

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.report import Decision
@@ -14,8 +14,7 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Place", "Whereabouts", "whereabouts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A domain with its tier; the virtual root counts as one."""
 
     domain: int
@@ -28,8 +27,7 @@ class Place:
         return self.domain == ROOT
 
 
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
+class Whereabouts(msgspec.Struct, frozen=True):
     """The place of a job, and of each of its sub-groups by id; None for what has no pod standing."""
 
     whole: Place | None

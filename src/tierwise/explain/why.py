@@ -5,8 +5,7 @@ The short form of a pod's story (`pod_story`): one look at the state as it is, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from rich.text import Text
 
 from tierwise.api.codec import Raw
@@ -23,8 +22,7 @@ from tierwise.port import Objects
 __all__ = ["Answer", "settled", "why_lines", "why_wire"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A pod, the job that it belongs to, and what a cycle made of the two; without a job, `text` says all there is."""
 
     pod: str

@@ -7,9 +7,10 @@ of `discovery`. A label source has trees of several networks and names of its ow
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
+
+import msgspec
 
 from tierwise.api.core import Node
 from tierwise.api.errors import InputError
@@ -31,8 +32,7 @@ FROM_MANIFESTS: Final = ("label", "topograph", "hypernodes")
 _SLURM_FILES: Final = ("topology.yaml", "topology.conf")  # Slurm ignores the second where there is the first
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """A kind of source, its place, and what its reader has to be told; `ufm` is the server to ask."""
 
     kind: str

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-from dataclasses import dataclass
 from http.client import HTTPException
 from typing import IO, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
+
+import msgspec
 
 __all__ = ["FetchError", "Ufm", "ports_and_systems"]
 
@@ -26,8 +27,7 @@ class FetchError(Exception):
     """A source that did not answer as it should; the text is one line without credentials."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ufm:
+class Ufm(msgspec.Struct, frozen=True):
     """Where a UFM listens, and how to prove who is asking; `verify` checks its certificate."""
 
     endpoint: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -14,8 +13,7 @@ FREE = 1e9
 """The efficiency of what costs nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bundles:
+class Bundles(msgspec.Struct, frozen=True):
     """Bundles as columns; bundle b holds `victims[start[b]:start[b + 1]]`, positions in the running table."""
 
     victims: Ints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from tierwise.framework.backlog import Backlog
 from tierwise.framework.extension import Ask, CycleView
@@ -20,8 +20,7 @@ from tierwise.model.topology import Topology
 __all__ = ["Cycle"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
+class Cycle(msgspec.Struct, frozen=True):
     """One pass over one snapshot."""
 
     snapshot: Snapshot
@@ -31,8 +30,8 @@ class Cycle:
     rooms: Rooms
     nominations: Nominations
     report: ReportBuilder
-    backlog: Backlog = field(default_factory=Backlog)
-    _running: list[RunningTable] = field(default_factory=list)
+    backlog: Backlog = msgspec.field(default_factory=Backlog)
+    _running: list[RunningTable] = []
 
     @property
     def running(self) -> RunningTable:

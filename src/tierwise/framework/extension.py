@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import msgspec
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
@@ -74,8 +75,7 @@ Gradients = Iterable[Ints]
 """Groups of candidate domains, none of them empty; a group is tried only if none before it had a solution."""
 
 
-@dataclass(frozen=True, slots=True)
-class CycleView:
+class CycleView(msgspec.Struct, frozen=True):
     """What a plugin sees: eight nouns, no verbs. The ledger is for reading."""
 
     axis: Axis
@@ -88,8 +88,7 @@ class CycleView:
     reasons: ReasonBook
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What is being placed: tasks of one shape, for one sub-job of one job."""
 
     shape: Shape
@@ -156,8 +155,7 @@ class SearchSpace(Protocol):
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(msgspec.Struct, frozen=True):
     """What is to be split over domains: `count` units of `size` tasks each, any of which may go anywhere.
 
     `own` is how many of them the rows of a domain hold that stand in no domain below it, `held` the sum over all that
@@ -172,8 +170,7 @@ class Units:
     held: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """A recommendation: one of the candidates, and how many units go to the own rows of which domains below it."""
 
     domain: int
@@ -183,8 +180,7 @@ class Proposal:
     why: str  # what was aimed at, and how far it was looked into
 
 
-@dataclass(frozen=True, slots=True)
-class Abstained:
+class Abstained(msgspec.Struct, frozen=True):
     """A proposer that could have said something, and did not."""
 
     plugin: str
@@ -272,8 +268,7 @@ class Purpose(enum.Enum):
     RECLAIM = "reclaim"  # for a queue that has less than it deserves
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """On whose behalf tasks would be evicted."""
 
     purpose: Purpose
@@ -312,8 +307,7 @@ class Turns(Protocol):
     def in_one_line(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Debt:
+class Debt(msgspec.Struct, frozen=True):
     """What a queue holds that others were promised, in figures and in words."""
 
     queue: str

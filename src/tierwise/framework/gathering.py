@@ -14,10 +14,10 @@ stand near, *standing* are those of the gang itself. `gather_reference` in the t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
@@ -28,8 +28,7 @@ __all__ = ["Gathered", "Ground", "Quanta", "Way"]
 Multiples = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """One way to gather: all tasks in one domain of a tier, or on one node for tier 0."""
 
     tier: int
@@ -39,16 +38,14 @@ class Way:
     by_name: bool = False  # domains are filled by name, not the roomiest first
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True, eq=False):
     """Where tasks go: the innermost domain that was chosen for all of them, and a row for each in rank order."""
 
     domain: int
     rows: Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Quanta:
+class Quanta(msgspec.Struct, frozen=True, eq=False):
     """With what stands there already, tasks of a domain or row come in multiples of its number."""
 
     domains: Ints
@@ -57,8 +54,7 @@ class Quanta:
     standing: Ints  # on each row
 
 
-@dataclass(frozen=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True, dict=True):
     """A tree, what its nodes offer to one shape, and who stands there already."""
 
     topology: Topology

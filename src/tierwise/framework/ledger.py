@@ -12,10 +12,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -38,8 +38,7 @@ class Pool(enum.Enum):
     LATER = "later"  # still being released: the task is pipelined
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """A running sum that a plugin registers and reads: tasks that count, per bucket of rows.
 
     `weight(shape)` says what one task of a shape adds to the bucket of its row; 0 leaves it out.
@@ -287,8 +286,7 @@ class Ledger:
                 self.rewind(statement.mark)
 
 
-@dataclass(slots=True)
-class Statement:
+class Statement(msgspec.Struct):
     """A stretch of the journal that is kept as a whole or undone as a whole."""
 
     ledger: Ledger

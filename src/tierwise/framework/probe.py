@@ -6,8 +6,9 @@ A probe is handed in with the cycle; normal runs pass none and pay nothing for i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Look", "NodeLook", "Probe"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLook:
+class NodeLook(msgspec.Struct, frozen=True):
     """One node as the pod sees it."""
 
     name: str
@@ -29,11 +29,10 @@ class NodeLook:
     reasons: tuple[str, ...]
     scores: dict[str, float]
     total: float
-    figures: dict[str, Mapping[str, object]] = field(default_factory=dict)  # by plugin: what its answer is made of
+    figures: dict[str, Mapping[str, object]] = {}  # by plugin: what its answer is made of
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What was seen: before anything of this cycle was placed for the pod's job."""
 
     job: Job

@@ -7,8 +7,10 @@ events, JSON and the page are all made from the same report. Wall time is nobody
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BundleNote", "CycleReport", "Decision", "Eviction", "Placed", "ReportBuilder", "Story", "Work"]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """Tasks of one sub-job and the row of each."""
 
     sub: SubJob
@@ -32,8 +33,7 @@ class Placed:
     pool: Pool
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """One job, or more of it, was given room: bound now, or held until resources are released."""
 
     job: Job
@@ -48,8 +48,7 @@ class Decision:
         return sum(len(p.tasks) for p in self.placed)
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """A running task that goes, and for whom."""
 
     task: Task
@@ -59,8 +58,7 @@ class Eviction:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BundleNote:
+class BundleNote(msgspec.Struct, frozen=True):
     """A bundle that was weighed: so many tasks of a gang, of which some were taken."""
 
     job: str
@@ -71,8 +69,7 @@ class BundleNote:
     singly: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(msgspec.Struct, frozen=True):
     """How an attempt to make room for a job went: what stood in the way, or where it was made and of whom."""
 
     action: str
@@ -82,16 +79,14 @@ class Story:
     bundles: tuple[BundleNote, ...] = ()
 
 
-@dataclass(slots=True)
-class Work:
+class Work(msgspec.Struct):
     """How much a cycle looked at."""
 
     trials: int = 0
     domains: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CycleReport:
+class CycleReport(msgspec.Struct, frozen=True):
     """All that one cycle decided."""
 
     decisions: tuple[Decision, ...]
@@ -103,18 +98,17 @@ class CycleReport:
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
 
 
-@dataclass(slots=True)
-class ReportBuilder:
+class ReportBuilder(msgspec.Struct):
     """Collects decisions while the actions run."""
 
     probe: Probe | None = None
     watch: Callable[[Job, Decision | Rejection], None] | None = None  # told of each outcome as it falls
-    decisions: list[Decision] = field(default_factory=list)
-    evictions: list[Eviction] = field(default_factory=list)
-    stories: dict[str, list[Story]] = field(default_factory=dict)
-    rejections: dict[str, Rejection] = field(default_factory=dict)
-    phases: dict[str, Phase] = field(default_factory=dict)
-    work: Work = field(default_factory=Work)
+    decisions: list[Decision] = []
+    evictions: list[Eviction] = []
+    stories: dict[str, list[Story]] = {}
+    rejections: dict[str, Rejection] = {}
+    phases: dict[str, Phase] = {}
+    work: Work = msgspec.field(default_factory=Work)
     complaints: tuple[tuple[Task, Reason], ...] = ()
 
     def decide(self, decision: Decision) -> None:

@@ -10,9 +10,8 @@ A domain that is used up is taken as one slice, so the work grows with the tree'
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask

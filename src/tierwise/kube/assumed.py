@@ -8,8 +8,8 @@ another uid, or not at all. A bind whose outcome nobody knows is assumed as well
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
@@ -18,12 +18,11 @@ from tierwise.port import Key
 __all__ = ["Assumed"]
 
 
-@dataclass(slots=True)
-class _Assumption:
+class _Assumption(msgspec.Struct):
     seen: Pod  # as the server last showed it
     node: str = ""
     leaving: str = ""  # since when; "" for a pod that stays
-    marks: Mapping[str, str] = field(default_factory=dict)  # annotations that come with the node
+    marks: Mapping[str, str] = {}  # annotations that come with the node
 
     def shown(self, pod: Pod) -> bool:
         """Whether the server shows what was assumed."""

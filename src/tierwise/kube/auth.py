@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from tierwise.api.errors import InputError
 
@@ -18,8 +19,7 @@ __all__ = ["Access", "access", "in_cluster", "own_namespace"]
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """A server, the trust in it, and the header that proves who we are; `token` may block to fetch a fresh one."""
 
     server: str

@@ -13,9 +13,10 @@ import random
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, TypeVar
+
+import msgspec
 
 from tierwise.api import codec
 from tierwise.kube.auth import Access
@@ -41,8 +42,7 @@ _LATE: Final = 30.0
 _NEEDED: Final = (("", "Pod"), ("", "Node"))
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """How to behave towards a cluster."""
 
     component: str = "tierwise"  # who events are from
@@ -51,8 +51,7 @@ class Options:
     check_every: float = 1800.0  # seconds between checks of the caches against fresh lists
 
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
+class Pulse(msgspec.Struct, frozen=True):
     """Figures of a connection to a cluster, by kind where there are several."""
 
     leading: bool

@@ -7,7 +7,6 @@ manifest is kept, because controllers put it back changed.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -29,8 +28,7 @@ LEAN: Final[dict[tuple[str, str], type[Object]]] = {("", "Pod"): Pod, ("", "Node
 Entry = tuple[Object, Raw | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A part of a list."""
 
     version: str
@@ -38,8 +36,7 @@ class Page:
     entries: list[Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A line of a watch: what happened to whom; a bookmark has no entry."""
 
     type: str

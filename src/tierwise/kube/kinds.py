@@ -6,7 +6,6 @@ A kind whose definition is not installed is not served, and is asked for again l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -36,8 +35,7 @@ def of_interest(group: str, kind: str, name: str, owners: Iterable[str], entries
     return "Job" in owners or (kind == "ConfigMap" and (discovery or measured))
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """A kind as the API server serves it."""
 
     group: str

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,8 +27,7 @@ log = logging.getLogger(__name__)
 _API: Final = "coordination.k8s.io/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(msgspec.Struct, frozen=True):
     """Seconds; the defaults are those of Kubernetes' own components."""
 
     duration: float = 15.0  # a lease that stands still so long may be taken
@@ -41,14 +39,13 @@ class LeaseTimes:
             raise ValueError("the retry must be below the deadline, and that below the duration")
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseOptions:
+class LeaseOptions(msgspec.Struct, frozen=True):
     """Which lease to hold before anything is written, and as whom."""
 
     name: str
     namespace: str
     identity: str
-    times: LeaseTimes = field(default_factory=LeaseTimes)
+    times: LeaseTimes = msgspec.field(default_factory=LeaseTimes)
 
 
 class Lease:

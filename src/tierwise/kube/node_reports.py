@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -31,8 +30,7 @@ _PAGE: Final = "500"
 _ATTEMPTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(msgspec.Struct, frozen=True):
     """What to read: one node, or all where none is named, and perhaps a ConfigMap."""
 
     node: str = ""

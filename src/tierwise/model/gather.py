@@ -5,8 +5,7 @@ Dialects make a `Gather`; a plugin turns it into the `Way`s that `framework.gath
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -18,8 +17,7 @@ def _none() -> Ints:
     return np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gather:
+class Gather(msgspec.Struct, frozen=True, eq=False):
     """What a gang asks of the network; tiers by name, since the tree may not know them."""
 
     within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must stand
@@ -27,5 +25,5 @@ class Gather:
     multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
     parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
     pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
-    drawn: Ints = field(default_factory=_none)  # rows of other tasks that it should stand near, one entry each
+    drawn: Ints = msgspec.field(default_factory=_none)  # rows of other tasks that it should stand near, one entry each
     fault: str = ""  # why what it asks for cannot be read

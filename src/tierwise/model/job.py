@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tierwise.model.arrays import Ints
 from tierwise.model.shape import Shape
@@ -38,8 +39,7 @@ class Phase(enum.Enum):
     COMPLETED = "Completed"
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     """How far apart the tasks of a gang may stand: a tier, by number or by name, hard or soft."""
 
     hard: bool
@@ -47,8 +47,7 @@ class Constraint:
     tier_name: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(msgspec.Struct, frozen=True, eq=False):
     """One pod."""
 
     key: str  # namespace/name
@@ -65,8 +64,7 @@ class Task:
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(msgspec.Struct, frozen=True, eq=False):
     """Pending tasks of a sub-job that scheduling cannot tell apart, in rank order."""
 
     shape: Shape
@@ -75,8 +73,7 @@ class Part:
     tasks: tuple[Task, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """How a job is cut into sub-jobs: a sub-job of `size` per label value, at least `minimum` of them."""
 
     name: str
@@ -85,8 +82,7 @@ class Policy:
     constraint: Constraint | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SubJob:
+class SubJob(msgspec.Struct, frozen=True, eq=False):
     """A sub-group. A job without policies has one, which is the job itself."""
 
     key: str  # namespace/podgroup, or namespace/podgroup/policy-value
@@ -111,8 +107,7 @@ class SubJob:
         return sum(len(part.tasks) for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class Job(msgspec.Struct, frozen=True, eq=False):
     """A pod group: the unit that is queued, gated and started as one."""
 
     key: str
@@ -132,12 +127,12 @@ class Job:
     tasks: tuple[Task, ...]
     spared: bool = False  # marked as not to be evicted
     effortless: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
-    role_names: dict[int, str] = field(default_factory=dict)
-    role_ready: dict[int, int] = field(default_factory=dict)
+    role_names: dict[int, str] = {}
+    role_ready: dict[int, int] = {}
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
     owner: str = ""  # the name of the object that its pod group was made for
     pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
-    ranks: dict[str, int] = field(default_factory=dict)  # of a job with a pattern: the rank of every task by its key
+    ranks: dict[str, int] = {}  # of a job with a pattern: the rank of every task by its key
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
     gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
     gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role

@@ -6,9 +6,9 @@ Labels and taints are kept by distinct value: a selector is answered once per va
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Column", "LabelTable", "NodeTable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One label over all rows: `values[codes[row]]`, code -1 where a node lacks the label."""
 
     codes: NDArray[np.int32]
     values: tuple[str, ...]
-    index: dict[str, int] = field(compare=False)  # the code of each value
+    index: dict[str, int]  # the code of each value
 
     def where(self, wanted: Sequence[bool], *, missing: bool) -> Bools:
         """Spread an answer per value (and one for "no such label") over the rows."""
@@ -64,12 +63,11 @@ class LabelTable:
         return Column(codes, values, index)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTable:
+class NodeTable(msgspec.Struct, frozen=True):
     """Every node of the cluster, row by row in topology order."""
 
     names: tuple[str, ...]
-    row: dict[str, int] = field(compare=False)
+    row: dict[str, int]
     rank: Ints  # natural order of the names, for ties
     allocatable: Ints  # (resources x rows)
     labels: LabelTable

@@ -8,7 +8,8 @@ so that one count serves them all. The builder asks `label_keys` which pod label
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.core import Affinity, PodAffinityTerm, TopologySpreadConstraint
 from tierwise.api.meta import LabelSelector, Requirement
@@ -22,8 +23,7 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 Conditions = tuple[Requirement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PodSelector:
+class PodSelector(msgspec.Struct, frozen=True):
     """Pods by label and namespace. Equal values mean the same pods."""
 
     labels: Conditions | None  # all of which hold; None matches no pod

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["Queue"]
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     """A queue as declared; amounts are in the units of the axis."""
 
     name: str
@@ -19,12 +19,12 @@ class Queue:
     parent: str = ""
     open: bool = True
     reclaimable: bool = True
-    capability: Mapping[str, int] = field(default_factory=dict)
-    deserved: Mapping[str, int] = field(default_factory=dict)
-    guarantee: Mapping[str, int] = field(default_factory=dict)
+    capability: Mapping[str, int] = {}
+    deserved: Mapping[str, int] = {}
+    guarantee: Mapping[str, int] = {}
     hierarchy: str = ""  # path for hierarchical fairness, "root/eng/prod"; empty where none is declared
     hierarchy_weights: str = ""  # a weight for each step of the path, "1/2/8"
     elastic: bool = False  # an ElasticQuota: it lends what it does not use, and pods wait in no line of its own
-    weights: Mapping[str, int] = field(default_factory=dict)  # by resource: how what is lent is shared
+    weights: Mapping[str, int] = {}  # by resource: how what is lent is shared
     lends: bool = True  # whether others may use what it is guaranteed while it is idle
     over_since: float | None = None  # since when it has held more than its share; None where it has not

@@ -7,13 +7,13 @@ Tests and alerts match on `code`; `text` is for people; rendering lives in `tier
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["Reason", "ReasonBook", "Rejection", "Tried"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One cause for a no."""
 
     code: str  # stable, CamelCase: "InsufficientResource"
@@ -40,8 +40,7 @@ class ReasonBook:
         return self._reasons[number - 1]
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(msgspec.Struct, frozen=True):
     """The domains of one tier that a search looked at, and how far the best of them came."""
 
     tier: int
@@ -54,15 +53,14 @@ class Tried:
     layer: str = ""  # how the owner of a gathered job calls the tier
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """Why one subject is not placed now; children say the same of its parts."""
 
     stage: str  # "enqueue", "gate", "quota", "space", "fit", "evict"
     subject: str
     reason: Reason
     tried: tuple[Tried, ...] = ()
-    children: tuple[Rejection, ...] = field(default=())
+    children: tuple[Rejection, ...] = msgspec.field(default=())
     bounded: bool = False  # the search stopped at its bound: the no is not a proof
 
     def codes(self) -> Iterator[str]:

@@ -8,8 +8,8 @@ Pod slots and host ports are resources like any other, so that one comparison co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -27,12 +27,11 @@ def ceiling(nodes: int) -> int:
     return 2**62 // max(1, nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """The resources of a cycle in a fixed order: cpu, memory and pod slots first, the rest by name."""
 
     names: tuple[str, ...]
-    index: dict[str, int] = field(compare=False)
+    index: dict[str, int]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Axis:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
@@ -15,8 +15,7 @@ from tierwise.model.snapshot import Snapshot
 __all__ = ["RunningTable", "running_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunningTable:
+class RunningTable(msgspec.Struct, frozen=True):
     """Every running task of a job of ours, by row, then by natural name."""
 
     tasks: tuple[Task, ...]

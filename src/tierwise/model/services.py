@@ -7,8 +7,9 @@ apart: a region and a zone. A link leads from one zone to another of its region,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 __all__ = [
     "MEASURED",
@@ -32,8 +33,7 @@ USER_DEFINED: Final = "UserDefined"
 MEASURED: Final = "NetperfCosts"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, order=True):
     """A way through the network in one direction."""
 
     regional: bool
@@ -53,8 +53,7 @@ def link_between(one: Spot, other: Spot) -> Link | None:
     return Link(False, one[1], other[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(msgspec.Struct, frozen=True):
     """That one workload calls another: at most at this cost, with at least this bandwidth for each pair of pods."""
 
     caller: str
@@ -63,8 +62,7 @@ class Dependency:
     bandwidth: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppGroup:
+class AppGroup(msgspec.Struct, frozen=True):
     """The dependencies of one application, and the order in which its workloads are placed."""
 
     key: str  # namespace/name
@@ -72,16 +70,14 @@ class AppGroup:
     order: Mapping[str, int]  # workload -> index; the smallest goes first
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True):
     """One set of costs by link; a pair that is not listed is unknown."""
 
     costs: Mapping[Link, int]
     capacities: Mapping[Link, int]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkMap:
+class NetworkMap(msgspec.Struct, frozen=True):
     """What the network costs, by name of the set of weights."""
 
     key: str
@@ -100,12 +96,11 @@ class NetworkMap:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(msgspec.Struct, frozen=True):
     """Everything that a cycle knows of applications and networks, by namespace/name."""
 
-    groups: Mapping[str, AppGroup] = field(default_factory=dict)
-    maps: Mapping[str, NetworkMap] = field(default_factory=dict)
+    groups: Mapping[str, AppGroup] = {}
+    maps: Mapping[str, NetworkMap] = {}
 
     def group(self, name: str, namespaces: Iterable[str]) -> AppGroup | None:
         """The group of that name in the first namespace that has one."""

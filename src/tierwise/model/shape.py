@@ -6,9 +6,9 @@ shape cannot be told apart. A field joins `Shape` when a plugin first needs it; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Shape"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class Shape(msgspec.Struct, frozen=True, eq=False):
     """All that scheduling sees of a task. Interned per cycle: two equal tasks share one object."""
 
     number: int

@@ -8,8 +8,8 @@ pages, the metrics and the simulator all count with them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -21,8 +21,7 @@ SIZES = (8, 64, 512)
 """The sizes that are looked at where nobody asks for others."""
 
 
-@dataclass(frozen=True, slots=True)
-class TierSlots:
+class TierSlots(msgspec.Struct, frozen=True):
     """The domains of one tier as gangs of one size see them."""
 
     tier: int

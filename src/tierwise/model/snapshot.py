@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Task
@@ -25,8 +26,7 @@ def _no_services() -> Services:
     return Services()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Something well-formed but wrong in itself: it is named, set aside, and the rest works."""
 
     subject: str
@@ -34,8 +34,7 @@ class Fault:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Everything that one cycle knows; nothing in it changes."""
 
     axis: Axis
@@ -49,6 +48,6 @@ class Snapshot:
     faults: tuple[Fault, ...]
     now: float
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
-    services: Services = field(default_factory=_no_services)
-    resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource
-    standing: dict[int, Ints] = field(default_factory=dict)  # more of `others` in count form: rows by number of shape
+    services: Services = msgspec.field(default_factory=_no_services)
+    resource_quotas: dict[str, Ints] = {}  # what the quotas of a namespace leave, per resource
+    standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape

@@ -8,8 +8,8 @@ rows stand in the same walk, so the nodes below d are the slice `start[d]:end[d]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -20,8 +20,7 @@ ROOT = 0
 ROOT_NAME = "<cluster-top-hypernode>"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something wrong with a declared domain: an error takes it out of the tree, a warning does not."""
 
     domain: str
@@ -30,8 +29,7 @@ class Problem:
     error: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(msgspec.Struct, frozen=True):
     """Domains of one tree; domain d covers rows start[d]:end[d] and contains the domains d:last[d]."""
 
     name: tuple[str, ...]

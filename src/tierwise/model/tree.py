@@ -11,8 +11,8 @@ that two domains claim without one containing the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
@@ -22,8 +22,7 @@ from tierwise.model.topology import ROOT_NAME, Problem, Topology
 __all__ = ["Declared", "grow"]
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """One domain as somebody declared it; `nodes` are names that exist, `children` names of other domains."""
 
     name: str
@@ -49,16 +48,15 @@ def grow(
     return _Walk(draft, node_names).topology()
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(msgspec.Struct):
     """Declarations on their way to a tree: who is whose parent, what is broken, and why."""
 
     declared: dict[str, Declared]
-    tiers: Mapping[str, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
-    claimers: dict[str, list[str]] = field(default_factory=dict)  # child -> the domains that name it
-    parent: dict[str, str] = field(default_factory=dict)
+    tiers: Mapping[str, int] = {}
+    problems: list[Problem] = []
+    broken: set[str] = set()
+    claimers: dict[str, list[str]] = {}  # child -> the domains that name it
+    parent: dict[str, str] = {}
 
     def fail(self, name: str, code: str, text: str) -> None:
         self.problems.append(Problem(name, code, text, error=True))

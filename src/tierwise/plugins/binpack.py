@@ -12,8 +12,7 @@ separated) and `binpack.resources.<name>` for the weight of each (1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number, words
@@ -25,8 +24,7 @@ from tierwise.model.shape import Shape
 __all__ = ["Binpack"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(msgspec.Struct, frozen=True):
     """The resources that count for a shape, one row of every array each."""
 
     resources: Ints

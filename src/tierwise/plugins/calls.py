@@ -6,8 +6,8 @@ A kind is a service that has pods in this cycle. Used by `network_overhead`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -18,8 +18,7 @@ from tierwise.plugins.spots import Costs
 __all__ = ["Calls", "Kinds", "Limit", "Plan"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(msgspec.Struct, frozen=True):
     """Kinds of pods, and how often each counts."""
 
     kinds: Ints
@@ -34,8 +33,7 @@ class Kinds:
         return len(self.kinds) > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """Dependencies with one limit: per pair of spots whether it is kept or violated."""
 
     callees: Kinds
@@ -43,8 +41,7 @@ class Limit:
     violated: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What one kind looks at."""
 
     kind: int

@@ -9,8 +9,7 @@ be merged, and the work is one pass over an array of the units for each domain w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.framework.extension import Units
@@ -23,16 +22,14 @@ FAR = 2**62
 """More than any price; twice as much is still an integer of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(msgspec.Struct, frozen=True):
     """Per domain, what touching it costs, and what taking its piece does. All pieces cost something."""
 
     touch: Ints
     piece: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(msgspec.Struct, frozen=True):
     """Pieces and how many units each takes, and what that costs."""
 
     price: int

@@ -10,8 +10,8 @@ of; a vertex is saturated where all its children are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.extension import CycleView
@@ -23,8 +23,7 @@ __all__ = ["FairTree"]
 _TOP = "root"
 
 
-@dataclass(frozen=True, slots=True)
-class _Vertices:
+class _Vertices(msgspec.Struct, frozen=True):
     """Steps of all paths, the root first; every vertex after its parent."""
 
     parent: Ints

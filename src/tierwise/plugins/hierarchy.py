@@ -8,8 +8,7 @@ A queue whose chain of parents leads nowhere, or back to itself, is broken: it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -20,8 +19,7 @@ __all__ = ["Hierarchy"]
 _ROOT = "root"
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(msgspec.Struct, frozen=True):
     """Chains and members by column of the queue table."""
 
     chains: tuple[tuple[int, ...], ...]  # the queue itself first, the outermost queue last

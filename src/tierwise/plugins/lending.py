@@ -11,13 +11,13 @@ step by step, because every round rounds: the closed form (`water`) may differ b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Claim", "lend_out", "scaled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What one quota brings to the table, in whole units of one resource."""
 
     request: int

@@ -8,8 +8,8 @@ reservation for the rest of the cycle, as it does until it is gone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.ledger import Ledger
@@ -24,8 +24,7 @@ _MOST = 2**50
 """Bandwidths above that (a million gigabits) count as that, so that no sum overflows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True):
     """That pods of one kind call pods of another, with so much bandwidth for each pair."""
 
     caller: int
@@ -33,8 +32,7 @@ class Edge:
     bandwidth: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """Pairs of spots by the candidate's end: which (candidate, link) each belongs to, and where the other end is."""
 
     other: Ints  # per pair: the spot at the other end

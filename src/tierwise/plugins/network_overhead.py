@@ -13,8 +13,8 @@ Arguments: `namespaces` (["default"]), `weightsName` ("UserDefined"), `networkTo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import flag, listed
@@ -40,8 +40,7 @@ _TOO_FAR = Reason(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Network:
+class _Network(msgspec.Struct, frozen=True):
     """What the cycle's services see of the network; made once, while the plugin is constructed."""
 
     spots: Spots
@@ -74,8 +73,7 @@ class _Network:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """The plugin's arguments."""
 
     namespaces: tuple[str, ...]

@@ -19,8 +19,7 @@ which depend on services and replica sets, are not made up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number
@@ -34,8 +33,7 @@ from tierwise.plugins.preferences import Preferences
 __all__ = ["NodeOrder"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(msgspec.Struct, frozen=True):
     """The parts that apply to one shape."""
 
     fixed: tuple[tuple[float, Floats], ...]

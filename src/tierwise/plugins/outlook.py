@@ -6,8 +6,7 @@ long as that helps. The result is a good plan, not a proven one; nothing is plac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
@@ -20,8 +19,7 @@ _STEPS = 200  # of improvement, at most
 _NEVER = 2**60
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """Pods that wait (p), and the nodes that they may go to (n)."""
 
     calls: Ints  # (p x p): how often the one calls the other

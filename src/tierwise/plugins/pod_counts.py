@@ -8,8 +8,8 @@ needs one asks for it while the plugins are constructed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.framework.extension import CycleView
@@ -22,8 +22,7 @@ from tierwise.plugins.node_terms import places
 __all__ = ["Count", "PodCounts", "placeable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """Pods per label value; `place` says which value a row has, -1 for none."""
 
     values: Ints  # and one entry more, always 0: what index -1 finds

@@ -11,8 +11,7 @@ constraints and that the inclusion policies let in, and leaves out pods on their
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
@@ -29,8 +28,7 @@ __all__ = ["PodRules"]
 _HARD = "DoNotSchedule"
 
 
-@dataclass(frozen=True, slots=True)
-class _Even:
+class _Even(msgspec.Struct, frozen=True):
     """One spread constraint of a shape."""
 
     count: Count
@@ -46,8 +44,7 @@ class _Even:
         return self.count.at(span) > self.allowed + lowest
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(msgspec.Struct, frozen=True):
     """What binds one shape."""
 
     near: tuple[Count, ...]

@@ -11,8 +11,8 @@ preferred terms of those pods against the shape.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.core import PodAffinityTerm, TopologySpreadConstraint
@@ -29,8 +29,7 @@ __all__ = ["PodWishes"]
 _SOFT = "ScheduleAnyway"
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
+class _Spread(msgspec.Struct, frozen=True):
     """The soft constraints of one shape: their counts, each with a factor, and what skews add to every node."""
 
     counts: tuple[tuple[Count, float], ...]

@@ -8,8 +8,8 @@ it declares.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.dialects.requests import nominal
@@ -27,8 +27,7 @@ UNLIMITED = 2**61
 """Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTable:
+class QueueTable(msgspec.Struct, frozen=True):
     """Queues as columns; amounts are (resources x queues)."""
 
     index: Mapping[str, int]

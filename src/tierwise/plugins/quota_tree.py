@@ -9,8 +9,8 @@ quotas below share the runtime of their parent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
@@ -30,8 +30,7 @@ _TOP = -1
 """Stands for the cluster, above the outermost quotas."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaTree:
+class QuotaTree(msgspec.Struct, frozen=True):
     """Quotas of a cycle; amounts are (resources x queues)."""
 
     names: tuple[str, ...]  # of the queues

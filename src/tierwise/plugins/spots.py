@@ -7,8 +7,8 @@ the pod it wants to reach (second index).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.api.network_aware import REGION, ZONE
@@ -56,14 +56,13 @@ class Spots:
         return one[apart], other[apart]
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """What every pair of spots costs."""
 
     paid: Ints  # in scores
     toll: Ints  # held against limits
     known: Bools  # whether a limit can be judged at all
-    _judged: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
+    _judged: dict[int, tuple[Ints, Ints]] = {}
 
     @classmethod
     def of(cls, spots: Spots, given: Mapping[Link, int]) -> Costs:

@@ -9,8 +9,7 @@ docs/decisions/0013 has the argument in full.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
@@ -19,8 +18,7 @@ from tierwise.plugins.queue_table import ratio
 __all__ = ["Turnabout"]
 
 
-@dataclass(frozen=True, slots=True)
-class Turnabout:
+class Turnabout(msgspec.Struct, frozen=True):
     """The taker's side: whether its queue could lose again what it takes, and its share once it has it."""
 
     liable: bool

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from tierwise.api.errors import InputError
 from tierwise.replay.contenders import Contender
@@ -28,8 +29,7 @@ _ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "figures"
 _FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """Outcomes of the contenders that are through, and the state of the next one where it has begun."""
 
     digest: str
@@ -53,6 +53,7 @@ def save(file: str, point: Checkpoint) -> None:
     if point.state is not None:
         state = asdict(point.state)
         state |= {name: state[name].tolist() for name in _ARRAYS}
+        state |= {"samples": [asdict(sample) for sample in point.state.samples]}
         state |= {"waiting": sorted(point.state.waiting), "down": sorted(point.state.down)}
     text = json.dumps({"format": _FORMAT, "digest": point.digest, "done": point.done, "state": state})
     beside = Path(f"{file}.part")

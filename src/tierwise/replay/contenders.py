@@ -7,9 +7,10 @@ looks at the tree. They also give ranks to nodes in no particular order, as a sc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Reach
@@ -21,8 +22,7 @@ __all__ = ["BUILT_IN", "Contender", "plugins"]
 _EVICTING = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim", "jobpreempt", "quotapreempt", "giveback"))
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
+class Contender(msgspec.Struct, frozen=True):
     """A profile under a name; one that is not aware neither sees the tree nor deals ranks along it."""
 
     name: str

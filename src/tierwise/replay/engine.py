@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import ceil
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Ints
@@ -41,8 +42,7 @@ _ROUNDS = 8
 """Cycles at one moment at most: evictions make room for the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """What does not come from the trace."""
 
     period: float = 10.0

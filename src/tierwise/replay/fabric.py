@@ -7,8 +7,8 @@ many GPUs a job has, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
@@ -28,8 +28,7 @@ _MEMORY_PER_GPU = 128 * 2**30
 _PODS = 110
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
+class Fabric(msgspec.Struct, frozen=True):
     """Hosts in tree order, the tree over them, and how many GPUs each host has."""
 
     nodes: NodeTable

@@ -7,9 +7,8 @@ A plugin of the cycle knows what is left of every device: it says which nodes fi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.extension import Arguments, Ask, CycleView, Reach

@@ -7,8 +7,8 @@ whole or not at all. It asks to stand close together (a soft constraint), unless
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -30,15 +30,14 @@ def split(gpus: int, per_host: int) -> tuple[int, ...]:
     return (per_host,) * whole + ((rest,) if rest else ())
 
 
-@dataclass(slots=True)
-class Gangs:
+class Gangs(msgspec.Struct):
     """Makes jobs of the model from jobs of a trace; shapes are numbered as they are met."""
 
     trace: Trace
     gpus_per_host: int
     aware: bool
-    shapes: list[Shape] = field(default_factory=list)
-    _known: dict[tuple[int, int], Shape] = field(default_factory=dict)
+    shapes: list[Shape] = []
+    _known: dict[tuple[int, int], Shape] = {}
 
     def __post_init__(self) -> None:
         pairs = {(int(g), int(p)) for g, p in zip(self.trace.gpus, self.trace.priority, strict=True)}

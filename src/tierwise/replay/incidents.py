@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 __all__ = ["Incident", "draw"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True, order=True):
     """A host goes out of service, or comes back."""
 
     time: float

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.api.errors import InputError
@@ -20,8 +19,7 @@ _NODES = ("sn", "cpu_milli", "memory_mib", "gpu")
 _PODS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 
 
-@dataclass(frozen=True, slots=True)
-class Pods:
+class Pods(msgspec.Struct, frozen=True):
     """The kinds of pods that occur, and the kind of every pod in the order of the file."""
 
     kinds: Kinds

@@ -5,8 +5,7 @@ Numbers are rounded once, here, so that the page, the JSON and the report show t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
@@ -25,8 +24,7 @@ CLASSES = ((1, 1), (2, 7), (8, 8), (9, 31), (32, None))
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
+class _Times(msgspec.Struct, frozen=True):
     """Waiting and completion times of the jobs that ended."""
 
     gpus: Floats

@@ -7,9 +7,10 @@ coordinates are rounded, so that equal numbers give equal bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, inf, log10
+
+import msgspec
 
 __all__ = ["Series", "bars", "heat", "lines"]
 
@@ -19,8 +20,7 @@ _UNITS = (("min", 60, 3 * 3600), ("h", 3600, 4 * 86_400), ("days", 86_400, inf))
 """Units of time, their seconds, and the longest span that each is used for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """One contender's values."""
 
     name: str

@@ -12,8 +12,7 @@ Amounts are thousandths of a GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -21,8 +20,7 @@ from tierwise.model.arrays import Bools, Floats, Ints
 __all__ = ["Kinds", "State", "after", "fitting", "fragmentation", "options", "stranded"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(msgspec.Struct, frozen=True):
     """Kinds of pods as columns; `weight` is the share of each in the workload."""
 
     cpu: Ints
@@ -35,8 +33,7 @@ class Kinds:
         return len(self.cpu)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """What is left of some nodes, one row each; a node with fewer devices than there are columns has 0 in the rest."""
 
     cpu: Ints

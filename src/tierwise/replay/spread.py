@@ -6,8 +6,7 @@ exchanges, in a step, whatever its size. docs/reference/simulation-metrics.md ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
@@ -21,8 +20,7 @@ FIGURES = ("leaves", "tier", "ring_leaf", "ring_spine", "all_leaf", "all_spine")
 _LEAF, _SPINE = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Spreads:
+class Spreads(msgspec.Struct, frozen=True):
     """The domains of two tiers row by row: leaves, and the spines above them."""
 
     fabric: Fabric

@@ -5,8 +5,7 @@ What follows from the rest (idle GPUs, who ends when) is not here: the engine de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Floats, Ints
@@ -18,8 +17,7 @@ __all__ = ["NEVER", "Sample", "State"]
 NEVER = -1.0
 
 
-@dataclass(slots=True)
-class Sample:
+class Sample(msgspec.Struct):
     """The cluster at one moment."""
 
     time: float
@@ -31,8 +29,7 @@ class Sample:
     leaves: tuple[int, ...]  # GPUs held below every leaf, in the order of the tree
 
 
-@dataclass(slots=True)
-class State:
+class State(msgspec.Struct):
     """The clock, who runs where, who waits, and what was counted so far."""
 
     remaining: Floats  # seconds of work left, by job
@@ -44,10 +41,10 @@ class State:
     clock: float = 0.0
     arrived: int = 0
     incidents: int = 0  # so many are over
-    running: dict[int, tuple[float, tuple[int, ...]]] = field(default_factory=dict)  # job -> start, rows by rank
-    waiting: set[int] = field(default_factory=set)
-    refused: list[int] = field(default_factory=list)
-    down: set[int] = field(default_factory=set)  # rows out of service
+    running: dict[int, tuple[float, tuple[int, ...]]] = {}  # job -> start, rows by rank
+    waiting: set[int] = msgspec.field(default_factory=set)
+    refused: list[int] = []
+    down: set[int] = msgspec.field(default_factory=set)  # rows out of service
     evictions: int = 0
     failures: int = 0  # gangs stopped by failing hosts
     useful: float = 0.0  # GPU-seconds of work that counts
@@ -58,7 +55,7 @@ class State:
     window_wanted: float = 0.0  # GPU-seconds that could have been held: the smaller of asked for and in service
     cycles: int = 0
     events: int = 0
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Sample] = []
 
     @classmethod
     def at_start(cls, trace: Trace) -> State:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.model.arrays import Floats, Ints
 
 __all__ = ["Trace", "sorted_trace"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """Jobs by number: when each arrives (seconds from the first), how long it works, and with how many GPUs."""
 
     name: str

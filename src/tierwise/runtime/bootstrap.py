@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -30,8 +29,7 @@ _END: Final = b"-----END CERTIFICATE-----\n"
 _CONFIGURATIONS: Final = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     """Which Secret and Service in which namespace, and which two configurations."""
 
     namespace: str

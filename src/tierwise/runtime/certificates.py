@@ -6,10 +6,10 @@ Elliptic curve keys, no randomness beyond what keys and serial numbers need, tim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,8 +21,7 @@ _LIFE: Final = timedelta(days=365)
 _SLACK: Final = timedelta(hours=1)  # for clocks that disagree
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """PEM texts: the authority that clients trust, and certificate and key of the server."""
 
     authority: bytes

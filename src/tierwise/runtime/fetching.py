@@ -11,7 +11,8 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
@@ -28,8 +29,7 @@ __all__ = ["Fetching"]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     """A source as it is configured now, and the record of it in the cluster."""
 
     source: OtherSource
@@ -37,8 +37,7 @@ class _Known:
     record: Record | None  # None as well where somebody else wrote the manifest
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(msgspec.Struct, frozen=True):
     """A try that is over, and the record that it began with."""
 
     source: OtherSource

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise import controllers
 from tierwise.config.profile import Profile
@@ -53,22 +55,20 @@ _LEAST: Final = 0.2
 """Seconds between two turns that only time brings about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duty:
+class Duty(msgspec.Struct, frozen=True):
     """Whose pods are scheduled, and how."""
 
     schedulers: frozenset[str]
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One cycle as it went: what it saw, what it decided and what came of it, and the seconds of each stage."""
 
     snapshot: Snapshot
     report: CycleReport
     outcomes: Sequence[Outcome]
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = {}
 
 
 class Observer(Protocol):

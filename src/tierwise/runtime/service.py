@@ -14,9 +14,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Final
+
+import msgspec
 
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.fetching import Fetching
@@ -30,8 +31,7 @@ _STUCK: Final = 300.0
 """Seconds without the end of a turn after which the loop counts as stuck."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """How often to turn, in seconds: at least once in `period`, and not before `rest` after a change."""
 
     period: float = 5.0

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -75,8 +74,7 @@ def _tell(path: str, answer: Answer) -> None:
     say("reviewed" if answer.allowed else "denied", extra={"fields": fields})
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(msgspec.Struct, frozen=True):
     """A server that shows a certificate, and reads it anew when its files change."""
 
     app: web.Application

@@ -7,8 +7,9 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tierwise.actions.allocate import allocate
 from tierwise.actions.backfill import backfill

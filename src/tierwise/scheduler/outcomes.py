@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.report import CycleReport, Decision, Placed
 from tierwise.model.reason import Reason, Rejection

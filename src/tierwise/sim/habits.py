@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import label
 from tierwise.api.core import Pod
@@ -26,8 +27,7 @@ STOP_AFTER: Final = "tierwise.io/stop-after"
 _MOMENT: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Habits:
+class Habits(msgspec.Struct, frozen=True):
     """Whole seconds, as the API counts them: from the node's word to the start, from there to the end, and to stop."""
 
     start: int = _MOMENT

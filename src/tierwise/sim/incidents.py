@@ -6,15 +6,15 @@ Written on the command line as `POD=EXIT@TIME` and `NODE@TIME`; times count from
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.duration import seconds
 
 __all__ = ["Incident", "NodeBack", "NodeLost", "PodFails", "node_back", "node_lost", "pod_fails"]
 
 
-@dataclass(frozen=True, slots=True)
-class PodFails:
+class PodFails(msgspec.Struct, frozen=True):
     """The containers of a pod end with a code."""
 
     after: int
@@ -22,16 +22,14 @@ class PodFails:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLost:
+class NodeLost(msgspec.Struct, frozen=True):
     """A machine falls silent."""
 
     after: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeBack:
+class NodeBack(msgspec.Struct, frozen=True):
     """A machine that was lost is there again."""
 
     after: int

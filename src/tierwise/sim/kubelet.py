@@ -6,8 +6,9 @@ pods at the same times live the same lives, and a run can be taken up where it s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
@@ -24,8 +25,7 @@ _BACK_OFF: Final = 10
 _LONGEST_BACK_OFF: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """What a kubelet does about a pod now, and when it will look at it again (None: not on its own)."""
 
     effects: tuple[Effect, ...] = ()

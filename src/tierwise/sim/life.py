@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise import controllers
 from tierwise.api.core import Node, Pod
@@ -37,8 +38,7 @@ _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """One stop of the clock: what happened then, in order, and how the cluster stands after it."""
 
     at: float  # seconds since the start

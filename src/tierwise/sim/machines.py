@@ -8,8 +8,9 @@ over: as on a cluster whose provider takes lost machines away. A machine that co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
@@ -32,8 +33,7 @@ _LOST_FOR_GOOD: Final = 255
 """The exit code of a container whose machine went down: what a kubelet reports after a reboot."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """What the node controller asks for, which pods are gone for good, and when it looks again."""
 
     effects: tuple[Effect, ...] = ()
@@ -41,11 +41,10 @@ class Watch:
     wake: float | None = None
 
 
-@dataclass(slots=True)
-class Machines:
+class Machines(msgspec.Struct):
     """Which machines are down, and since when."""
 
-    down: dict[str, float] = field(default_factory=dict)
+    down: dict[str, float] = {}
 
     def lose(self, node: str, now: float) -> None:
         """Let a machine fall silent."""

@@ -8,8 +8,9 @@ InputError for what it reads. Applies no defaults and judges no meaning: that is
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import BinaryIO, Final, TextIO
+
+import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
@@ -26,8 +27,7 @@ Progress = Callable[[int, int], None]
 _STEP: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """One object: as it was written, as a record, and where it stood ("pods.yaml#3" is the third in that file)."""
 
     raw: Raw

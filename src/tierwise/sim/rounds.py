@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tierwise import controllers
 from tierwise.config.profile import Profile
@@ -23,8 +24,7 @@ _MOST = 1000
 """Rounds after which a cluster that still changes is taken to be going in circles."""
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """What happened: every binding and eviction, and the last cycle in full."""
 
     cluster: EmbeddedCluster
@@ -32,10 +32,10 @@ class History:
     snapshot: Snapshot | None = None
     report: CycleReport | None = None
     cycles: int = 0
-    bindings: dict[str, str] = field(default_factory=dict)
-    nominations: dict[str, str] = field(default_factory=dict)
-    evictions: list[Eviction] = field(default_factory=list)
-    reports: list[tuple[Snapshot, CycleReport]] = field(default_factory=list)
+    bindings: dict[str, str] = {}
+    nominations: dict[str, str] = {}
+    evictions: list[Eviction] = []
+    reports: list[tuple[Snapshot, CycleReport]] = []
 
     def complaints(self) -> list[Fault]:
         """What plugins could not do as pods ask for, in any cycle."""

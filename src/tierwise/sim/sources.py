@@ -5,9 +5,10 @@ Called by the manifest loader. Finds and reads, and says in one line what cannot
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
+
+import msgspec
 
 from tierwise.api.errors import InputError
 
@@ -20,8 +21,7 @@ _ENDINGS: Final = (".yaml", ".yml", ".json", ".jsonl")
 _STANDARD_INPUT: Final = "standard input"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One file to read. `size` is what it had when it was found, for progress only."""
 
     name: str

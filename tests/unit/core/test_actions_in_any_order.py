@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from tests.evict_world import Gang, Pod, Scene, once, profile_of
 
 NODE = Scene({"s0": ("r0",)}, {"r0": ("n0",)}, {"n0": "cpu=4"})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from tests.evict_world import Budget, Gang, Pod, Queue, Scene, Told, once, profile_of
 
 RACKS = Scene({"s0": ("r0", "r1")}, {"r0": ("n0",), "r1": ("n1",)}, dict.fromkeys(("n0", "n1"), "cpu=2"))

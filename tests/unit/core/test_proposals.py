@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.commands import answer, manifests, run
 from tests.draw import Outcome, World, allocate, draw, gang, groups, placed, role
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from tests.evict_world import Gang, Pod, Scene, objects, profile_of
 
 from tierwise.explain.retrace import retrace

@@ -7,8 +7,7 @@ assert {"train-0": True} == hall.spared(plugin, by="other", of="train-0")
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from tests.draw import Gang, World, draw, objects_of
 from tests.drawn_gang import amounts
@@ -50,8 +49,7 @@ def queue(name: str, *, capability: str = "", deserved: str = "", guarantee: str
     }
 
 
-@dataclass(frozen=True)
-class Hall:
+class Hall(msgspec.Struct, frozen=True):
     """A cycle with nothing done yet, and questions by name."""
 
     cycle: Cycle

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.draw import gang
 from tests.unit.plugins.queue_worlds import hall_of
 

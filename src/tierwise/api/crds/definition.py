@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
 
@@ -15,8 +16,7 @@ _APPROVAL: Final = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/52
 """Where the project that owns scheduling.sigs.k8s.io agreed on these kinds; the API server asks for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of `kubectl get`; a wide one shows with `-o wide` alone."""
 
     name: str
@@ -32,8 +32,7 @@ class Column:
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """One kind: `fields` are those beside apiVersion, kind and metadata."""
 
     family: str  # the project that the kind comes from: "volcano", "koordinator", "network-aware"

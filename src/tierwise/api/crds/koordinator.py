@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.api.crds.definition import AGE, Column, Definition

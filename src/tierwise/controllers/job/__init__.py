@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
 from tierwise.api.volcano import Command, Job, PodGroup
@@ -54,8 +55,7 @@ def due(objects: Objects) -> float | None:
     return min(moments, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(msgspec.Struct, frozen=True):
     """A job with its defaults filled in, and what of the cluster is about it."""
 
     job: Job

@@ -8,7 +8,8 @@ docs/controllers/job.md says of every event how it is recognised.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
@@ -20,8 +21,7 @@ from tierwise.dialects.volcano_job import partition_of
 __all__ = ["Happening", "happenings"]
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(msgspec.Struct, frozen=True):
     """Something that a policy may answer."""
 
     event: str

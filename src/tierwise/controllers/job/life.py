@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
@@ -21,8 +23,7 @@ from tierwise.dialects.volcano_job import partition_of, task_minimum
 __all__ = ["Step", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A turn in the life of a job: the phase it goes to, and why."""
 
     phase: str

@@ -14,8 +14,9 @@ Keys of others, such as `plugin-svc` and `volume-pvc-…`, are left as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 __all__ = [
     "Seen",
@@ -36,8 +37,7 @@ _RESTART: Final = "restart/"
 _LOST: Final = "lost/"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, order=True):
     """A part of a job: a task, one of its partitions, or one of its pods."""
 
     task: str

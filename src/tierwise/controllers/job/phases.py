@@ -13,8 +13,9 @@ Read by `life`, which decides, and by whoever asks what a phase wants; nothing h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 __all__ = ["FINISHED", "NARROW", "Rule", "Turn", "rule"]
 
@@ -27,13 +28,12 @@ class Turn(NamedTuple):
     renews: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """What a phase means for a job."""
 
     phase: str
     wants_pods: bool = False
-    turns: Mapping[str, Turn] = field(default_factory=dict)
+    turns: Mapping[str, Turn] = {}
     ends_in: str = ""
     """The phase that follows once no pod waits, runs or is on its way out."""
 

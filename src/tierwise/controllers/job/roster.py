@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job
@@ -23,8 +24,7 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A pod of a job."""
 
     pod: Pod
@@ -48,8 +48,7 @@ class Member:
         return self.pod.status.phase or ("Running" if self.pod.spec.node_name else "Pending")
 
 
-@dataclass(frozen=True, slots=True)
-class Roster:
+class Roster(msgspec.Struct, frozen=True):
     """All pods of a job."""
 
     members: tuple[Member, ...]

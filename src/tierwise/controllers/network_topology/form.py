@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.network_aware import REGION, ZONE, KepNetworkTopology, NetworkTopology
@@ -18,8 +19,7 @@ _DECIMAL: Final = ("k", "M", "G", "T")
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """The names of the lists, from the outside in, and whether what is left of a link is written too."""
 
     keys: str

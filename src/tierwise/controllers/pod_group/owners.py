@@ -7,9 +7,9 @@ also of kinds that tierwise does not know: only their metadata is looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object, group_of
@@ -30,8 +30,7 @@ _DEEPEST: Final = 8
 """Owners above each other after which somebody is taken to own itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(msgspec.Struct, frozen=True):
     """The group that a pod belongs to by those who own it, who that is, and what its owners say, the nearest first."""
 
     group: str

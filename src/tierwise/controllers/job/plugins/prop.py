@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from tierwise.api.codec import Raw
 
 __all__ = ["Prop"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prop:
+class Prop(msgspec.Struct, frozen=True):
     """A manifest, and which of its fields follow the job for as long as it lives."""
 
     raw: Raw
