@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
+from operator import is_not
 from types import MappingProxyType
 from typing import Final, NewType, Protocol, TypeVar, cast
 
@@ -192,6 +194,23 @@ class Objects(msgspec.Struct, frozen=True):
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
         kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) in records)
         return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
+
+    def changes(self, since: Objects, record: type[Object]) -> list[str]:
+        """Which objects of a type have come, gone or become others, by "namespace/name" or "name".
+
+        Records are told apart by identity, so that the many which stayed cost next to nothing.
+        """
+        found: list[str] = []
+        for kind in sorted({*self._tables, *since._tables}):
+            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
+            if _type(kind) is not record or new is old:
+                continue
+            if new.ranks is old.ranks:  # the same names in the same order
+                found += compress(new.records, map(is_not, new.records.values(), old.records.values()))
+            else:
+                found += [path for path in old.records if path not in new.records]
+                found += [path for path, one in new.records.items() if old.records.get(path) is not one]
+        return found
 
     def __len__(self) -> int:
         return sum(len(table.records) for table in self._tables.values())

@@ -34,12 +34,13 @@ class Size(msgspec.Struct, frozen=True):
     residents: int = 2_000  # running gangs of a full cluster
     contests: int = 200  # full clusters on which victims are held against the optimum
     proposals: int = 60  # gangs whose split is held against the optimum
+    pods: int = 100_000  # of a cluster that is read again and again
     repeats: int = 20
     imports: int = 15
 
 
 FULL = Size()
-QUICK = Size(sample=25, contests=40, proposals=20, repeats=4, imports=5)
+QUICK = Size(pods=20_000, sample=25, contests=40, proposals=20, repeats=4, imports=5)
 
 
 class Lab:

@@ -17,6 +17,7 @@ from tierwise.bench.imports import import_seconds
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, decisions, stream
 from tierwise.bench.proposals import p10a, p10b
+from tierwise.bench.reading import p7, p8
 from tierwise.bench.services import n1, p11
 from tierwise.bench.workloads import Gang, jobs, mix
 from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
@@ -130,6 +131,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P4": _p4,
     "P5": _p5,
     "P6": _p6,
+    "P7": p7,
+    "P8": p8,
     "P9a": p9a,
     "P9b": p9b,
     "P9c": p9c,

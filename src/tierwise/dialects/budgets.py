@@ -6,7 +6,7 @@ A budget's status says how many disruptions it allows; without one the number fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.selector import matches
@@ -17,9 +17,13 @@ __all__ = ["Budgets"]
 class Budgets:
     """The budgets of a cycle, numbered."""
 
-    def __init__(self, records: Mapping[str, PodDisruptionBudget], pods: Sequence[Pod]) -> None:
+    def __init__(self, records: Mapping[str, PodDisruptionBudget], pods: Collection[Pod]) -> None:
         self._records = tuple(records.values())
         self.allowed = tuple(_allowed(record, pods) for record in self._records)
+
+    def scopes(self) -> tuple[object, ...]:
+        """All that decides which budgets cover a pod; comparable."""
+        return tuple((record.metadata.namespace, record.spec.selector) for record in self._records)
 
     def of(self, pod: Pod) -> tuple[int, ...]:
         """The numbers of the budgets that cover a pod."""
@@ -33,7 +37,7 @@ def _covers(record: PodDisruptionBudget, pod: Pod) -> bool:
     return same and matches(record.spec.selector, pod.metadata.labels)
 
 
-def _allowed(record: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
+def _allowed(record: PodDisruptionBudget, pods: Collection[Pod]) -> int:
     if record.status is not None:
         return record.status.disruptions_allowed
     covered = [pod for pod in pods if _covers(record, pod)]

@@ -53,6 +53,10 @@ class Quotas:
     def __bool__(self) -> bool:
         return bool(self._records)
 
+    def homes(self) -> tuple[object, ...]:
+        """All that decides which quota a pod is in; comparable."""
+        return tuple(self._records), tuple(self._by_namespace.items())
+
     def of(self, pod: Pod) -> str:
         """The quota of a pod, by name; the default queue where there are no quotas."""
         if not self._records:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.meta import parse_time
@@ -57,6 +58,32 @@ class JobBuilder:
         roles = {name: self._roles + i for i, name in enumerate(sorted(names))}
         self._roles += len(roles)
         return roles
+
+    def again(self, job: Job) -> Job:
+        """A job that was built before, under the numbers that are next now."""
+        number, first, shift = self._jobs, self._subs, 0
+        if job.role_names:
+            shift = self._roles - min(job.role_names)
+        self._jobs += 1
+        self._subs += len(job.subs)
+        self._roles += len(job.role_names)
+        if job.number == number and not shift and (not job.subs or job.subs[0].number == first):
+            return job
+        subs = tuple(
+            replace(sub, number=first + i, job_number=number, parts=_shifted(sub.parts, shift))
+            for i, sub in enumerate(job.subs)
+        )
+        if not shift:
+            return replace(job, number=number, subs=subs)
+        return replace(
+            job,
+            number=number,
+            subs=subs,
+            effortless=tuple((i, *_shifted((part,), shift)) for i, part in job.effortless),
+            roles={role + shift: least for role, least in job.roles.items()},
+            role_names={role + shift: name for role, name in job.role_names.items()},
+            role_ready={role + shift: ready for role, ready in job.role_ready.items()},
+        )
 
     def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
         """How many tasks of each numbered role count as ready."""
@@ -233,6 +260,13 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
         )
         for (_, role), group in groups.items()
     )
+
+
+def _shifted(parts: tuple[Part, ...], shift: int) -> tuple[Part, ...]:
+    """The parts with other numbers of their roles."""
+    if not shift:
+        return parts
+    return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in parts)
 
 
 def _ranks(split: Split) -> dict[str, int]:

@@ -7,7 +7,7 @@ waiting pod counts through its job's minimum). `requests.cpu` and `cpu` are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -25,7 +25,7 @@ PLENTY = 2**61
 _ENDED = ("Succeeded", "Failed")
 
 
-def left_by_namespace(records: Iterable[ResourceQuota], pods: Sequence[Pod], axis: Axis) -> dict[str, Ints]:
+def left_by_namespace(records: Iterable[ResourceQuota], pods: Collection[Pod], axis: Axis) -> dict[str, Ints]:
     """What is left of each resource in each namespace that has a quota; where several name it, the least of them."""
     result: dict[str, Ints] = {}
     for record in records:
@@ -50,7 +50,7 @@ def _resource(name: str) -> str:
     return POD_SLOTS if name == "count/pods" else name.removeprefix("requests.")
 
 
-def _held(namespace: str, pods: Sequence[Pod]) -> dict[str, int]:
+def _held(namespace: str, pods: Collection[Pod]) -> dict[str, int]:
     """What the pods of a namespace that stand on a node ask for together."""
     total: dict[str, int] = {}
     for pod in pods:

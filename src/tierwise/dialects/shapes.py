@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -11,15 +12,18 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.qos import qos_class
-from tierwise.dialects.requests import Ports, effective_request, firm_request
+from tierwise.dialects.requests import effective_request, firm_request
 from tierwise.dialects.services import service_of
-from tierwise.model.pod_terms import label_keys
+from tierwise.dialects.templates import Common, Template
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
+from tierwise.model.services import Service
 from tierwise.model.shape import Shape
 
-__all__ = ["Priorities", "Shapes", "resource_names"]
+__all__ = ["Priorities", "Shapes"]
 
 _encode = msgspec.msgpack.Encoder().encode
+
+_Key = tuple[bytes, tuple[tuple[str, str], ...], Service | None, bool]
 
 
 class Priorities:
@@ -43,31 +47,18 @@ class Priorities:
         return policy == "Never"
 
 
-def resource_names(pods: Iterable[Pod]) -> set[str]:
-    """Every resource that some container names."""
-    names: set[str] = set()
-    for pod in pods:
-        spec = pod.spec
-        names.update(spec.overhead)
-        if spec.resources is not None:
-            names.update(spec.resources.requests)
-        for container in (*spec.containers, *spec.init_containers):
-            names.update(container.resources.requests, container.resources.limits)
-    return names
-
-
 class Shapes:
-    """The shapes of a cycle, in the order in which they were first met.
+    """The shapes of the pods that are here, numbered in the order in which they were first met.
 
+    The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
     `firmness` says that what non-preemptible pods ask for is counted apart as well.
     """
 
     def __init__(
         self,
         axis: Axis,
-        ports: Ports,
+        common: Common,
         priorities: Priorities,
-        pods: Iterable[Pod],
         *,
         nodes: int,
         profile: Profile = DEFAULT,
@@ -77,59 +68,95 @@ class Shapes:
         self._firmness = firmness
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
-        self._ports = ports
+        self._ports = common.ports
+        self._watched = common.watched
         self._priorities = priorities
         self._most = ceiling(nodes)
-        self._watched = sorted(_watched(pods))
-        self._known: dict[bytes, Shape] = {}
-        self.all: list[Shape] = []
+        self._identities: WeakKeyDictionary[Template, bytes] = WeakKeyDictionary()
+        self._known: dict[_Key, Shape] = {}
+        self._keys: list[_Key | None] = []  # by number; None where a blank stands
+        self._pods: list[int] = []
+        self._all: list[Shape] = []
+        self._blanks: list[int] = []
 
-    def of(self, pod: Pod) -> Shape:
-        spec, labels = pod.spec, pod.metadata.labels
-        seen = {key: labels[key] for key in self._watched if key in labels} if self._watched else {}
-        identity = _encode(
-            (
-                pod.metadata.namespace,
-                seen,
-                spec.containers,
-                spec.init_containers,
-                spec.overhead,
-                spec.resources,
-                spec.node_selector,
-                spec.affinity,
-                spec.tolerations,
-                spec.topology_spread_constraints,
-                self._priorities.of(spec),
-                self._priorities.never(spec),
-                self._scheduler(spec),
-                service_of(labels),
-                self._firm(pod),
-            )
-        )
-        found = self._known.get(identity)
+    def all(self) -> tuple[Shape, ...]:
+        """Every shape at its number."""
+        return tuple(self._all)
+
+    def join(self, pod: Pod, template: Template) -> Shape:
+        """The shape of a pod that comes."""
+        labels = pod.metadata.labels
+        seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
+        key = (self._identity(template), seen, service_of(labels), self._firmness and firm(pod.metadata))
+        found = self._known.get(key)
         if found is None:
-            found = self._known[identity] = self._make(pod, seen)
-            self.all.append(found)
+            found = self._enter(key, template)
+        self._pods[found.number] += 1
         return found
 
-    def _firm(self, pod: Pod) -> bool:
-        return self._firmness and firm(pod.metadata)
+    def leave(self, shape: Shape) -> None:
+        """A pod that had it goes."""
+        number = shape.number
+        self._pods[number] -= 1
+        if not self._pods[number]:
+            key = self._keys[number]
+            assert key is not None
+            del self._known[key]
+            self._keys[number] = None
+            self._all[number] = self._blank(number)
+            self._blanks.append(number)
+
+    def _enter(self, key: _Key, template: Template) -> Shape:
+        if self._blanks:
+            number = self._blanks.pop()
+        else:
+            number = len(self._all)
+            self._all.append(self._blank(number))
+            self._keys.append(None)
+            self._pods.append(0)
+        made = self._make(number, key, template)
+        self._all[number], self._keys[number], self._known[key] = made, key, made
+        return made
+
+    def _identity(self, template: Template) -> bytes:
+        """What is the same for two templates exactly where scheduling cannot tell them apart."""
+        found = self._identities.get(template)
+        if found is None:
+            spec = template.spec
+            found = self._identities[template] = _encode(
+                (
+                    template.namespace,
+                    spec.containers,
+                    spec.init_containers,
+                    spec.overhead,
+                    spec.resources,
+                    spec.node_selector,
+                    spec.affinity,
+                    spec.tolerations,
+                    spec.topology_spread_constraints,
+                    self._priorities.of(spec),
+                    self._priorities.never(spec),
+                    self._scheduler(spec),
+                )
+            )
+        return found
 
     def _scheduler(self, spec: PodSpec) -> str:
         return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
 
-    def _make(self, pod: Pod, labels: dict[str, str]) -> Shape:
-        spec = pod.spec
+    def _make(self, number: int, key: _Key, template: Template) -> Shape:
+        _, labels, service, firmly = key
+        spec = template.spec
         asked = effective_request(spec)
-        apart = firm_request(asked) if self._firm(pod) else {}
+        apart = firm_request(asked) if firmly else {}
         everything = {**asked, **apart, **self._ports.request(spec), POD_SLOTS: 1}
         request = np.minimum(self._axis.vector(everything), self._most)
         return Shape(
-            number=len(self.all),
+            number=number,
             request=request,
             asked=np.flatnonzero(request),
-            namespace=pod.metadata.namespace or "default",
-            labels=labels,
+            namespace=template.namespace or "default",
+            labels=dict(labels),
             node_selector=spec.node_selector,
             affinity=spec.affinity,
             tolerations=spec.tolerations,
@@ -139,14 +166,25 @@ class Shapes:
             best_effort=not asked and self._backfills,
             never_preempts=self._priorities.never(spec),
             qos=qos_class(spec),
-            service=service_of(pod.metadata.labels),
+            service=service,
             scheduler=self._scheduler(spec),
         )
 
-
-def _watched(pods: Iterable[Pod]) -> set[str]:
-    keys: set[str] = set()
-    for pod in pods:
-        if pod.spec.affinity is not None or pod.spec.topology_spread_constraints:
-            keys |= label_keys(pod.spec.affinity, pod.spec.topology_spread_constraints)
-    return keys
+    def _blank(self, number: int) -> Shape:
+        """A shape without wishes or labels, which nothing counts or places."""
+        request = self._axis.vector({POD_SLOTS: 1})
+        return Shape(
+            number=number,
+            request=request,
+            asked=np.flatnonzero(request),
+            namespace="",
+            labels={},
+            node_selector={},
+            affinity=None,
+            tolerations=(),
+            spread=(),
+            images=(),
+            priority=0,
+            best_effort=False,
+            never_preempts=False,
+        )

@@ -52,6 +52,9 @@ class LabelTable:
     def of(self, row: int) -> dict[str, str]:
         return self._labels[row]
 
+    def __len__(self) -> int:
+        return len(self._labels)
+
     def _make(self, key: str) -> Column:
         if key == self.NAME:
             found: list[str | None] = list(self._names)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, assert_never
 
 import msgspec
-from msgspec.structs import replace
 
 from tierwise import controllers
 from tierwise.config.profile import Profile
-from tierwise.dialects.build import build
+from tierwise.dialects.drift import differences
+from tierwise.dialects.reader import Reader
 from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
@@ -54,6 +54,11 @@ _MOST: Final = 20
 _LEAST: Final = 0.2
 """Seconds between two turns that only time brings about."""
 
+_CHECK: Final = 1800.0
+"""Seconds between two checks of the snapshot against one of everything read anew."""
+
+_SHOWN: Final = 5
+
 
 class Duty(msgspec.Struct, frozen=True):
     """Whose pods are scheduled, and how."""
@@ -69,6 +74,7 @@ class Turn(msgspec.Struct, frozen=True):
     report: CycleReport
     outcomes: Sequence[Outcome]
     seconds: dict[str, float] = {}
+    drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
 
 
 class Observer(Protocol):
@@ -102,7 +108,8 @@ class Loop:
         self._observers = observers
         self._settled: Objects | None = None
         self._refused = Refused()
-        self._built: dict[frozenset[str], tuple[Objects, Snapshot]] = {}  # by whose pods it serves
+        self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
+        self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
@@ -139,8 +146,8 @@ class Loop:
             if self._fetching is not None:
                 _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
             self._reconcile()
-        for duty in self._duties:
-            self._schedule(duty)
+        for index in range(len(self._duties)):
+            self._schedule(index)
         self.turned = self._ticks()
 
     def _reconcile(self) -> None:
@@ -156,11 +163,12 @@ class Loop:
             if not any(outcome.ok for outcome in outcomes):
                 return
 
-    def _schedule(self, duty: Duty) -> None:
+    def _schedule(self, index: int) -> None:
+        duty = self._duties[index]
         marks = [self._ticks()]
-        objects = self._cluster.read()
+        objects = self._refused.over(self._cluster.read(), self._clock())
         marks.append(self._ticks())
-        snapshot = self._snapshot(self._refused.over(objects, self._clock()), duty)
+        snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
         report = cycle(snapshot, duty.profile)
         marks.append(self._ticks())
@@ -173,18 +181,22 @@ class Loop:
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        turn = Turn(snapshot, report, outcomes, seconds)
+        turn = Turn(snapshot, report, outcomes, seconds, self._drift(index, objects, snapshot))
         for observer in self._observers:
             observer.saw(turn)
 
-    def _snapshot(self, objects: Objects, duty: Duty) -> Snapshot:
-        """What the cycle sees; where nothing has changed since the last one, only the time is another."""
-        now, last = self._clock(), self._built.get(duty.schedulers)
-        if last is not None and last[0] is objects:
-            return replace(last[1], now=now)
-        snapshot = build(objects, now, duty.profile, schedulers=duty.schedulers)
-        self._built[duty.schedulers] = objects, snapshot
-        return snapshot
+    def _drift(self, index: int, objects: Objects, snapshot: Snapshot) -> list[str] | None:
+        """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
+        if self._ticks() - self._checked[index] < _CHECK:
+            return None
+        self._checked[index] = self._ticks()
+        duty = self._duties[index]
+        fresh = Reader(duty.profile, schedulers=duty.schedulers)
+        found = differences(snapshot, fresh.read(objects, snapshot.now))
+        if found:
+            log.error("the snapshot had drifted from its objects, and was read anew: %s", ", ".join(found[:_SHOWN]))
+            self._readers[index] = fresh
+        return found
 
     def _publish(self, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""

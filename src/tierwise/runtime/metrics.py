@@ -95,7 +95,8 @@ class Metrics:
         )
         self._drift = Gauge(
             "tierwise_cache_drift_objects",
-            "Objects in which the cache differed from the cluster when the kind was last listed anew.",
+            "Objects in which the cache differed from the cluster when the kind was last listed anew,"
+            " or the kept snapshot (kind Snapshot) from one of everything.",
             ["kind"],
             registry=to,
         )

@@ -45,6 +45,8 @@ class Telemetry:
         effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
         for (kind, ok), number in effects.items():
             self._metrics.effect(kind, ok=ok, number=number)
+        if turn.drift is not None:
+            self._metrics.cache_drift("Snapshot", len(turn.drift))
         self._log(turn)
         self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when somebody asks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from tests.contract.manifests import node, pod, pod_group
 
 from tierwise.api import codec
@@ -11,6 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Duty, Loop, Turn
 from tierwise.runtime.refusals import Refused
 from tierwise.sim.cluster import EmbeddedCluster
@@ -126,3 +128,21 @@ def test_refused_victims_are_spared_for_a_while() -> None:
 
     assert ("false", None) == (mark(NOW + 1), mark(NOW + 61))
     assert objects is refused.over(objects, NOW + 100)
+
+
+def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half an hour after the last look a turn compares; who has drifted is read anew."""
+    cluster, watcher = EmbeddedCluster(_objects([node("n1", cpu="8"), *_gang(2)])), _Watcher()
+    time = iter([0.0] * 20 + [2000.0] * 100)
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: next(time), observers=[watcher])
+
+    loop.turn()
+    while watcher.turns[-1].drift is None:
+        loop.turn()
+    assert [] == watcher.turns[-1].drift
+
+    monkeypatch.setattr(loop_module, "differences", lambda kept, fresh: ["default/g"])
+    monkeypatch.setattr(loop_module, "_CHECK", 0.0)
+    loop.turn()
+    assert ["default/g"] == watcher.turns[-1].drift

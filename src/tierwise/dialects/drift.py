@@ -1,0 +1,58 @@
+"""Whether two snapshots of the same objects say the same: a check of what a reader has kept against a fresh reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.model.node import LabelTable
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["differences"]
+
+_BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others"})
+"""What refers to shapes by number is compared task by task."""
+
+
+def differences(kept: Snapshot, fresh: Snapshot) -> list[str]:
+    """What the two tell differently: jobs and pods by their keys, everything else by the name of its field.
+
+    Numbers of shapes do not count, nor does the order of pods that belong to no job.
+    """
+    found = []
+    for name in kept.__struct_fields__:
+        if name not in _BY_NUMBER and _plain(getattr(kept, name)) != _plain(getattr(fresh, name)):
+            found.append(name)
+    for ours, theirs in (_jobs(kept), _jobs(fresh)), (_others(kept), _others(fresh)):
+        found += [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    return found
+
+
+def _jobs(snapshot: Snapshot) -> dict[str, object]:
+    return {job.key: _plain(job) for job in snapshot.jobs}
+
+
+def _others(snapshot: Snapshot) -> dict[str, object]:
+    return {f"pod {task.key}": _plain(task) for task in snapshot.others}
+
+
+def _plain(value: object) -> object:
+    """The same as nested tuples, in which equal means equal."""
+    match value:
+        case np.ndarray():
+            return value.shape, value.tobytes()
+        case LabelTable():
+            return tuple(_plain(value.of(row)) for row in range(len(value)))
+        case Shape():
+            return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__ if name != "number")
+        case msgspec.Struct():
+            return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__)
+        case Mapping():
+            return tuple((_plain(key), _plain(entry)) for key, entry in value.items())
+        case tuple() | list():
+            return tuple(_plain(entry) for entry in value)
+        case _:
+            return value

@@ -1,0 +1,234 @@
+"""Snapshots of a cluster one after another: what has not changed since the last is taken over from it.
+
+A live cluster of tens of thousands of pods changes by a few of them between two cycles. Records are compared by
+identity, which informers keep for what they were told nothing about, and only what is another object is read anew:
+pods, the jobs that they belong to, nodes. The outcome is that of reading everything, but for the numbers of shapes,
+which depend on who came first and which no decision looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
+from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import PodGroup as GangRecord
+from tierwise.api.natural import natural
+from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.volcano import PodGroup, Queue
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.budgets import Budgets
+from tierwise.dialects.elastic_quota import Quotas, firm
+from tierwise.dialects.job_builder import JobBuilder
+from tierwise.dialects.koordinator import default_match_policy, drawn_to
+from tierwise.dialects.nodes import node_table
+from tierwise.dialects.population import Population
+from tierwise.dialects.quotas import left_by_namespace
+from tierwise.dialects.requests import firm_request
+from tierwise.dialects.roster import Roster
+from tierwise.dialects.services import app_groups, network_topologies, services
+from tierwise.dialects.shapes import Priorities, Shapes
+from tierwise.dialects.site import Site, look
+from tierwise.dialects.templates import Common, Template, Templates
+from tierwise.dialects.volcano import read_queue
+from tierwise.model.arrays import Ints
+from tierwise.model.node import NodeTable
+from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.resources import Axis
+from tierwise.model.services import Services
+from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.port import Objects
+
+__all__ = ["SCHEDULER_NAMES", "Reader"]
+
+_SINGLY = frozenset({"jobpreempt", "quotapreempt"})
+"""Actions that evict running pods which belong to no group."""
+
+SCHEDULER_NAMES = frozenset(
+    {"", "tierwise", "volcano", "koord-scheduler", "network-aware-scheduler", "default-scheduler"}
+)
+"""Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """What every task is read by: where any of it changes, all of them are read anew."""
+
+    rows: tuple[str, ...]
+    resources: tuple[str, ...]
+    ports: frozenset[str]
+    watched: tuple[str, ...]
+    classes: tuple[PriorityClass, ...]
+    budgets: tuple[object, ...]
+    quotas: tuple[object, ...]
+
+
+class Reader:
+    """Reads one cluster again and again, for one profile.
+
+    Pods of these schedulers are served; where none are given, those of the usual names and of the profile's.
+    """
+
+    def __init__(self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None) -> None:
+        self._profile = profile
+        self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
+        self._objects = Objects()
+        self._last: Snapshot | None = None
+        self._site: Site | None = None
+        self._table: NodeTable | None = None
+        self._services = Services()
+        self._templates = Templates()
+        self._pods: dict[str, tuple[Pod, Template]] = {}
+        self._firm = 0  # how many of them are non-preemptible
+        self._frame: _Frame | None = None
+        self._population: Population
+        self._roster: Roster
+
+    def read(self, objects: Objects, now: float) -> Snapshot:
+        """What one cycle sees; pods are told apart as far as the profile does."""
+        if self._last is not None and objects is self._objects:
+            return replace(self._last, now=now)
+        pods = objects.every(Pod)
+        changed = self._follow(objects.changes(self._objects, Pod), pods)
+        quotas = Quotas(objects.every(ElasticQuota))
+        budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
+        site, axis, table = self._ground(objects, quotas)
+        self._settle(site, axis, table, changed, objects, quotas, budgets)
+        population = self._population
+        drawn = drawn_to(population.drawn.values(), table.row)
+        found = self._roster.sort(
+            JobBuilder(axis, quotas), population.cohorts(), objects.every(PodGroup), objects.every(GangRecord), drawn
+        )
+        self._services = self._read_services(objects)
+        self._objects = objects
+        self._last = Snapshot(
+            axis=axis,
+            nodes=table,
+            topology=site.topology,
+            queues={**_queues(objects.every(Queue)), **quotas.queues()},
+            jobs=tuple(found.jobs),
+            shapes=population.shapes.all(),
+            others=tuple(found.others),
+            orphans=found.orphans,
+            faults=(*site.faults, *_in_order(population.faults), *_crowded(table, axis, population.used)),
+            now=now,
+            budgets=budgets.allowed,
+            services=self._services,
+            resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
+        )
+        return self._last
+
+    def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> list[str]:
+        """Take note of pods that have come, gone or become others; of the last, those that are read differently now."""
+        changed = []
+        for path in paths:
+            before, pod = self._pods.get(path), pods.get(path)
+            if before is not None and pod is not None and _same(before[0], pod):
+                self._pods[path] = pod, before[1]
+                continue
+            changed.append(path)
+            if before is not None:
+                self._templates.leave(before[1])
+                self._firm -= firm(before[0].metadata)
+                del self._pods[path]
+            if pod is not None:
+                self._pods[path] = pod, self._templates.join(pod)
+                self._firm += firm(pod.metadata)
+        return changed
+
+    def _ground(self, objects: Objects, quotas: Quotas) -> tuple[Site, Axis, NodeTable]:
+        """Nodes, their tree, and the resources that a node has, a pod asks for or a quota names."""
+        site = look(objects, self._site, self._objects)
+        common = self._templates.common()
+        apart = firm_request(dict.fromkeys(common.resources, 1)) if quotas and self._firm else {}
+        axis = Axis.of(site.resources | common.resources | quotas.resources() | {*common.ports.names(), *apart})
+        if self._table is None or site is not self._site or self._frame is None or self._frame.resources != axis.names:
+            self._table = node_table(site.nodes, axis)
+        self._site = site
+        return site, axis, self._table
+
+    def _settle(
+        self,
+        site: Site,
+        axis: Axis,
+        table: NodeTable,
+        changed: list[str],
+        objects: Objects,
+        quotas: Quotas,
+        budgets: Budgets,
+    ) -> None:
+        """Bring the population up to date, or begin a new one."""
+        common, classes = self._templates.common(), objects.every(PriorityClass)
+        frame = _Frame(
+            rows=site.names,
+            resources=axis.names,
+            ports=frozenset(common.ports.names()),
+            watched=common.watched,
+            classes=tuple(classes.values()),
+            budgets=budgets.scopes(),
+            quotas=quotas.homes(),
+        )
+        if frame != self._frame:
+            self._frame = frame
+            self._begin(axis, table, common, Priorities(classes), quotas, budgets)
+            changed = [*self._pods]
+        for path in changed:
+            if path in self._pods:
+                self._population.put(path, *self._pods[path])
+            else:
+                self._population.drop(path)
+        self._population.settle(objects.every(Pod))
+
+    def _begin(
+        self, axis: Axis, table: NodeTable, common: Common, priorities: Priorities, quotas: Quotas, budgets: Budgets
+    ) -> None:
+        shapes = Shapes(axis, common, priorities, nodes=len(table), profile=self._profile, firmness=bool(quotas))
+        self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
+        alone = bool(quotas) or not _SINGLY.isdisjoint(self._profile.actions)
+        self._roster = Roster(priorities, default_match_policy(self._profile), alone=alone)
+
+    def _read_services(self, objects: Objects) -> Services:
+        if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):
+            return self._services
+        groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+        return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+
+
+def _same(before: Pod, pod: Pod) -> bool:
+    """Whether all that is read of a pod is as it was: kubelets write much else into its status."""
+    old, new = before.metadata, pod.metadata
+    return (
+        before.spec == pod.spec
+        and before.status.phase == pod.status.phase
+        and before.status.nominated_node_name == pod.status.nominated_node_name
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.deletion_timestamp == new.deletion_timestamp
+        and old.creation_timestamp == new.creation_timestamp
+    )
+
+
+def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:
+    return (faults[path] for path in sorted(faults, key=natural))
+
+
+def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
+    """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
+    over = used > table.allocatable
+    faults = []
+    for row in np.flatnonzero(over.any(axis=0)).tolist():
+        names = ", ".join(axis.names[r] for r in np.flatnonzero(over[:, row]).tolist())
+        faults.append(
+            Fault(f"Node {table.names[row]}", "Oversubscribed", f"its pods ask for more than it has of {names}")
+        )
+    return faults
+
+
+def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
+    """The declared queues, and the default one, which always exists."""
+    queues = {name: read_queue(record) for name, record in records.items()}
+    queues.setdefault("default", ModelQueue("default", order=natural("default")))
+    return queues

@@ -1,0 +1,166 @@
+"""A reader that follows a cluster tells what reading everything anew tells, whatever happened in between."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierwise.api.codec import Raw
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.volcano import read_volcano
+from tierwise.dialects.build import build
+from tierwise.dialects.drift import differences
+from tierwise.dialects.reader import Reader
+from tierwise.explain.wire import pending_wire
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Effect, Key, Objects, key_of_raw
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+
+EVICTING = read_volcano(
+    {
+        "actions": "enqueue, allocate, backfill, gangpreempt, jobpreempt",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang"}]},
+            {"plugins": [{"name": "predicates"}, {"name": "nodeorder"}, {"name": "elasticquota"}]},
+        ],
+    }
+)
+
+
+def manifest(version: str, kind: str, name: str, namespace: str = "", **body: Any) -> Raw:
+    """An object; `meta` is what its metadata say besides."""
+    meta: dict[str, Any] = {"name": name, **body.pop("meta", {})}
+    if namespace:
+        meta["namespace"] = namespace
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **body}
+
+
+def some(pick: Random) -> Raw:
+    """One object of a small world, drawn anew each time: mostly pods."""
+    makers = [_pod] * 12 + [_group] * 3 + [_node] * 2 + [_hyper_node, _gang, _quota, _budget, _class, _queue]
+    return pick.choice(makers)(pick)
+
+
+def _pod(pick: Random) -> Raw:
+    number = pick.randrange(14)
+    labels = {"app": pick.choice("ab")}
+    annotations: dict[str, str] = {}
+    if pick.random() < 0.5:
+        annotations["scheduling.k8s.io/group-name"] = f"g{number % 3}"
+        annotations["volcano.sh/task-spec"] = pick.choice(["w", "ps"])
+    elif pick.random() < 0.3:
+        labels["pod-group.scheduling.sigs.k8s.io"] = f"k{number % 2}"
+    elif pick.random() < 0.3:
+        annotations["gang.scheduling.koordinator.sh/name"] = "loose"
+        annotations["gang.scheduling.koordinator.sh/min-available"] = "2"
+    if pick.random() < 0.1:
+        annotations["scheduling.koordinator.sh/network-topology-selector"] = "near"
+    if pick.random() < 0.2:
+        labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+    asks = {"cpu": pick.choice(["1", "2"])} | ({"nvidia.com/gpu": "1"} if pick.random() < 0.3 else {})
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": asks}}
+    if pick.random() < 0.1:
+        container["ports"] = [{"hostPort": pick.choice([80, 81]), "containerPort": 80}]
+    spec: dict[str, Any] = {"containers": [container], "schedulerName": pick.choice(["volcano", "volcano", "else"])}
+    if pick.random() < 0.4:
+        spec["nodeName"] = f"n{pick.randrange(5)}"
+    elif pick.random() < 0.1:
+        spec["schedulingGates"] = [{"name": "x"}]
+    if pick.random() < 0.3:
+        spec["priorityClassName"] = "high"
+    if pick.random() < 0.1:
+        selector = {"matchLabels": {"app": "a"}}
+        term = {"topologyKey": "rack", "labelSelector": selector}
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    meta: dict[str, Any] = {"labels": labels, "annotations": annotations}
+    if pick.random() < 0.1:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status: dict[str, Any] = {"phase": pick.choice(["Pending", "Running", "Running", "Succeeded"])}
+    if pick.random() < 0.1:
+        status["nominatedNodeName"] = "n1"
+    return manifest("v1", "Pod", f"p{number}", pick.choice(["d", "d", "e"]), meta=meta, spec=spec, status=status)
+
+
+def _group(pick: Random) -> Raw:
+    spec: dict[str, Any] = {"minMember": pick.randrange(1, 4), "queue": pick.choice(["", "q"])}
+    if pick.random() < 0.4:
+        spec["minTaskMember"] = pick.choice([{"w": 1}, {"w": 1, "ps": 1}])
+    if pick.random() < 0.4:
+        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    if pick.random() < 0.3:
+        spec["subGroupPolicy"] = [{"name": "s", "subGroupSize": 1, "matchLabelKeys": ["app"]}]
+    status = {"phase": pick.choice(["Pending", "Inqueue", "Running"])}
+    version = "scheduling.volcano.sh/v1beta1"
+    return manifest(version, "PodGroup", f"g{pick.randrange(3)}", "d", spec=spec, status=status)
+
+
+def _gang(pick: Random) -> Raw:
+    spec = {"minMember": pick.randrange(1, 3)}
+    return manifest("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", f"k{pick.randrange(2)}", "d", spec=spec)
+
+
+def _node(pick: Random) -> Raw:
+    status: dict[str, Any] = {"allocatable": {"cpu": "4", "pods": "8"} | pick.choice([{}, {"nvidia.com/gpu": "2"}])}
+    status["conditions"] = [{"type": "Ready", "status": pick.choice(["True", "True", "False"])}]
+    meta = {"labels": {"rack": pick.choice("xy")}}
+    spec = {"unschedulable": pick.random() < 0.2}
+    return manifest("v1", "Node", f"n{pick.randrange(5)}", meta=meta, spec=spec, status=status)
+
+
+def _hyper_node(pick: Random) -> Raw:
+    rack = pick.choice("xy")
+    members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": rack}}}}]
+    status = {"nodeCount": pick.randrange(3)}
+    spec = {"tier": 1, "members": members}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"rack-{rack}", spec=spec, status=status)
+
+
+def _quota(pick: Random) -> Raw:
+    spec = {"min": {"cpu": "2"}, "max": {"cpu": pick.choice(["4", "8"])}}
+    return manifest("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", pick.choice("de"), "kube-system", spec=spec)
+
+
+def _budget(pick: Random) -> Raw:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": pick.choice("ab")}}}
+    status = {"disruptionsAllowed": pick.randrange(3)}
+    return manifest("policy/v1", "PodDisruptionBudget", f"b{pick.randrange(2)}", "d", spec=spec, status=status)
+
+
+def _class(pick: Random) -> Raw:
+    return manifest("scheduling.k8s.io/v1", "PriorityClass", "high", value=pick.choice([10, 20]))
+
+
+def _queue(pick: Random) -> Raw:
+    return manifest("scheduling.volcano.sh/v1beta1", "Queue", "q", spec={"weight": pick.randrange(1, 4)})
+
+
+def decided(snapshot: Snapshot, profile: Profile) -> tuple[list[Effect], list[Raw]]:
+    """What a cycle asks for, and why pods wait."""
+    report = cycle(snapshot, profile)
+    return list(effects(snapshot, report)), pending_wire(snapshot, report, {})
+
+
+@pytest.mark.parametrize("evicting", [False, True])
+@given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 25))
+@settings(max_examples=60, deadline=None)
+def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int) -> None:
+    """Snapshots are the same but for the numbers of shapes, and so is everything that is decided on them."""
+    profile = EVICTING if evicting else DEFAULT
+    reader = Reader(profile)
+    objects = Objects()
+    present: dict[Key, Raw] = {}
+    for step in range(steps):
+        puts = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(pick.choice([1, 1, 2, 9])))}
+        gone = [key for key in present if key not in puts and pick.random() < 0.08]
+        objects = objects.changed(puts, gone)
+        present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}
+
+        kept, fresh = reader.read(objects, float(step)), build(objects, float(step), profile)
+
+        assert [] == differences(kept, fresh)
+        assert decided(fresh, profile) == decided(kept, profile)
