@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tierwise.kube.cluster import Options
     from tierwise.runtime.loop import Duty
 
-__all__ = ["access_options", "controllers", "duties_of", "listen_option", "log_option", "reach", "run"]
+__all__ = ["access_options", "controllers", "duties_of", "listen_option", "log_option", "place_option", "reach", "run"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -46,13 +46,15 @@ def _place(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+def place_option(**settings: Any) -> Callable[[F], F]:
+    """--listen, as host and port; the settings are those of any option."""
+    return click.option("--listen", callback=_place, metavar="HOST:PORT", **settings)
+
+
 def listen_option(command: F) -> F:
     """--listen: where to tell how we are."""
-    return click.option(
-        "--listen",
-        callback=_place,
-        metavar="HOST:PORT",
-        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle where there are cycles.",
+    return place_option(
+        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle and the pages (/) where there are cycles.",
     )(command)
 
 
@@ -270,13 +272,17 @@ def _serve(
     from tierwise.runtime.probes import probes
     from tierwise.runtime.service import Pace, Service
     from tierwise.runtime.telemetry import Telemetry
+    from tierwise.web.app import add_pages
+    from tierwise.web.turns import Turns
 
     cluster, found = KubeCluster(access, options), registry()
-    told = Telemetry(found, cluster)
-    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told])
+    told, turns = Telemetry(found, cluster), Turns(access.server)
+    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told, turns])
     if listen is None:
         service.run()
         return
     app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
+    if duties:
+        add_pages(app, turns)
     with listening(app, *listen):
         service.run()

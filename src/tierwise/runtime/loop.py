@@ -63,11 +63,12 @@ class Duty:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One cycle as it went: what it saw, what it decided and what came of it, and the seconds of each stage."""
+    """One cycle as it went: what it saw, what it decided by which profile, what came of it, and the seconds it took."""
 
     snapshot: Snapshot
     report: CycleReport
     outcomes: Sequence[Outcome]
+    profile: Profile
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -173,7 +174,7 @@ class Loop:
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        turn = Turn(snapshot, report, outcomes, seconds)
+        turn = Turn(snapshot, report, outcomes, duty.profile, seconds)
         for observer in self._observers:
             observer.saw(turn)
 
