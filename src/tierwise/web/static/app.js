@@ -69,7 +69,8 @@ function viewOf(route, zoom) {
     jobKey: story?.key ?? "",
     jobNames: new Map(board.jobs.list.map((job) => [job.key, job.name])),
     jobPaths: new Map(board.jobs.list.map((job) => [job.key, job.path])),
-    lights: story ? new Map(story.domains) : null,
+    lights: story?.domains.length ? new Map(story.domains) : null,
+    tried: new Map((story?.domains.length ? [] : story?.why?.tried ?? []).map((t) => [t.best, `${t.fits}/${t.asked}`])),
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.more.has("nodes"),
     shown: [true, fabric.sum("new", 0) > 0, true, fabric.sum("kept", 0) > 0, fabric.shut(0) > 0],
     more: state.more, show, showNodes: () => show("nodes"),
@@ -92,7 +93,6 @@ function draw(route, zoom) {
   fill(at("fabric"), drawMap(view), innermost && view.nodes ? drawNodes(view) : null);
   oneStop(at("fabric"));
   at("job").hidden = !route.job;
-  document.querySelector(".columns").classList.toggle("with-job", Boolean(route.job));
   fill(at("job"), route.job ? drawJob(view) : []);
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));

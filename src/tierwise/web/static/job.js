@@ -50,9 +50,9 @@ function rejection(view, why, whole) {
   return [
     h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.tried.length ? table([
-      ["tier", (t) => t.tier],
+      ["tier", (t) => t.tier, "num left"],
       ["domains", (t) => String(t.domains), "num"],
-      ["best", (t) => (t.best >= 0 ? domain(view, t.best) : t.bestName)],
+      ["best", (t) => (t.best >= 0 ? domain(view, t.best) : t.bestName), "num left"],
       ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
       ["what its nodes lack", (t) => t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
     ], why.tried) : null,
@@ -90,7 +90,7 @@ function places(view, found) {
   const columns = [
     ["domain", (place) => (place.domain ? domain(view, place.domain) : "no domain")],
     ["sub-group", (place) => place.part],
-    ["pods, by rank", (place) => [place.pods, place.how === "running" ? null : h("span", { class: "chip" }, view.words[place.how] ?? place.how)]],
+    ["pods, by rank", (place) => [place.pods, place.how === "running" ? null : h("span", { class: "chip" }, place.how === "new" ? view.words.fresh : view.words[place.how])]],
     ["nodes", (place) => place.nodes, "grow"],
   ];
   return table(found.some((place) => place.part) ? columns : columns.filter((column) => column[0] !== "sub-group"), found);

@@ -6,6 +6,7 @@ import { many, short, tail, unit } from "./format.js";
 import { link } from "./route.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
+const DENSE = 250; // more tiles than this are drawn as cells themselves
 
 const LEGEND = [
   ["in use", { b: 1, u: 1 }, ""], ["new in this run", { b: 0, u: 1 }, "new"], ["free", {}, ""],
@@ -19,7 +20,7 @@ export function drawMap(view) {
   const inner = fabric.children[zoom].length
     ? [...fabric.children[zoom].map((d) => drawing.domain(d)), drawing.own(zoom)]
     : [drawing.tile(zoom, fabric.name(zoom))];
-  const kind = ["map", open.size && drawing.tiles > 250 ? "small" : "", view.lights ? "lights" : ""].join(" ");
+  const kind = ["map", drawing.dense ? "dense" : "", view.lights ? "lights" : ""].join(" ");
   return [
     head("Fabric", crumbs(view), h("span", { class: "soft num" }, said(view, zoom))),
     h("div", { class: kind, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens",
@@ -43,6 +44,12 @@ function said({ fabric, resource }, d) {
   return `${used} of ${total} ${unit(resource)} in use, ${free} free on ${many(fabric.nodes(d), "node")}${shut}`;
 }
 
+/** How far a cell is filled, and how far before this run. */
+function filled(used, total, fresh) {
+  const part = (amount) => (total > 0 ? Math.min(1, Math.max(0, amount / total)) : 0);
+  return { b: part(used - fresh), u: part(used) };
+}
+
 class Drawing {
   constructor(view, open) {
     this.view = view;
@@ -54,7 +61,8 @@ class Drawing {
       this.byDomain.get(node.domain).push(node);
     }
     const cells = view.nodes?.length ?? 0;
-    this.size = cells <= 128 ? 22 : cells <= 400 ? 16 : 12;
+    this.dense = this.tiles > DENSE && !cells;
+    this.size = this.dense ? 14 : cells <= 128 ? 22 : cells <= 400 ? 16 : 12;
   }
 
   count(d) { // tiles below d
@@ -62,26 +70,28 @@ class Drawing {
   }
 
   domain(d) { // an opened domain as a block around what is in it, any other as a tile
-    const { fabric, resource, lights, route } = this.view;
+    const { fabric, resource, route } = this.view;
     const siblings = fabric.children[fabric.columns.parent[d]].map((other) => fabric.name(other));
     const label = this.tiles > 64 ? tail(fabric.name(d), siblings) : fabric.name(d);
     if (!this.open.has(d)) return this.tile(d, label);
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    return h("div", { class: `block${lights?.has(d) ? " lit" : ""}`, "data-domain": d },
+    return h("div", { class: `block${this.mark(d)}` },
       h("div", { class: "name" },
         h("a", { href: link({ ...route, domain: fabric.name(d) }), title: this.title(d) }, fabric.name(d)),
-        gauge(used, total, fresh),
+        this.dense && !this.view.fabric.children[d].some((child) => this.open.has(child)) ? null : gauge(used, total, fresh),
         h("span", { class: "num" }, `${short(resource, used)} / ${short(resource, total)}`),
         this.badge(d)),
       h("div", { class: "inside" }, fabric.children[d].map((child) => this.domain(child)), this.own(d)));
   }
 
   tile(d, label) {
-    const { fabric, resource, lights, route } = this.view;
+    const { fabric, resource, route } = this.view;
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
+    const props = { href: link({ ...route, domain: fabric.name(d) }), title: this.title(d), "aria-label": this.title(d), tabindex: "-1" };
+    const kind = `tile${this.mark(d)}`;
+    if (this.dense) return h("a", { ...props, class: `${kind} cell${fresh ? " new" : ""}`, vars: filled(used, total, fresh) });
     const cells = (this.byDomain.get(d) ?? []).map((node) => this.cell(node));
-    return h("a", { class: `tile${lights?.has(d) ? " lit" : ""}`, href: link({ ...route, domain: fabric.name(d) }),
-      "data-domain": d, title: this.title(d), "aria-label": this.title(d), tabindex: "-1" },
+    return h("a", { ...props, class: kind },
     h("span", { class: "label" }, h("b", {}, label), h("span", {}, `${short(resource, used)}/${short(resource, total)}`)),
     cells.length ? h("span", { class: "cells" }, cells) : gauge(used, total, fresh),
     this.badge(d));
@@ -99,22 +109,28 @@ class Drawing {
   cell(node) {
     const { at, resource, jobKey, jobNames } = this.view;
     const [used, total, fresh, kept] = ["used", "total", "new", "kept"].map((what) => node.amounts[what][at]);
-    const part = (amount) => (total > 0 ? Math.min(1, amount / total) : 0);
     const marks = [fresh && "new", kept && "kept", node.state && "shut", jobKey && node.jobs[jobKey] && "lit"];
     const jobs = Object.entries(node.jobs).map(([key, pods]) => `${jobNames.get(key) ?? key} (${many(pods, "pod")})`);
-    return h("span", { class: ["cell", ...marks.filter(Boolean)].join(" "), vars: { b: part(used - fresh), u: part(used) },
+    return h("span", { class: ["cell", ...marks.filter(Boolean)].join(" "), vars: filled(used, total, fresh),
       title: [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} in use`,
         node.state, ...jobs].filter(Boolean).join("\n") });
   }
 
   title(d) {
-    const { fabric, lights } = this.view;
-    const lit = lights?.has(d) ? `; ${many(lights.get(d), "pod")} of the chosen job` : "";
+    const { fabric, lights, tried } = this.view;
+    const lit = lights?.has(d) ? `; ${many(lights.get(d), "pod")} of the chosen job`
+      : tried.has(d) ? `; the best of its tier for the chosen job: ${tried.get(d)} pods fit` : "";
     return `${fabric.name(d)}${fabric.tier(d) ? `, ${fabric.tier(d)}` : ""}: ${said(this.view, d)}${lit}`;
   }
 
+  mark(d) { // the chosen job stands there; or it stands nowhere, and this is the best place that was tried
+    const { lights, tried } = this.view;
+    return lights?.has(d) ? " lit" : tried.has(d) ? " tried" : "";
+  }
+
   badge(d) {
-    const pods = this.view.lights?.get(d);
-    return pods ? h("span", { class: "badge", title: `${many(pods, "pod")} of the chosen job` }, String(pods)) : null;
+    const { lights, tried } = this.view;
+    if (lights?.has(d)) return h("span", { class: "badge" }, String(lights.get(d)));
+    return tried.has(d) ? h("span", { class: "badge" }, tried.get(d)) : null;
   }
 }
