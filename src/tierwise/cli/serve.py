@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tierwise.port import Objects
     from tierwise.web.shows import Show, Source
 
-__all__ = ["serve"]
+__all__ = ["manifest_source", "serve"]
 
 
 @click.command(
@@ -62,7 +62,7 @@ def serve(
         from tierwise.web.app import LOOPBACK, pages
     except ImportError as error:
         raise click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`") from None
-    source = _manifests(filenames, config_file, now) if filenames else _cluster(config_file, now, every)
+    source = manifest_source(filenames, config_file, now) if filenames else _cluster(config_file, now, every)
     host, port = listen
     with listening(pages(source, LOOPBACK if host in LOOPBACK else ()), host, port):
         click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ is open; Ctrl-C ends it", err=True)
@@ -76,7 +76,7 @@ def _until_interrupted() -> None:
         click.echo("", err=True)  # behind the ^C of the terminal
 
 
-def _manifests(filenames: Sequence[str], config_file: str | None, now: float | None) -> Source:
+def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> Source:
     """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
     from tierwise.cli.inputs import moment, profile_of
     from tierwise.cli.progress import patience
