@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from tierwise.kube.cluster import Options
     from tierwise.runtime.loop import Duty
 
-__all__ = ["access_options", "controllers", "duties_of", "listen_option", "log_option", "place_option", "reach", "run"]
+__all__ = [
+    "access_options",
+    "controllers",
+    "duties_of",
+    "listen_option",
+    "log_option",
+    "missing",
+    "place_option",
+    "reach",
+    "run",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -38,12 +48,19 @@ def access_options(command: F) -> F:
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    from tierwise.runtime.listener import place
-
+    try:
+        from tierwise.runtime.listener import place
+    except ImportError as error:
+        raise missing(error) from None
     try:
         return None if value is None else place(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
+
+
+def missing(error: ImportError) -> click.UsageError:
+    """What to say where the libraries for clusters and servers are not installed."""
+    return click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`")
 
 
 def place_option(**settings: Any) -> Callable[[F], F]:
@@ -209,7 +226,7 @@ def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> A
     try:
         from tierwise.kube import auth
     except ImportError as error:
-        raise click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`") from None
+        raise missing(error) from None
     if in_cluster and (kubeconfig or context):
         raise click.UsageError("--in-cluster stands alone: a kubeconfig is not read then")
     from_pod = not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ

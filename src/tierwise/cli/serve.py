@@ -13,7 +13,7 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.run import place_option
+from tierwise.cli.run import missing, place_option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
@@ -61,7 +61,7 @@ def serve(
         from tierwise.runtime.listener import listening
         from tierwise.web.app import LOOPBACK, pages
     except ImportError as error:
-        raise click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`") from None
+        raise missing(error) from None
     source = manifest_source(filenames, config_file, now) if filenames else _cluster(config_file, now, every)
     host, port = listen
     with listening(pages(source, LOOPBACK if host in LOOPBACK else ()), host, port):
@@ -157,4 +157,4 @@ def _shown(run: Run, mode: str, title: str) -> Show:
     from tierwise.explain.board import Board
     from tierwise.web.shows import Show
 
-    return Show(Board(run), mode=mode, title=title)
+    return Show(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)

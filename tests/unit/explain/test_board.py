@@ -122,6 +122,18 @@ def test_what_the_last_cycle_bound_counts_although_the_cluster_does_not_show_it_
     assert wire["fabric"]["amounts"][GPU]["used"][0] == _wire(Board(run))["fabric"]["amounts"][GPU]["used"][0]
 
 
+def test_what_a_cycle_would_decide_takes_up_no_room() -> None:
+    """Where nobody carries it out the job waits, with a place that was chosen for it."""
+    run = scheduled(objects_of(WORLD, *GANGS))
+    deciding = next((s, r) for s, r in run.reports if any(d.job.key == "default/fits" for d in r.decisions))
+    wire = _wire(Board(Run([deciding], deciding[0], DEFAULT), carried_out=False))
+    job = next(job for job in wire["jobs"]["list"] if job["path"] == "default/fits")
+
+    assert (0, 2, 0, "") == (job["pods"], job["kept"], job["waiting"], job["reason"])
+    assert 1 == wire["fabric"]["amounts"][GPU]["used"][0]
+    assert 7 == wire["fabric"]["amounts"][GPU]["kept"][0]
+
+
 def test_the_order_of_objects_does_not_show() -> None:
     """Same cluster, same bytes."""
     objects = objects_of(WORLD, *GANGS)

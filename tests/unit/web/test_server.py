@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.boards import HOSTILE, Fixed, shown
-from tests.commands import manifests
+from tests.commands import manifests, run
 from tests.draw import draw, gang, objects_of
 from tests.ports import HOST, free_port
 
@@ -147,6 +148,16 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     assert first is same
     assert ["", "", 2, 2, 0] == [told[0]["fault"], told[2]["fault"], *(board["jobs"]["count"] for board in told)]
     assert str(file) in told[1]["fault"]
+
+
+def test_without_the_libraries_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are an extra: the core does without a server."""
+    monkeypatch.setitem(sys.modules, "tierwise.runtime.listener", None)
+
+    result = run("serve", "-f", "nowhere.yaml")
+
+    assert 2 == result.exit_code
+    assert "is missing: install tierwise with the extra `kube`" in result.stderr
 
 
 def test_there_must_be_something_to_begin_with() -> None:

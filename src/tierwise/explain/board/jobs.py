@@ -14,7 +14,7 @@ from tierwise.explain.board.standing import How, Stand
 from tierwise.explain.naming import Names, full_name
 from tierwise.explain.summary import Run
 from tierwise.explain.wire import why_waiting
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Phase, Status, Task
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Line", "by_job", "job_lines", "jobs_wire"]
@@ -41,8 +41,8 @@ class Line:
     pods: int  # that hold their rows
     new: int
     leaving: int
-    kept: int
-    waiting: int
+    kept: int  # that wait until resources are released, or until somebody does what was decided
+    waiting: int  # that have no place
     used: list[int]
     asks: list[int]
     domain: int  # the innermost that holds its pods; -1 where none stand
@@ -67,9 +67,9 @@ def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Li
     for job in jobs:
         path = full_name(job) if shared[full_name(job)] == 1 else job.key
         line = _line(run, job, standing.get(job.key, []), resources, called=(path, names.of(job)))
-        if line.waiting:
+        if line.waiting or line.kept:
             waiting.append((job, line))
-        elif line.pods or line.kept:
+        elif line.pods:
             settled.append((job, line))
     waiting.sort(key=lambda pair: (pair[1].queue, pair[1].created, pair[0].order))
     settled.sort(key=lambda pair: (-pair[1].used[0], pair[0].order))
@@ -81,9 +81,9 @@ def jobs_wire(lines: Sequence[Line]) -> Raw:
     return {
         "count": len(lines),
         "running": sum(line.pods > 0 for line in lines),
-        "waiting": sum(line.waiting > 0 for line in lines),
+        "waiting": sum(line.waiting + line.kept > 0 for line in lines),
         "podsRunning": sum(line.pods for line in lines),
-        "podsWaiting": sum(line.waiting for line in lines),
+        "podsWaiting": sum(line.waiting + line.kept for line in lines),
         "list": [asdict(line) for line in lines[:_MOST]],
     }
 
@@ -93,11 +93,10 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
     holding = [stand for stand in standing if stand.holds]
     placed = {stand.task.key for stand in standing}
     idle = [t for t in job.tasks if t.status in (Status.PENDING, Status.GATED) and t.key not in placed]
-    rejection = run.last.rejections.get(job.key)
     # A job whose pods are not made yet waits with its minimum.
-    waiting = len(idle) or (job.minimum if rejection is not None and not job.tasks else 0)
-    gated = bool(idle) and all(task.status is Status.GATED for task in idle)
-    reason, text = why_waiting(job, rejection, gated=gated) if waiting else ("", "")
+    unmade = not job.tasks and job.phase in (Phase.PENDING, Phase.INQUEUE)
+    waiting = len(idle) or (job.minimum if unmade else 0)
+    reason, text = _why(run, job, idle) if waiting else ("", "")
     rows = np.array([stand.row for stand in standing], dtype=np.int64)
     return Line(
         key=job.key,
@@ -120,6 +119,15 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
         reason=reason,
         message=text,
     )
+
+
+def _why(run: Run, job: Job, idle: Sequence[Task]) -> tuple[str, str]:
+    """Code and sentence."""
+    rejection = run.last.rejections.get(job.key)
+    if rejection is None and not idle:
+        return "NotTried", "its pods are not made yet"
+    gated = bool(idle) and all(task.status is Status.GATED for task in idle)
+    return why_waiting(job, rejection, gated=gated)
 
 
 def _amounts(snapshot: Snapshot, tasks: Sequence[Task], resources: Sequence[str]) -> list[int]:

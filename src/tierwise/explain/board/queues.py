@@ -25,7 +25,7 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
     current = open_cycle(run.after, run.profile)
     columns = [run.after.axis.index.get(name, -1) for name in resources]
     used, entitled = _used(run.after.queues, current.ledger), current.pipeline.entitled()
-    waiting = Counter(job.queue for job in jobs if job.waiting)
+    waiting = Counter(job.queue for job in jobs if job.waiting or job.kept)
     found: list[Raw] = []
     for queue in sorted(run.after.queues.values(), key=lambda queue: queue.order):
         deserved = entitled[:, current.ledger.queue_index[queue.name]] if entitled is not None else None

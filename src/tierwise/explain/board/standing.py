@@ -17,7 +17,7 @@ class How(enum.Enum):
     RUNNING = "running"  # it stood there before
     NEW = "new"  # this run gave it the row
     LEAVING = "leaving"  # it is on its way out
-    KEPT = "kept"  # the row is kept until resources are released
+    KEPT = "kept"  # the row is kept until resources are released, or was chosen and nobody has acted on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Stand:
         return self.how is not How.KEPT
 
 
-def stands(run: Run) -> tuple[Stand, ...]:
-    """Every task with a row, job by job."""
-    bound, decided = _bound(run), _decided(run)
+def stands(run: Run, *, carried_out: bool) -> tuple[Stand, ...]:
+    """Every task with a row, job by job; where nobody carries out what is decided, rows are kept at most."""
+    bound, decided = _bound(run), _decided(run, carried_out=carried_out)
     found: list[Stand] = []
     for job in run.after.jobs:
         for sub in job.subs:
@@ -63,7 +63,7 @@ def _bound(run: Run) -> set[str]:
     return {task.key for decision in decisions for placed in decision.placed for task in placed.tasks}
 
 
-def _decided(run: Run) -> dict[str, tuple[int, How]]:
+def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, How]]:
     """Rows that the last cycle gave to tasks which are pending in the end.
 
     Where the run ends with the very snapshot that its last cycle saw, what that cycle bound counts as standing: the
@@ -75,7 +75,7 @@ def _decided(run: Run) -> dict[str, tuple[int, How]]:
     for decision in report.decisions:
         if decision.bound and snapshot is not run.after:
             continue
-        how = How.NEW if decision.bound else How.KEPT
+        how = How.NEW if decision.bound and carried_out else How.KEPT
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 found[task.key] = row_of.get(names[row], -1), how

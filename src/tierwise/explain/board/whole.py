@@ -25,12 +25,16 @@ _CYCLES: Final = 20
 
 
 class Board:
-    """What a page shows of one run; `cycles` are told instead of the run's own where somebody kept them."""
+    """What a page shows of one run.
 
-    def __init__(self, run: Run, cycles: Sequence[Raw] | None = None) -> None:
+    `cycles` are told instead of the run's own where somebody kept them; `carried_out` is False where the run only asks
+    what a cycle would decide.
+    """
+
+    def __init__(self, run: Run, cycles: Sequence[Raw] | None = None, *, carried_out: bool = True) -> None:
         self._run = run
         self._cycles = cycles
-        self._standing = stands(run)
+        self._standing = stands(run, carried_out=carried_out)
 
     @cached_property
     def _fabric(self) -> Fabric:

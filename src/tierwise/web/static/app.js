@@ -17,9 +17,9 @@ import { drawSlots } from "./slots.js";
 
 const PERIOD = 3000;
 const WORDS = { // what became of the pods that the shown cycles placed, by where the board comes from
-  manifests: { fresh: "placed", kept: "kept a place", leaving: "leaving" },
-  cluster: { fresh: "would go there now", kept: "would be kept a place", leaving: "leaving" },
-  scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving" },
+  manifests: { fresh: "placed", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
+  cluster: { fresh: "placed", kept: "would be placed now", leaving: "leaving", keeps: "a cycle on this state would place it" },
+  scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
 };
 const at = (id) => document.getElementById(id);
 const state = { board: null, story: null, nodes: null, domain: "", filter: "", more: new Set() };

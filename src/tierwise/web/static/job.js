@@ -25,7 +25,7 @@ export function drawJob(view) {
 
 function state(view, line) {
   const chips = [[line.waiting, "waiting", "warn"], [line.pods - line.new - line.leaving, "running", "good"],
-    [line.new, view.words.fresh, "good"], [line.leaving, "leaving", "bad"], [line.kept, "kept a place", "warn"]];
+    [line.new, view.words.fresh, "good"], [line.leaving, "leaving", "bad"], [line.kept, view.words.kept, "warn"]];
   return chips.map(([number, text, kind]) => number > 0 ? h("span", { class: `chip ${kind}` }, `${number} ${text}`) : null);
 }
 

@@ -7,7 +7,7 @@ import { link } from "./route.js";
 const FIRST = 60;
 
 export function drawWaiting(view) {
-  const entries = view.jobs.filter((job) => job.waiting);
+  const entries = view.jobs.filter((job) => job.waiting || job.kept);
   const queues = new Map();
   for (const job of cut(view, "waiting", entries)) {
     if (!queues.has(job.queue)) queues.set(job.queue, []);
@@ -25,15 +25,18 @@ export function drawWaiting(view) {
 function waiting(view, job) {
   const { resource, at } = view;
   const since = job.created > 0 ? age(view.now - job.created) : "";
+  const number = job.waiting + job.kept;
   const asks = job.asks[at] ? `, ${short(resource, job.asks[at])} ${unit(resource)}` : "";
-  const part = job.pods ? ` of ${job.pods + job.kept + job.waiting}` : "";
-  return entry(view, job, [h("b", {}, job.name), h("span", { class: "chip warn" }, job.reason)],
-    [`${count(job.waiting)}${part} ${job.waiting === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
-    h("p", { class: "clamp" }, job.message));
+  const part = job.pods ? ` of ${job.pods + number}` : "";
+  const kept = job.kept ? h("span", { class: "chip good" }, `${count(job.kept)} ${view.words.kept}`) : null;
+  const where = job.domain > 0 ? `in ${view.fabric.name(job.domain)}, ${view.fabric.tier(job.domain)}` : "in the whole cluster";
+  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? h("span", { class: "chip warn" }, job.reason) : null],
+    [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
+    h("p", { class: "clamp" }, job.waiting ? job.message : `${view.words.keeps} ${where}`));
 }
 
 export function drawRunning(view) {
-  const entries = view.jobs.filter((job) => job.pods || job.kept);
+  const entries = view.jobs.filter((job) => job.pods);
   const all = view.board.jobs.running;
   return [head("Running", h("span", { class: "soft" }, entries.length === all ? many(all, "job") : `${count(entries.length)} of ${many(all, "job")}`)),
     entries.length ? null : h("p", { class: "soft" }, all ? "None that matches." : "Nothing runs."),
@@ -44,7 +47,7 @@ export function drawRunning(view) {
 function running(view, job) {
   const { fabric, resource, at } = view;
   const where = job.domain > 0 ? `${fabric.name(job.domain)}, ${fabric.tier(job.domain)}` : "the whole cluster";
-  const chips = [[job.new, view.words.fresh, "good"], [job.leaving, "leaving", "bad"], [job.kept, "kept a place", "warn"]];
+  const chips = [[job.new, view.words.fresh, "good"], [job.leaving, "leaving", "bad"], [job.kept, view.words.kept, "warn"]];
   return entry(view, job,
     [h("b", {}, job.name), chips.map(([number, text, kind]) => number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null)],
     [`${many(job.pods, "pod")}, ${short(resource, job.used[at])} ${unit(resource)}`],

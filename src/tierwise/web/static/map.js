@@ -10,7 +10,7 @@ const DENSE = 250; // more tiles than this are drawn as cells themselves
 
 const LEGEND = [
   ["in use", { b: 1, u: 1 }, ""], ["new in this run", { b: 0, u: 1 }, "new"], ["free", {}, ""],
-  ["kept for a gang", {}, "kept"], ["takes no pods", {}, "shut"],
+  ["chosen for a gang that waits", {}, "kept"], ["takes no pods", {}, "shut"],
 ];
 
 export function drawMap(view) {
