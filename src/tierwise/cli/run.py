@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import Options
-    from tierwise.runtime.loop import Duty
+    from tierwise.runtime.loop import Duty, Observer
 
 __all__ = [
     "access_options",
@@ -71,7 +72,7 @@ def place_option(**settings: Any) -> Callable[[F], F]:
 def listen_option(command: F) -> F:
     """--listen: where to tell how we are."""
     return place_option(
-        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle and the pages (/) where there are cycles.",
+        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle where there are cycles.",
     )(command)
 
 
@@ -157,6 +158,12 @@ Examples:
     show_default=True,
     help="Evict through the Eviction API, which honours disruption budgets, or delete.",
 )
+@click.option(
+    "--pages",
+    "with_pages",
+    is_flag=True,
+    help="With --listen: serve the pages of `tierwise serve` there (/), with the last cycles, to whoever reaches it.",
+)
 @_service_options
 def run(
     kubeconfig: str | None,
@@ -167,6 +174,7 @@ def run(
     profiles: tuple[str, ...],
     no_controllers: bool,
     evict_by: str,
+    with_pages: bool,
     period: float,
     no_leader_election: bool,
     lease_name: str | None,
@@ -180,12 +188,15 @@ def run(
     Pods of other schedulers are left alone, and count as used where they run. Several of these may run at once: one
     holds the lease and acts, the others wait with filled caches. SIGTERM ends after the binds under way.
     """
+    if with_pages and listen is None:
+        raise click.UsageError("--pages needs --listen: that is where they are served")
     duties = duties_of(names, config_file, profiles)
     access = reach(kubeconfig, context, in_cluster=in_cluster)
     lease = None if no_leader_election else (lease_name or "tierwise", lease_namespace, lease_duration)
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
     _set_up(log_level)
-    _serve(access, options, duties, with_controllers=not no_controllers, period=period, listen=listen)
+    served = _Served(listen, with_pages)
+    _serve(access, options, duties, with_controllers=not no_controllers, period=period, served=served)
 
 
 @click.command(
@@ -218,7 +229,7 @@ def controllers(
     lease = None if no_leader_election else (lease_name or "tierwise-controllers", lease_namespace, lease_duration)
     options = _options("tierwise-controllers", lease, by_eviction=True)
     _set_up(log_level)
-    _serve(access, options, [], with_controllers=True, period=period, listen=listen)
+    _serve(access, options, [], with_controllers=True, period=period, served=_Served(listen))
 
 
 def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
@@ -274,6 +285,14 @@ def _set_up(log_level: str) -> None:
     set_up(sys.stderr, log_level)
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What is told over HTTP: nothing without a place; metrics and probes, and perhaps the pages."""
+
+    place: tuple[str, int] | None
+    pages: bool = False
+
+
 def _serve(
     access: Access,
     options: Options,
@@ -281,7 +300,7 @@ def _serve(
     *,
     with_controllers: bool,
     period: float,
-    listen: tuple[str, int] | None,
+    served: _Served,
 ) -> None:
     from tierwise.kube.cluster import KubeCluster
     from tierwise.runtime.listener import listening
@@ -294,12 +313,13 @@ def _serve(
 
     cluster, found = KubeCluster(access, options), registry()
     told, turns = Telemetry(found, cluster), Turns(access.server)
-    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told, turns])
-    if listen is None:
+    observers: list[Observer] = [told, turns] if served.pages else [told]
+    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=observers)
+    if served.place is None:
         service.run()
         return
     app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
-    if duties:
+    if served.pages:
         add_pages(app, turns)
-    with listening(app, *listen):
+    with listening(app, *served.place):
         service.run()
