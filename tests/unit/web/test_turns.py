@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import Any
 
+from tests.commands import run
 from tests.draw import draw, gang, objects_of
+from tests.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
+from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.metrics import registry
+from tierwise.runtime.probes import probes
 from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.web.app import add_pages
 from tierwise.web.shows import Show
 from tierwise.web.turns import Turns
 
@@ -56,6 +63,36 @@ def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
     assert ("scheduler", 1, 4) == (at_once["mode"], at_once["jobs"]["podsRunning"], at_once["jobs"]["podsWaiting"])
     assert ["default/fits"] == decided
     assert {"read", "build", "decide", "apply", "publish"} == set(later["cycles"][-1]["seconds"])
+
+
+def test_pages_stand_beside_metrics_on_one_port() -> None:
+    """The listener of a scheduler shows both, and the pages open with what its last cycle left."""
+    turns, port = Turns("here"), free_port()
+    _loop(turns).turn()
+    app = probes(registry(), live=lambda: "", ready=lambda: "")
+    add_pages(app, turns)
+
+    with listening(app, HOST, port):
+        bodies = [_get(port, path) for path in ("/", "/metrics", "/healthz", "/api/jobs/default/waits")]
+
+    assert b"<!doctype html>" in bodies[0]
+    assert b"tierwise" in bodies[1]
+    assert b"ok\n" == bodies[2]
+    assert "NotEnoughResources" == json.loads(bodies[3])["why"]["reason"]
+
+
+def _get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=10) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+def test_pages_need_a_port() -> None:
+    """A scheduler that listens nowhere cannot show them."""
+    result = run("run", "--pages")
+
+    assert 2 == result.exit_code
+    assert "--pages needs --listen" in result.stderr
 
 
 def test_a_turn_in_which_nothing_happens_changes_no_byte() -> None:
