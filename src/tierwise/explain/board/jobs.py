@@ -14,7 +14,7 @@ from tierwise.explain.board.standing import How, Stand
 from tierwise.explain.naming import Names, full_name
 from tierwise.explain.summary import Run
 from tierwise.explain.wire import why_waiting
-from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Line", "by_job", "job_lines", "jobs_wire"]
@@ -93,10 +93,11 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
     holding = [stand for stand in standing if stand.holds]
     placed = {stand.task.key for stand in standing}
     idle = [t for t in job.tasks if t.status in (Status.PENDING, Status.GATED) and t.key not in placed]
+    rejection = run.last.rejections.get(job.key)
     # A job whose pods are not made yet waits with its minimum.
-    unmade = not job.tasks and job.phase in (Phase.PENDING, Phase.INQUEUE)
-    waiting = len(idle) or (job.minimum if unmade else 0)
-    reason, text = _why(run, job, idle) if waiting else ("", "")
+    waiting = len(idle) or (job.minimum if rejection is not None and not job.tasks else 0)
+    gated = bool(idle) and all(task.status is Status.GATED for task in idle)
+    reason, text = why_waiting(job, rejection, gated=gated) if waiting else ("", "")
     rows = np.array([stand.row for stand in standing], dtype=np.int64)
     return Line(
         key=job.key,
@@ -119,15 +120,6 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
         reason=reason,
         message=text,
     )
-
-
-def _why(run: Run, job: Job, idle: Sequence[Task]) -> tuple[str, str]:
-    """Code and sentence."""
-    rejection = run.last.rejections.get(job.key)
-    if rejection is None and not idle:
-        return "NotTried", "its pods are not made yet"
-    gated = bool(idle) and all(task.status is Status.GATED for task in idle)
-    return why_waiting(job, rejection, gated=gated)
 
 
 def _amounts(snapshot: Snapshot, tasks: Sequence[Task], resources: Sequence[str]) -> list[int]:

@@ -1,16 +1,14 @@
 // The last cycles that decided something: who was placed where, who had to go, for whom, by which action and why.
 
 import { h, head, table } from "./dom.js";
-import { clock, count, many, seconds } from "./format.js";
+import { clock, count, few, many, seconds } from "./format.js";
 import { link } from "./route.js";
-
-const PODS = 3;
 
 export function drawCycles(view) {
   const { cycles } = view.board;
   return [
     head("Cycles", h("span", { class: "soft" }, "the newest first; those that decided nothing are left out")),
-    cycles.map((cycle, i) => h("details", { "data-key": `cycle-${cycle.number}`, open: i === 0 || i === cycles.findIndex((c) => c.placed || c.evicted) },
+    cycles.map((cycle, i) => h("details", { "data-key": `cycle-${cycle.number}`, open: i === 0 || cycle.evicted || i === cycles.findIndex((c) => c.placed) },
       h("summary", {}, h("b", {}, `cycle ${count(cycle.number)}`), h("span", { class: "soft" }, ` ${clock(cycle.now)}  `), summary(cycle)),
       cycle.evictions.length ? evictions(view, cycle.evictions) : null,
       cycle.decisions.length ? decisions(view, cycle) : null,
@@ -45,10 +43,9 @@ function decisions(view, cycle) {
 }
 
 function evictions(view, groups) {
-  const pods = (e) => e.pods.slice(0, PODS).join(", ") + (e.pods.length > PODS ? ` and ${count(e.pods.length - PODS)} more` : "");
   return table([
     ["evicted", (e) => [h("span", { class: "bad" }, many(e.pods.length, "pod")), " of ", job(view, e.job)]],
     ["for", (e) => (e.by ? job(view, e.by) : "nobody: given back")], ["by", (e) => e.action],
-    ["because", (e) => e.reason, "grow"], ["pods", pods],
+    ["because", (e) => e.reason, "grow"], ["pods", (e) => few(e.pods), "long"],
   ], groups);
 }

@@ -25,6 +25,11 @@ export function many(number, word, plural = `${word}s`) {
   return `${count(number)} ${number === 1 ? word : plural}`;
 }
 
+/** The first names, and how many more there are. */
+export function few(names, most = 3) {
+  return names.slice(0, most).join(", ") + (names.length > most ? ` and ${count(names.length - most)} more` : "");
+}
+
 /** The last part of a resource's name: gpu. */
 export function unit(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);

@@ -1,7 +1,7 @@
 // The whole story of one job, as `tierwise explain --job` tells it: limits, search, causes, places, evictions.
 
 import { gauge, h, table } from "./dom.js";
-import { age, many, short, unit } from "./format.js";
+import { age, few, many, short, unit } from "./format.js";
 import { link } from "./route.js";
 
 export function drawJob(view) {
@@ -74,8 +74,13 @@ function eviction(view, told) {
 }
 
 function evicted(view, pods) {
-  const by = (e) => (e.by ? h("a", { href: link({ ...view.route, job: view.jobPaths.get(e.by) ?? e.by }) }, view.jobNames.get(e.by) ?? e.by) : "–");
-  return table([["pod", (e) => e.pod], ["for", by], ["by", (e) => e.action], ["because", (e) => e.reason, "grow"]], pods);
+  const groups = new Map(); // those who went for one other and one reason are told of together
+  for (const e of pods) {
+    const key = JSON.stringify([e.by, e.action, e.reason]);
+    groups.set(key, { ...e, pods: [...(groups.get(key)?.pods ?? []), e.pod.split("/").pop()] });
+  }
+  const by = (e) => h("a", { href: link({ ...view.route, job: view.jobPaths.get(e.by) ?? e.by }) }, view.jobNames.get(e.by) ?? e.by);
+  return h("ul", {}, [...groups.values()].map((e) => h("li", {}, h("b", {}, few(e.pods)), ` by ${e.action}`, e.by ? [" for ", by(e)] : "", `: ${e.reason}`)));
 }
 
 function parts(view, found) {
@@ -91,7 +96,7 @@ function places(view, found) {
     ["domain", (place) => (place.domain ? domain(view, place.domain) : "no domain")],
     ["sub-group", (place) => place.part],
     ["pods, by rank", (place) => [place.pods, place.how === "running" ? null : h("span", { class: "chip" }, place.how === "new" ? view.words.fresh : view.words[place.how])]],
-    ["nodes", (place) => place.nodes, "grow"],
+    ["nodes", (place) => place.nodes, "long grow"],
   ];
   return table(found.some((place) => place.part) ? columns : columns.filter((column) => column[0] !== "sub-group"), found);
 }

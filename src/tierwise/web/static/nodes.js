@@ -14,7 +14,7 @@ export function drawNodes(view) {
     h("span", { class: "soft" }, pods > 1 ? ` ×${pods}` : "")]);
   return h("div", { class: "nodes" }, head("Nodes", h("span", { class: "soft" }, many(view.nodeCount, "node"))),
     table([
-      ["node", (node) => [node.name, node.state ? h("span", { class: "chip warn" }, node.state) : null]],
+      ["node", (node) => [node.name, node.state ? h("span", { class: "chip warn" }, node.state) : null], "long"],
       [`${unit(resource)} in use`, (node) => `${short(resource, node.amounts.used[at])} / ${short(resource, node.amounts.total[at])}`, "num"],
       ["", (node) => gauge(node.amounts.used[at], node.amounts.total[at], node.amounts.new[at])],
       ["jobs", jobs, "grow"],

@@ -16,7 +16,7 @@ export function drawQueues({ board, fabric, resource, at }) {
     head("Queues", h("span", { class: "soft" }, `${unit(resource)}; the mark is what a queue deserves`)),
     board.queues.length ? table(told([
       ["queue", (q) => [q.parent && q.parent !== "root" ? h("span", { class: "soft" }, `${q.parent} › `) : null, q.name,
-        q.open ? null : h("span", { class: "chip warn" }, "closed")]],
+        q.open ? null : h("span", { class: "chip warn" }, "closed")], "long"],
       ["used", (q) => amount(q.used[at]), "num"],
       ["", (q) => gauge(q.used[at] ?? 0, limit(q), 0, q.deserved[at]), "grow"],
       ["deserved", (q) => amount(q.deserved[at]), "num"],
