@@ -25,6 +25,7 @@ VERBS = {
     "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
+    "serve": ("tierwise.cli.serve:serve", "Show it all in a browser: what is full, what waits and why."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
     "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),

@@ -7,16 +7,27 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import Options
-    from tierwise.runtime.loop import Duty
+    from tierwise.runtime.loop import Duty, Observer
 
-__all__ = ["access_options", "controllers", "duties_of", "listen_option", "log_option", "reach", "run"]
+__all__ = [
+    "access_options",
+    "controllers",
+    "duties_of",
+    "listen_option",
+    "log_option",
+    "missing",
+    "place_option",
+    "reach",
+    "run",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -38,20 +49,29 @@ def access_options(command: F) -> F:
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    from tierwise.runtime.listener import place
-
+    try:
+        from tierwise.runtime.listener import place
+    except ImportError as error:
+        raise missing(error) from None
     try:
         return None if value is None else place(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+def missing(error: ImportError) -> click.UsageError:
+    """What to say where the libraries for clusters and servers are not installed."""
+    return click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`")
+
+
+def place_option(**settings: Any) -> Callable[[F], F]:
+    """--listen, as host and port; the settings are those of any option."""
+    return click.option("--listen", callback=_place, metavar="HOST:PORT", **settings)
+
+
 def listen_option(command: F) -> F:
     """--listen: where to tell how we are."""
-    return click.option(
-        "--listen",
-        callback=_place,
-        metavar="HOST:PORT",
+    return place_option(
         help="Serve /metrics, /healthz and /readyz there, and /debug/cycle where there are cycles.",
     )(command)
 
@@ -138,6 +158,12 @@ Examples:
     show_default=True,
     help="Evict through the Eviction API, which honours disruption budgets, or delete.",
 )
+@click.option(
+    "--pages",
+    "with_pages",
+    is_flag=True,
+    help="With --listen: serve the pages of `tierwise serve` there (/), with the last cycles, to whoever reaches it.",
+)
 @_service_options
 def run(
     kubeconfig: str | None,
@@ -148,6 +174,7 @@ def run(
     profiles: tuple[str, ...],
     no_controllers: bool,
     evict_by: str,
+    with_pages: bool,
     period: float,
     no_leader_election: bool,
     lease_name: str | None,
@@ -161,12 +188,15 @@ def run(
     Pods of other schedulers are left alone, and count as used where they run. Several of these may run at once: one
     holds the lease and acts, the others wait with filled caches. SIGTERM ends after the binds under way.
     """
+    if with_pages and listen is None:
+        raise click.UsageError("--pages needs --listen: that is where they are served")
     duties = duties_of(names, config_file, profiles)
     access = reach(kubeconfig, context, in_cluster=in_cluster)
     lease = None if no_leader_election else (lease_name or "tierwise", lease_namespace, lease_duration)
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
     _set_up(log_level)
-    _serve(access, options, duties, with_controllers=not no_controllers, period=period, listen=listen)
+    served = _Served(listen, with_pages)
+    _serve(access, options, duties, with_controllers=not no_controllers, period=period, served=served)
 
 
 @click.command(
@@ -199,7 +229,7 @@ def controllers(
     lease = None if no_leader_election else (lease_name or "tierwise-controllers", lease_namespace, lease_duration)
     options = _options("tierwise-controllers", lease, by_eviction=True)
     _set_up(log_level)
-    _serve(access, options, [], with_controllers=True, period=period, listen=listen)
+    _serve(access, options, [], with_controllers=True, period=period, served=_Served(listen))
 
 
 def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
@@ -207,7 +237,7 @@ def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> A
     try:
         from tierwise.kube import auth
     except ImportError as error:
-        raise click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`") from None
+        raise missing(error) from None
     if in_cluster and (kubeconfig or context):
         raise click.UsageError("--in-cluster stands alone: a kubeconfig is not read then")
     from_pod = not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ
@@ -255,6 +285,13 @@ def _set_up(log_level: str) -> None:
     set_up(sys.stderr, log_level)
 
 
+class _Served(msgspec.Struct, frozen=True):
+    """What is told over HTTP: nothing without a place; metrics and probes, and perhaps the pages."""
+
+    place: tuple[str, int] | None
+    pages: bool = False
+
+
 def _serve(
     access: Access,
     options: Options,
@@ -262,7 +299,7 @@ def _serve(
     *,
     with_controllers: bool,
     period: float,
-    listen: tuple[str, int] | None,
+    served: _Served,
 ) -> None:
     from tierwise.kube.cluster import KubeCluster
     from tierwise.runtime.listener import listening
@@ -270,13 +307,18 @@ def _serve(
     from tierwise.runtime.probes import probes
     from tierwise.runtime.service import Pace, Service
     from tierwise.runtime.telemetry import Telemetry
+    from tierwise.web.app import add_pages
+    from tierwise.web.turns import Turns
 
     cluster, found = KubeCluster(access, options), registry()
-    told = Telemetry(found, cluster)
-    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told])
-    if listen is None:
+    told, turns = Telemetry(found, cluster), Turns(access.server)
+    observers: list[Observer] = [told, turns] if served.pages else [told]
+    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=observers)
+    if served.place is None:
         service.run()
         return
     app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
-    with listening(app, *listen):
+    if served.pages:
+        add_pages(app, turns)
+    with listening(app, *served.place):
         service.run()

@@ -19,7 +19,7 @@ from tierwise.explain.waiting import waiting
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job
 
-__all__ = ["job_lines"]
+__all__ = ["job_lines", "search_texts"]
 
 _PLACES = 40
 
@@ -39,15 +39,22 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
     return [*lines, *heading("Verdict"), *_verdict(page, run, job, decided)]
 
 
-def _search(page: Page, run: Run, job: Job) -> list[Text]:
+def search_texts(run: Run, job: Job) -> list[Text]:
+    """What the search that found a place for the job saw on the way; nothing where none of the run's cycles did."""
     for number, (snapshot, report) in enumerate(run.reports, start=1):
         trace = retrace(snapshot, report, run.profile, {job.key}).get(job.key)
         if trace is not None:
             texts = looked_at(snapshot, trace) or [Text("looked for in the whole cluster")]
             texts += proposal_lines(snapshot, trace.decision) + pattern_lines(snapshot, trace.decision)
             where = f"cycle {number} found {domain_title(snapshot.topology, trace.decision.domain)}"
-            texts.append(Text(where))
-            return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]
+            return [*texts, Text(where)]
+    return []
+
+
+def _search(page: Page, run: Run, job: Job) -> list[Text]:
+    texts = search_texts(run, job)
+    if texts:
+        return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]
     rejection = run.last.rejections.get(job.key)
     if rejection is None:
         return [Text("  nothing of it was looked for")]

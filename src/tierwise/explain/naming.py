@@ -14,6 +14,7 @@ __all__ = [
     "Names",
     "belongs_to",
     "domain_title",
+    "full_name",
     "gather_text",
     "limit_text",
     "name_of_pod",
@@ -35,7 +36,7 @@ class Names:
     def __init__(self, jobs: Iterable[Job]) -> None:
         known = {job.key: job for job in jobs}
         self._short: dict[str, str] = {}
-        for shorten in (_bare, _without_uid):
+        for shorten in (_bare, full_name):
             shared = Counter(shorten(job) for job in known.values())
             for key, job in known.items():
                 if shared[shorten(job)] == 1:
@@ -55,7 +56,7 @@ class Names:
         return _bare(job).rpartition("/")[2]
 
 
-def _without_uid(job: Job) -> str:
+def full_name(job: Job) -> str:
     """A podGroup without the uid in its name; where nothing else is in it, the object that it was made for.
 
     Gangs that start as one job are joined.
@@ -71,12 +72,12 @@ def _of_group(job: Job, key: str) -> str:
 
 def _bare(job: Job) -> str:
     """The same without the namespace "default"."""
-    return " + ".join(name.removeprefix("default/") for name in _without_uid(job).split(" + "))
+    return " + ".join(name.removeprefix("default/") for name in full_name(job).split(" + "))
 
 
 def belongs_to(job: Job, name: str) -> bool:
     """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup stands for."""
-    return name in (job.key, _without_uid(job), *job.gangs)
+    return name in (job.key, full_name(job), *job.gangs)
 
 
 def sub_id(sub: SubJob) -> str:

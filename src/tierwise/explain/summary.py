@@ -16,11 +16,11 @@ from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.retrace import Trace, retrace
 from tierwise.explain.tree import schedule_tree
-from tierwise.explain.waiting import Waiting, waiting, waiting_lines
+from tierwise.explain.waiting import waiting, waiting_lines
 from tierwise.framework.report import CycleReport, Decision, Eviction
 from tierwise.model.snapshot import Fault, Snapshot
 
-__all__ = ["Run", "schedule_lines"]
+__all__ = ["Run", "headline", "schedule_lines"]
 
 _JOBS = 6
 
@@ -57,7 +57,7 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
     names = Names(job for snapshot, _ in run.reports for job in snapshot.jobs)
     idle = waiting(run.after, run.last, run.nominated())
     landings = Landings(landed(run.reports, run.after))
-    lines = wrapped(_headline(run, idle), page.width)
+    lines = wrapped(headline(run), page.width)
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
     lines += _section("Placed", _placed(page, names, run))
     lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
@@ -69,7 +69,9 @@ def _section(title: str, lines: list[Text]) -> list[Text]:
     return [*heading(title), *lines] if lines else []
 
 
-def _headline(run: Run, idle: Sequence[Waiting]) -> Text:
+def headline(run: Run) -> Text:
+    """What came of a run, in a line."""
+    idle = waiting(run.after, run.last, run.nominated())
     decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
     bound = sum(d.count() for decisions in decided for d in decisions if d.bound)
     gangs = sum(not decisions[0].job.lone for decisions in decided)

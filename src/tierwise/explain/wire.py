@@ -23,8 +23,10 @@ __all__ = [
     "pod_group_wire",
     "pod_groups_of",
     "pod_groups_wire",
+    "problem_wire",
     "schedule_wire",
     "topology_wire",
+    "why_waiting",
 ]
 
 
@@ -67,12 +69,10 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
     for job in snapshot.jobs:
         for task in job.tasks:
             group = pod_group_of(job, task)
-            if task.status is Status.GATED:
-                reason, text = "SchedulingGated", "the pod has scheduling gates"
-            elif task.status is not Status.PENDING or task.key in nominations:
+            gated = task.status is Status.GATED
+            if not gated and (task.status is not Status.PENDING or task.key in nominations):
                 continue
-            else:
-                reason, text = _why(job, report.rejections.get(job.key))
+            reason, text = why_waiting(job, report.rejections.get(job.key), gated=gated)
             rows.append({"pod": task.key, "podGroup": group, "reason": reason, "message": text})
     for pod, group in snapshot.orphans.items():
         text = f"pod group {group} does not exist"
@@ -80,7 +80,10 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
     return rows
 
 
-def _why(job: Job, rejection: Rejection | None) -> tuple[str, str]:
+def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -> tuple[str, str]:
+    """Code and sentence for a pod of a job that has no place."""
+    if gated:
+        return "SchedulingGated", "the pod has scheduling gates"
     if rejection is None:
         return "NotTried", f"no cycle has reached {job.key} yet"
     return rejection.reason.code, message(rejection)
@@ -138,6 +141,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
 
 
 def problem_wire(problem: Problem) -> Raw:
+    """What is wrong with a declared domain."""
     return {
         "object": f"HyperNode {problem.domain}",
         "code": problem.code,

@@ -39,6 +39,7 @@ __all__ = [
     "DomainScorer",
     "EnqueueGate",
     "EnqueuePermit",
+    "Entitlement",
     "Factory",
     "GangCheck",
     "Gate",
@@ -323,6 +324,13 @@ class Lending(Protocol):
     def debts(self) -> Iterable[Debt]: ...
 
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
+
+
+@runtime_checkable
+class Entitlement(Protocol):
+    """Knows what queues are entitled to; asked by those who show it, never by an action."""
+
+    def entitled(self) -> Ints: ...  # (resources x queues), queues as the ledger has them; 2**60 and more is no limit
 
 
 @runtime_checkable

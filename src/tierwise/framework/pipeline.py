@@ -26,6 +26,7 @@ from tierwise.framework.extension import (
     DomainScorer,
     EnqueueGate,
     EnqueuePermit,
+    Entitlement,
     Factory,
     GangCheck,
     Gate,
@@ -95,6 +96,7 @@ _FLAGS: Mapping[type, str] = {
     NodeFigures: "NodeOrder",
     Turns: "QueueOrder",
     Lending: "Reclaimable",
+    Entitlement: "QueueOrder",
 }
 """The switch of each point, as Volcano spells it behind `enable`."""
 
@@ -170,6 +172,7 @@ class Pipeline:
         self._figures = self._at(NodeFigures)
         self._turns = self._at(Turns)
         self._lendings = self._at(Lending)
+        self._entitlements = self._at(Entitlement)
         self._victim_filters = {
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
@@ -323,6 +326,10 @@ class Pipeline:
             middle = (low + high) // 2
             low, high = (middle, high) if self.over(job, request * middle) is None else (low, middle)
         return low
+
+    def entitled(self) -> Ints | None:
+        """What queues are entitled to, as the first plugin that knows says; None where none does."""
+        return next((plugin.entitled() for _, plugin in self._entitlements.all), None)
 
     def overused(self, queue: Queue) -> Reason | None:
         return next((r for _, plugin in self._overuses.all if (r := plugin.overused(queue)) is not None), None)

@@ -91,6 +91,9 @@ class Capacity:
             return 1.0, 1.0
         return ratio(self._held(column), deserved), 0.0
 
+    def entitled(self) -> Ints:
+        return self.deserved
+
     # -- quotas
 
     def over(self, job: Job, amounts: Ints) -> Reason | None:

@@ -77,6 +77,9 @@ class ElasticQuota:
 
     # -- turns and quotas
 
+    def entitled(self) -> Ints:
+        return self.tree.runtime
+
     def in_one_line(self) -> bool:
         return True
 

@@ -58,6 +58,9 @@ class Proportion:
         counted = self._table.counted
         return ratio(self._used[counted, column], self.deserved[counted, column])
 
+    def entitled(self) -> Ints:
+        return self.deserved
+
     # -- quotas
 
     def overused(self, queue: Queue) -> Reason | None:

@@ -68,11 +68,12 @@ class Duty(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One cycle as it went: what it saw, what it decided and what came of it, and the seconds of each stage."""
+    """One cycle as it went: what it saw, what it decided by which profile, what came of it, and the seconds it took."""
 
     snapshot: Snapshot
     report: CycleReport
     outcomes: Sequence[Outcome]
+    profile: Profile
     seconds: dict[str, float] = {}
     drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
 
@@ -181,7 +182,7 @@ class Loop:
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        turn = Turn(snapshot, report, outcomes, seconds, self._drift(index, objects, snapshot))
+        turn = Turn(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
         for observer in self._observers:
             observer.saw(turn)
 

@@ -1,0 +1,160 @@
+"""`tierwise serve`: the pages in a browser, for manifests or for a live cluster."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tierwise.api.errors import InputError
+from tierwise.cli import options
+from tierwise.cli.run import missing, place_option
+
+if TYPE_CHECKING:
+    from tierwise.config.profile import Profile
+    from tierwise.explain.summary import Run
+    from tierwise.port import Objects
+    from tierwise.web.shows import Show, Source
+
+__all__ = ["manifest_source", "serve"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise serve -f examples/01-llm-training
+  tierwise serve -f cluster.yaml -f jobs/ --config volcano-scheduler.conf --listen 127.0.0.1:9000
+  kubectl tierwise serve --context prod --every 30
+"""
+)
+@options.source
+@options.config
+@options.now
+@place_option(default="127.0.0.1:8080", show_default=True, help="Where the pages are.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=1),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How old a look at a live cluster may get before it is taken anew.",
+)
+def serve(
+    filenames: tuple[str, ...],
+    config_file: str | None,
+    now: float | None,
+    listen: tuple[str, int],
+    every: float,
+) -> None:
+    """Show in a browser what is full and where, what waits and why, what runs where, and the last cycles.
+
+    Manifests are scheduled as by `schedule`, and read again when the files change. Without files the cluster of the
+    kubeconfig is looked at while somebody has a page open, with the right to list and no other; what a cycle would
+    decide on it is worked out in memory. Nothing outside is touched.
+    """
+    try:
+        from tierwise.runtime.listener import listening
+        from tierwise.web.app import LOOPBACK, pages
+    except ImportError as error:
+        raise missing(error) from None
+    source = manifest_source(filenames, config_file, now) if filenames else _cluster(config_file, now, every)
+    host, port = listen
+    with listening(pages(source, LOOPBACK if host in LOOPBACK else ()), host, port):
+        click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ is open; Ctrl-C ends it", err=True)
+        _until_interrupted()
+
+
+def _until_interrupted() -> None:
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        click.echo("", err=True)  # behind the ^C of the terminal
+
+
+def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> Source:
+    """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
+    from tierwise.cli.inputs import moment, profile_of
+    from tierwise.cli.progress import patience
+    from tierwise.port import Objects
+    from tierwise.sim.manifests import read
+    from tierwise.web.shows import Watched
+
+    given = sys.stdin.buffer.read() if "-" in filenames else b""
+
+    def make() -> Show:
+        with patience("scheduling"):
+            profile = profile_of(config_file)
+            objects = Objects.of((entry.record, entry.raw) for entry in read(filenames, io.BytesIO(given)))
+            return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames))
+
+    return Watched(lambda: _written(filenames, config_file), make)
+
+
+def _written(filenames: Sequence[str], config_file: str | None) -> object:
+    """What tells one state of the files from another: which there are, how large, and when they were written."""
+    from tierwise.sim.sources import sources
+
+    try:
+        found = [source.name for source in sources([name for name in filenames if name != "-"], None)]
+        stats = [(name, Path(name).stat()) for name in (*found, *([config_file] if config_file else []))]
+    except (InputError, OSError) as error:
+        return str(error)
+    return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+
+
+def _cluster(config_file: str | None, now: float | None, every: float) -> Source:
+    """The cluster of the kubeconfig as it is, and what one cycle would decide."""
+    import time
+
+    from tierwise.cli.connected import live_objects
+    from tierwise.cli.inputs import moment, profile_of
+    from tierwise.web.shows import Watched
+
+    context = click.get_current_context()  # pages are made in other threads, where the options must be known as well
+    server = _server()
+    begun = time.monotonic()
+
+    def make() -> Show:
+        with context.scope(cleanup=False):
+            profile, objects = profile_of(config_file), live_objects()
+        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server)
+
+    return Watched(lambda: int((time.monotonic() - begun) / every), make)
+
+
+def _server() -> str:
+    from tierwise.cli.options import cluster_options
+    from tierwise.cli.run import reach
+
+    kubeconfig, context = cluster_options()
+    return reach(kubeconfig, context, in_cluster=False).server
+
+
+def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
+    from tierwise.explain.summary import Run
+    from tierwise.sim import rounds
+
+    history = rounds.schedule(objects, profile, now=now)
+    return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
+
+
+def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
+    """One cycle on the state as it is; the run ends where it began, because nobody carries out what it decides."""
+    from tierwise.explain.summary import Run
+    from tierwise.sim import rounds
+
+    history = rounds.schedule(objects, profile, now=now, cycles=1)
+    snapshot, _ = history.reports[0]
+    return Run(history.reports, snapshot, profile, history.evictions, history.complaints())
+
+
+def _shown(run: Run, mode: str, title: str) -> Show:
+    from tierwise.explain.board import Board
+    from tierwise.web.shows import Show
+
+    return Show(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)

@@ -1,0 +1,133 @@
+"""How full the fabric is: amounts of every domain as columns, and the nodes of one domain row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from tierwise.api.codec import Raw
+from tierwise.dialects.requests import nominal
+from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.naming import tier_label
+from tierwise.explain.usage import held, scarce
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Status
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Fabric", "shown_resources"]
+
+_MOST_RESOURCES: Final = 8
+_MOST_NODES: Final = 2000
+"""Nodes that are told one by one; of a larger domain the first ones."""
+
+_DULL: Final = ("ephemeral-storage", "storage")
+
+
+def shown_resources(snapshot: Snapshot) -> tuple[str, ...]:
+    """What people may choose to look at: the scarce resource first, then other devices, then cpu, memory and pods."""
+    totals = snapshot.nodes.allocatable.sum(axis=1).tolist()
+    first = scarce(snapshot)
+    names = [
+        name
+        for name, total in zip(snapshot.axis.names, totals, strict=True)
+        if total > 0 and name != first and nominal(name) and name not in _DULL and not name.startswith("hugepages-")
+    ]
+    return (first, *sorted(names, key=lambda name: "/" not in name))[:_MOST_RESOURCES]
+
+
+class Fabric:
+    """Amounts of the shown resources on every row: what there is, what is held, what of it is new, what is kept."""
+
+    def __init__(self, snapshot: Snapshot, standing: Sequence[Stand]) -> None:
+        self.resources = shown_resources(snapshot)
+        self._snapshot = snapshot
+        self._standing = standing
+        nodes = snapshot.nodes
+        index = [snapshot.axis.index.get(name, -1) for name in self.resources]
+        self.total = np.stack([nodes.allocatable[i] if i >= 0 else np.zeros(len(nodes), np.int64) for i in index])
+        self._request = np.stack([_requests(snapshot, i) for i in index])
+        self.new = self._of(stand for stand in standing if stand.how is How.NEW)
+        self.kept = self._of(stand for stand in standing if not stand.holds)
+        # What the last cycle bound may be pending in its own snapshot, where nobody has counted it yet.
+        fresh = self._of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
+        self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
+        self.shut = nodes.cordoned | ~nodes.ready
+        self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
+
+    def _of(self, some: Iterable[Stand]) -> Ints:
+        """What some tasks ask for, (resources x rows)."""
+        pairs = [(stand.task.shape.number, stand.row) for stand in some]
+        sums = np.zeros_like(self.total)
+        if pairs:
+            shapes, rows = np.array(pairs, dtype=np.int64).T
+            np.add.at(sums.T, rows, self._request[:, shapes].T)
+        return sums
+
+    def wire(self) -> Raw:
+        """Every domain as columns in preorder; the sums of each resource by its name."""
+        topology = self._snapshot.topology
+        ones = np.ones(len(self._snapshot.nodes), dtype=np.int64)
+        return {
+            "name": ["cluster", *topology.name[ROOT + 1 :]],
+            "parent": topology.parent.tolist(),
+            "tier": topology.tier.tolist(),
+            "nodes": topology.totals(ones).tolist(),
+            "own": topology.own(topology.totals(ones)).tolist(),
+            "shut": topology.totals(self.shut.astype(np.int64)).tolist(),
+            "amounts": {
+                name: {
+                    what: topology.totals(sums[r]).tolist()
+                    for what, sums in self._sums().items()
+                    if what in ("total", "used", "free") or sums[r].any()
+                }
+                for r, name in enumerate(self.resources)
+            },
+            "tiers": _tiers(topology),
+        }
+
+    def _sums(self) -> dict[str, Ints]:
+        return {"total": self.total, "used": self.used, "free": self.free, "new": self.new, "kept": self.kept}
+
+    def nodes(self, domain: int) -> Raw:
+        """The nodes below a domain in tree order: amounts by resource, and the jobs there with how many pods."""
+        span = self._snapshot.topology.span(domain)
+        rows = range(span.start, min(span.stop, span.start + _MOST_NODES))
+        jobs: dict[int, Counter[str]] = {row: Counter() for row in rows}
+        for stand in self._standing:
+            if stand.row in jobs:
+                jobs[stand.row][stand.job.key] += 1
+        nodes, leaf = self._snapshot.nodes, self._snapshot.topology.leaf
+        sums = self._sums()
+        return {
+            "count": span.stop - span.start,
+            "nodes": [
+                {
+                    "name": nodes.names[row],
+                    "domain": int(leaf[row]),
+                    "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
+                    "amounts": {what: sums[what][:, row].tolist() for what in sums},
+                    "jobs": dict(jobs[row]),
+                }
+                for row in rows
+            ],
+        }
+
+
+def _requests(snapshot: Snapshot, index: int) -> Ints:
+    """What tasks of every shape ask of one resource."""
+    asked = (int(shape.request[index]) if index >= 0 else 0 for shape in snapshot.shapes)
+    return np.fromiter(asked, np.int64, len(snapshot.shapes))
+
+
+def _tiers(topology: Topology) -> list[Raw]:
+    """The tiers from the innermost outwards; the virtual root is none."""
+    found = []
+    for tier, domains in topology.at_tier.items():
+        below = int((domains != ROOT).sum())
+        if below:
+            found.append({"tier": tier, "name": tier_label(topology, tier).partition(" ")[2], "domains": below})
+    return found

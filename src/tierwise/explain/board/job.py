@@ -1,0 +1,115 @@
+"""The whole story of one job: its limits, the search tier by tier, its parts and where they stand, evictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tierwise.api.codec import Raw
+from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.eviction_story import eviction_wire
+from tierwise.explain.job_story import search_texts
+from tierwise.explain.message import message
+from tierwise.explain.naming import Names, name_of_pod, sub_id, tier_title
+from tierwise.explain.pod_story import job_facts
+from tierwise.explain.ranges import compact, pods
+from tierwise.explain.summary import Run
+from tierwise.model.job import Job, SubJob
+from tierwise.model.reason import Rejection, Tried
+from tierwise.model.topology import Topology
+
+__all__ = ["job_page"]
+
+
+def job_page(run: Run, job: Job, standing: Sequence[Stand]) -> Raw:
+    """What `explain --job` tells, and the domains that light up in the map."""
+    topology = run.after.topology
+    rejection = run.last.rejections.get(job.key)
+    stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
+    return {
+        "key": job.key,
+        "name": Names(run.after.jobs).of(job),
+        "facts": [[title, str(text)] for title, text in job_facts(run.after, job)],
+        "search": [text.plain for text in search_texts(run, job)],
+        "why": _rejection(topology, rejection) if rejection is not None else None,
+        "eviction": eviction_wire(stories),
+        "evicted": [
+            {"pod": e.task.key, "by": e.by.key if e.by is not None else "", "action": e.action, "reason": e.reason}
+            for e in run.evictions
+            if e.job.key == job.key
+        ],
+        "domains": _lights(topology, standing),
+        "parts": [_part(topology, sub, standing) for sub in job.subs if sub_id(sub)],
+        "places": _places(run, job, standing),
+    }
+
+
+def _rejection(topology: Topology, rejection: Rejection) -> Raw:
+    """A rejection with its causes; those of sub-groups and of attempts to evict hang below it."""
+    return {
+        "subject": rejection.subject,
+        "stage": rejection.stage,
+        "reason": rejection.reason.code,
+        "plugin": rejection.reason.plugin,
+        "text": rejection.reason.text,
+        "message": message(rejection),
+        "bounded": rejection.bounded,
+        "tried": [_tried(topology, tried) for tried in rejection.tried],
+        "children": [_rejection(topology, child) for child in rejection.children],
+    }
+
+
+def _tried(topology: Topology, tried: Tried) -> Raw:
+    return {
+        "tier": tried.layer or tier_title(topology, tried.tier),
+        "domains": tried.domains,
+        "best": topology.index.get(tried.best, -1),
+        "bestName": tried.best,
+        "fits": tried.fits,
+        "asked": tried.asked,
+        "nodes": tried.nodes,
+        "causes": [{"reason": reason.code, "text": reason.text, "nodes": n} for reason, n in tried.causes],
+    }
+
+
+def _lights(topology: Topology, standing: Sequence[Stand]) -> list[list[int]]:
+    """Every domain that holds some of the job, with the number of its pods there."""
+    if not standing:
+        return []
+    rows, counts = np.unique([stand.row for stand in standing], return_counts=True)
+    domains, held = topology.touched(rows, counts)
+    order = np.argsort(domains)
+    return [[int(domains[i]), int(held[i])] for i in order]
+
+
+def _part(topology: Topology, sub: SubJob, standing: Sequence[Stand]) -> Raw:
+    """A sub-group: how many of its pods stand, and the innermost domain that holds them."""
+    rows = np.array([stand.row for stand in standing if stand.sub is sub], dtype=np.int64)
+    return {
+        "name": sub_id(sub),
+        "minimum": sub.minimum,
+        "pods": len(sub.tasks),
+        "standing": len(rows),
+        "domain": topology.meet_rows(rows) if len(rows) else -1,
+    }
+
+
+def _places(run: Run, job: Job, standing: Sequence[Stand]) -> list[Raw]:
+    """Which pods, by rank, stand in which innermost domain and on which of its nodes."""
+    topology, nodes, stem = run.after.topology, run.after.nodes, Names.stem(job)
+    groups: dict[tuple[int, str, str, How], list[Stand]] = {}
+    for stand in sorted(standing, key=lambda stand: stand.row):
+        home = int(topology.leaf[stand.row])
+        groups.setdefault((home, sub_id(stand.sub), stand.task.role, stand.how), []).append(stand)
+    return [
+        {
+            "domain": home,
+            "part": part,
+            "how": how.value,
+            "count": len(found),
+            "pods": pods(stem, [name_of_pod(stand.task.key) for stand in found], role),
+            "nodes": compact((nodes.names[stand.row] for stand in found), most=2),
+        }
+        for (home, part, role, how), found in groups.items()
+    ]

@@ -1,0 +1,130 @@
+"""Every job in a line: who it is, how its pods fare, where it stands, and the one sentence why it waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import asdict
+
+from tierwise.api.codec import Raw
+from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.naming import Names, full_name
+from tierwise.explain.summary import Run
+from tierwise.explain.wire import why_waiting
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Line", "by_job", "job_lines", "jobs_wire"]
+
+_MOST: Final = 2000
+"""Jobs that are listed: those that wait first, then the largest. Any other is still found by its name."""
+
+Standing = dict[str, list[Stand]]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One job; amounts are lists in the order of the shown resources."""
+
+    key: str
+    path: str  # how links name it
+    name: str
+    lone: bool
+    queue: str
+    priority: int
+    created: float
+    phase: str
+    minimum: int
+    pods: int  # that hold their rows
+    new: int
+    leaving: int
+    kept: int  # that wait until resources are released, or until somebody does what was decided
+    waiting: int  # that have no place
+    used: list[int]
+    asks: list[int]
+    domain: int  # the innermost that holds its pods; -1 where none stand
+    reason: str
+    message: str
+
+
+def by_job(standing: Sequence[Stand]) -> Standing:
+    """Stands by the key of their job."""
+    found: Standing = {}
+    for stand in standing:
+        found.setdefault(stand.job.key, []).append(stand)
+    return found
+
+
+def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Line]:
+    """The jobs that wait, by queue and age, then the others that hold something, the largest first."""
+    jobs = run.after.jobs
+    names, shared = Names(jobs), Counter(full_name(job) for job in jobs)
+    waiting: list[tuple[Job, Line]] = []
+    settled: list[tuple[Job, Line]] = []
+    for job in jobs:
+        path = full_name(job) if shared[full_name(job)] == 1 else job.key
+        line = _line(run, job, standing.get(job.key, []), resources, called=(path, names.of(job)))
+        if line.waiting or line.kept:
+            waiting.append((job, line))
+        elif line.pods:
+            settled.append((job, line))
+    waiting.sort(key=lambda pair: (pair[1].queue, pair[1].created, pair[0].order))
+    settled.sort(key=lambda pair: (-pair[1].used[0], pair[0].order))
+    return [line for _, line in (*waiting, *settled)]
+
+
+def jobs_wire(lines: Sequence[Line]) -> Raw:
+    """The first of them, and how many there are in all."""
+    return {
+        "count": len(lines),
+        "running": sum(line.pods > 0 for line in lines),
+        "waiting": sum(line.waiting + line.kept > 0 for line in lines),
+        "podsRunning": sum(line.pods for line in lines),
+        "podsWaiting": sum(line.waiting + line.kept for line in lines),
+        "list": [asdict(line) for line in lines[:_MOST]],
+    }
+
+
+def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str], *, called: tuple[str, str]) -> Line:
+    how = Counter(stand.how for stand in standing)
+    holding = [stand for stand in standing if stand.holds]
+    placed = {stand.task.key for stand in standing}
+    idle = [t for t in job.tasks if t.status in (Status.PENDING, Status.GATED) and t.key not in placed]
+    rejection = run.last.rejections.get(job.key)
+    # A job whose pods are not made yet waits with its minimum.
+    waiting = len(idle) or (job.minimum if rejection is not None and not job.tasks else 0)
+    gated = bool(idle) and all(task.status is Status.GATED for task in idle)
+    reason, text = why_waiting(job, rejection, gated=gated) if waiting else ("", "")
+    rows = np.array([stand.row for stand in standing], dtype=np.int64)
+    return Line(
+        key=job.key,
+        path=called[0],
+        name=called[1],
+        lone=job.lone,
+        queue=job.queue,
+        priority=job.priority,
+        created=job.created,
+        phase=job.phase.value,
+        minimum=job.minimum,
+        pods=len(holding),
+        new=how[How.NEW],
+        leaving=how[How.LEAVING],
+        kept=how[How.KEPT],
+        waiting=waiting,
+        used=_amounts(run.after, [stand.task for stand in holding], resources),
+        asks=_amounts(run.after, idle, resources),
+        domain=run.after.topology.meet_rows(rows) if standing else -1,
+        reason=reason,
+        message=text,
+    )
+
+
+def _amounts(snapshot: Snapshot, tasks: Sequence[Task], resources: Sequence[str]) -> list[int]:
+    """What tasks ask for in sum, resource by resource."""
+    counts = Counter(task.shape.number for task in tasks)
+    index = [snapshot.axis.index.get(name, -1) for name in resources]
+    shapes = [(snapshot.shapes[number].request, times) for number, times in counts.items()]
+    return [sum(int(request[i]) * times for request, times in shapes) if i >= 0 else 0 for i in index]

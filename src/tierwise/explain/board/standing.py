@@ -1,0 +1,82 @@
+"""Who stands where: every task of a job that holds a row, or is kept one, and how it came there."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from tierwise.explain.summary import Run
+from tierwise.model.job import Job, Status, SubJob, Task
+
+__all__ = ["How", "Stand", "stands"]
+
+
+class How(enum.Enum):
+    """How a task came to stand on its row."""
+
+    RUNNING = "running"  # it stood there before
+    NEW = "new"  # this run gave it the row
+    LEAVING = "leaving"  # it is on its way out
+    KEPT = "kept"  # the row is kept until resources are released, or was chosen and nobody has acted on it
+
+
+class Stand(msgspec.Struct, frozen=True):
+    """One task on its row."""
+
+    job: Job
+    sub: SubJob
+    task: Task
+    row: int
+    how: How
+
+    @property
+    def holds(self) -> bool:
+        """Whether it takes up room already."""
+        return self.how is not How.KEPT
+
+
+def stands(run: Run, *, carried_out: bool) -> tuple[Stand, ...]:
+    """Every task with a row, job by job; where nobody carries out what is decided, rows are kept at most."""
+    bound, decided = _bound(run), _decided(run, carried_out=carried_out)
+    found: list[Stand] = []
+    for job in run.after.jobs:
+        for sub in job.subs:
+            for task in sub.tasks:
+                row, how = task.row, How.RUNNING
+                if task.status is Status.PENDING:
+                    row, how = decided.get(task.key, (-1, How.KEPT))
+                elif task.status is Status.RELEASING:
+                    how = How.LEAVING
+                elif task.status is not Status.RUNNING:
+                    row = -1
+                elif task.key in bound:
+                    how = How.NEW
+                if row >= 0:
+                    found.append(Stand(job, sub, task, row, how))
+    return tuple(found)
+
+
+def _bound(run: Run) -> set[str]:
+    """The tasks that some cycle of the run bound."""
+    decisions = (d for _, report in run.reports for d in report.decisions if d.bound)
+    return {task.key for decision in decisions for placed in decision.placed for task in placed.tasks}
+
+
+def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, How]]:
+    """Rows that the last cycle gave to tasks which are pending in the end.
+
+    Where the run ends with the very snapshot that its last cycle saw, what that cycle bound counts as standing: the
+    cluster only does not show it yet. Elsewhere a task that was bound and is pending again has lost its row since.
+    """
+    snapshot, report = run.reports[-1]
+    names, row_of = snapshot.nodes.names, run.after.nodes.row
+    found: dict[str, tuple[int, How]] = {}
+    for decision in report.decisions:
+        if decision.bound and snapshot is not run.after:
+            continue
+        how = How.NEW if decision.bound and carried_out else How.KEPT
+        for placed in decision.placed:
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                found[task.key] = row_of.get(names[row], -1), how
+    return found

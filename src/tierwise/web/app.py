@@ -1,0 +1,118 @@
+"""The routes of the pages: static files by name, and the board, the nodes of a domain and the story of a job as JSON.
+
+Added to an application of the caller's. Whoever may reach the port may read; nothing takes a body, and no file is
+opened by a name that came in a request. Browsers are told to load nothing from elsewhere and to run nothing inline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection
+from importlib.resources import files
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from tierwise.web.shows import Answer, Show, Source
+
+__all__ = ["LOOPBACK", "add_pages", "pages"]
+
+_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Server": "tierwise",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_HOST: Final = re.compile(r"\[?(?P<name>[^\[\]]*?)\]?(:[0-9]+)?")
+_LARGE: Final = 1400  # bytes that fit a packet are sent as they are
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""What this machine calls itself."""
+
+Ask = Callable[[Show, str], Answer | None]
+
+
+def add_pages(app: web.Application, source: Source) -> None:
+    """Let an application show what a source knows, from "/" on."""
+    for path, (body, kind) in _static().items():
+        app.router.add_get(path, _file(Answer.of(body), kind))
+    asks: dict[str, Ask] = {
+        "/api/board": lambda show, _: show.board(),
+        "/api/nodes/{name:.+}": lambda show, name: show.nodes(name),
+        "/api/jobs/{name:.+}": lambda show, name: show.job(name),
+    }
+    for path, ask in asks.items():
+        app.router.add_get(path, _data(source, ask))
+    app.on_response_prepare.append(_add_headers)
+
+
+def pages(source: Source, hosts: Collection[str] = ()) -> web.Application:
+    """An application that shows a source and nothing else; where hosts are given, only to those who ask for them."""
+    app = web.Application(middlewares=[_only_for(hosts)] if hosts else [])
+    add_pages(app, source)
+    return app
+
+
+def _only_for(hosts: Collection[str]) -> Middleware:
+    """Refuse requests for other hosts: a site elsewhere may give its own name our address, and then read along."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        form = _HOST.fullmatch(request.host)
+        if form is None or form["name"] not in hosts:
+            raise web.HTTPMisdirectedRequest(text=f"this server answers for {', '.join(sorted(hosts))}\n")
+        return await handler(request)
+
+    return check
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+
+
+def _static() -> dict[str, tuple[bytes, str]]:
+    """Path, content and type of every static file; "/" is the page itself."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for entry in files(__package__).joinpath("static").iterdir():
+        kind = next((kind for ending, kind in _TYPES.items() if entry.name.endswith(ending)), "")
+        if kind:
+            path = "/" if entry.name == "index.html" else f"/static/{entry.name}"
+            found[path] = entry.read_bytes(), kind
+    return found
+
+
+def _file(answer: Answer, kind: str) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        return _respond(request, answer, kind)
+
+    return serve
+
+
+def _data(source: Source, ask: Ask) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        # Reading files and making a board take their time: other requests are answered meanwhile.
+        show = await asyncio.to_thread(source.show)
+        if isinstance(show, str):
+            raise web.HTTPServiceUnavailable(text=f"{show}\n")
+        answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""))
+        if answer is None:
+            raise web.HTTPNotFound(text="there is nothing of this name\n")
+        return _respond(request, answer, "application/json")
+
+    return serve
+
+
+def _respond(request: web.Request, answer: Answer, kind: str) -> web.Response:
+    """The body, unless the caller has it already. Nothing is kept without asking again."""
+    headers = {"ETag": f'"{answer.mark}"', "Cache-Control": "no-cache"}
+    if any(etag.value in (answer.mark, "*") for etag in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    response = web.Response(body=answer.body, content_type=kind, charset="utf-8", headers=headers)
+    if len(answer.body) > _LARGE:
+        response.enable_compression()
+    return response

@@ -1,0 +1,70 @@
+// Amounts, ages and names as people read them. Amounts come in the smallest unit: thousandths of a cpu, bytes, devices.
+
+const BYTES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/** An amount at a glance: three digits or so. */
+export function short(resource, amount) {
+  if (resource === "cpu") return digits(amount / 1000);
+  if (!/memory|storage/.test(resource)) return count(amount);
+  let value = amount, power = 0;
+  while (value >= 1024 && power < BYTES.length - 1) { value /= 1024; power += 1; }
+  return digits(value) + BYTES[power];
+}
+
+function digits(value) {
+  return value >= 100 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1).replace(/\.0$/, "");
+}
+
+/** A number with thousands apart. */
+export function count(number) {
+  return Math.abs(number) >= 10000 ? number.toLocaleString("en-US") : String(number);
+}
+
+/** "1 pod", "2 pods". */
+export function many(number, word, plural = `${word}s`) {
+  return `${count(number)} ${number === 1 ? word : plural}`;
+}
+
+/** The first names, and how many more there are. */
+export function few(names, most = 3) {
+  return names.slice(0, most).join(", ") + (names.length > most ? ` and ${count(names.length - most)} more` : "");
+}
+
+/** The last part of a resource's name: gpu. */
+export function unit(resource) {
+  return resource.slice(resource.lastIndexOf("/") + 1);
+}
+
+export function percent(share) {
+  return share > 0 && share < 0.01 ? "<1%" : `${Math.round(share * 100)}%`;
+}
+
+/** "3 d", "5 h", "12 min": how long ago; nothing where nobody knows. */
+export function age(seconds) {
+  if (!(seconds >= 0)) return "";
+  if (seconds >= 172800) return `${Math.floor(seconds / 86400)} d`;
+  if (seconds >= 7200) return `${Math.floor(seconds / 3600)} h`;
+  return seconds >= 120 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds)} s`;
+}
+
+export function clock(epoch) {
+  return new Date(epoch * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC";
+}
+
+export function seconds(value) {
+  if (value >= 1) return `${value.toFixed(1)} s`;
+  return value >= 0.0095 ? `${Math.round(value * 1000)} ms` : `${(value * 1000).toFixed(1)} ms`;
+}
+
+/** What tells a name from its siblings': "rack-12" among racks is "12". */
+export function tail(name, siblings) {
+  let length = siblings.length > 1 ? name.length : 0;
+  for (const other of siblings) {
+    let same = 0;
+    while (same < length && name[same] === other[same]) same += 1;
+    length = Math.min(length, same);
+  }
+  if (siblings.length > 1 && length === name.length) length = 0;
+  const cut = Math.max(...["-", "_", ".", "/"].map((mark) => name.lastIndexOf(mark, length - 1))) + 1;
+  return length > 0 && cut > 0 ? name.slice(cut) : name;
+}

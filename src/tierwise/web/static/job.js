@@ -1,0 +1,102 @@
+// The whole story of one job, as `tierwise explain --job` tells it: limits, search, causes, places, evictions.
+
+import { gauge, h, table } from "./dom.js";
+import { age, few, many, short, unit } from "./format.js";
+import { link } from "./route.js";
+
+export function drawJob(view) {
+  const { story, route } = view;
+  const close = h("a", { class: "close", href: link({ ...route, job: "" }), "aria-label": "Close the job (Esc)" }, "✕ close");
+  if (!story) return [close, h("h2", {}, route.job), h("p", { class: "warn" }, "There is no such job now.")];
+  const line = view.board.jobs.list.find((job) => job.key === story.key);
+  return h("div", { class: "story" }, close,
+    h("h2", {}, story.name, line ? state(view, line) : null),
+    line ? h("p", { class: "soft" }, numbers(view, line)) : null,
+    story.why ? h("p", { class: "said" }, story.why.message) : null,
+    h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
+    story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
+    story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
+    story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
+    story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
+    story.parts.length ? [h("h3", {}, "Sub-groups"), parts(view, story.parts)] : null,
+    story.places.length ? [h("h3", {}, "Where its pods stand"), places(view, story.places)] : null,
+    h("h3", {}, "On the command line"), h("code", {}, `tierwise explain --job ${line?.path ?? story.key}`));
+}
+
+function state(view, line) {
+  const chips = [[line.waiting, "waiting", "warn"], [line.pods - line.new - line.leaving, "running", "good"],
+    [line.new, view.words.fresh, "good"], [line.leaving, "leaving", "bad"], [line.kept, view.words.kept, "warn"]];
+  return chips.map(([number, text, kind]) => number > 0 ? h("span", { class: `chip ${kind}` }, `${number} ${text}`) : null);
+}
+
+function numbers(view, line) {
+  const { resource, at } = view;
+  const texts = [`phase ${line.phase}`, line.created > 0 ? `${age(view.now - line.created)} old` : "",
+    line.used[at] ? `${short(resource, line.used[at])} ${unit(resource)} in use` : "",
+    line.asks[at] ? `${short(resource, line.asks[at])} ${unit(resource)} asked for` : ""];
+  return texts.filter(Boolean).join(" · ");
+}
+
+/** A link to a domain in the map; the whole cluster, and what has no place, in words. */
+function domain(view, d) {
+  const { fabric, route } = view;
+  if (d < 0) return "–";
+  return h("a", { href: link({ ...route, domain: d ? fabric.name(d) : "" }) }, d ? fabric.name(d) : "the whole cluster");
+}
+
+function rejection(view, why, whole) {
+  const nested = why.children.map((child) => h("div", { class: "nested" },
+    h("b", {}, child.subject === whole ? child.plugin : `sub-group ${child.subject.split("/").pop()}`), " ", rejection(view, child, whole)));
+  return [
+    h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
+    why.tried.length ? table([
+      ["tier", (t) => t.tier, "num left"],
+      ["domains", (t) => String(t.domains), "num"],
+      ["best", (t) => (t.best >= 0 ? domain(view, t.best) : t.bestName), "num left"],
+      ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
+      ["what its nodes lack", (t) => t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
+    ], why.tried) : null,
+    why.bounded ? h("p", { class: "soft" }, "The search stopped at its bound, so a place may exist.") : null,
+    nested,
+  ];
+}
+
+function eviction(view, told) {
+  if (told.obstacle) return h("p", {}, `${told.action}: ${told.obstacle}`);
+  const at = view.fabric.find(told.hyperNode);
+  return [
+    h("p", {}, `${told.action}: room is made in `, domain(view, Math.max(at, 0)), `, the cheapest of ${many(told.hyperNodes.length, "domain")} weighed`),
+    table([
+      ["podGroup", (b) => b.podGroup], ["bundle", (b) => b.kind.toLowerCase()], ["pods", (b) => String(b.pods), "num"],
+      ["efficiency", (b) => (b.efficiency === null ? "free" : b.efficiency.toFixed(2)), "num"],
+      ["", (b) => (b.evicted ? `${b.evicted} evicted` : "spared")],
+    ], told.bundles)];
+}
+
+function evicted(view, pods) {
+  const groups = new Map(); // those who went for one other and one reason are told of together
+  for (const e of pods) {
+    const key = JSON.stringify([e.by, e.action, e.reason]);
+    groups.set(key, { ...e, pods: [...(groups.get(key)?.pods ?? []), e.pod.split("/").pop()] });
+  }
+  const by = (e) => h("a", { href: link({ ...view.route, job: view.jobPaths.get(e.by) ?? e.by }) }, view.jobNames.get(e.by) ?? e.by);
+  return h("ul", {}, [...groups.values()].map((e) => h("li", {}, h("b", {}, few(e.pods)), ` by ${e.action}`, e.by ? [" for ", by(e)] : "", `: ${e.reason}`)));
+}
+
+function parts(view, found) {
+  return table([
+    ["sub-group", (part) => part.name], ["pods", (part) => `${part.standing} of ${part.pods}`, "num"],
+    ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.domain)],
+    ["", (part) => view.fabric.tier(part.domain)],
+  ], found);
+}
+
+function places(view, found) {
+  const columns = [
+    ["domain", (place) => (place.domain ? domain(view, place.domain) : "no domain")],
+    ["sub-group", (place) => place.part],
+    ["pods, by rank", (place) => [place.pods, place.how === "running" ? null : h("span", { class: "chip" }, place.how === "new" ? view.words.fresh : view.words[place.how])]],
+    ["nodes", (place) => place.nodes, "long grow"],
+  ];
+  return table(found.some((place) => place.part) ? columns : columns.filter((column) => column[0] !== "sub-group"), found);
+}

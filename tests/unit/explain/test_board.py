@@ -1,0 +1,168 @@
+"""The board: sums of domains, jobs with their reasons, stories, queues; and that it tells what the commands tell."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from tests.boards import scheduled
+from tests.commands import EXAMPLES, answer
+from tests.draw import draw, gang, groups, objects_of
+
+from tierwise.api.codec import Raw
+from tierwise.cli.inputs import load, moment, profile_of
+from tierwise.config.profile import DEFAULT, PluginChoice
+from tierwise.explain.board import Board
+from tierwise.explain.summary import Run
+from tierwise.port import Objects
+
+GPU = "nvidia.com/gpu"
+WORLD = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n0:gpu=1", cordoned="n3", tier_names={1: "rack"})
+GANGS = (
+    gang("fits", tasks=2, each="gpu=3", within=1),
+    gang("waits", tasks=4, each="gpu=4", within=1),
+    gang("parts", groups=(groups(count=1, size=1, within=1),), each="gpu=1"),
+)
+
+
+def _board(objects: Objects) -> Board:
+    return Board(scheduled(objects))
+
+
+def _wire(board: Board) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(board.wire()))
+
+
+def _example(name: str, config: str = "") -> tuple[Run, Any]:
+    folder = EXAMPLES / name
+    profile = profile_of(str(folder / config) if config else None)
+    objects = load([str(folder)])
+    run = scheduled(objects, profile, now=moment(objects, None))
+    return run, _wire(Board(run))
+
+
+def test_domains_hold_the_sums_of_their_nodes() -> None:
+    """What there is, what is used, what of it is new; nodes that take no pods have nothing free."""
+    fabric = _wire(_board(objects_of(WORLD, *GANGS)))["fabric"]
+    amounts = fabric["amounts"][GPU]
+
+    assert ["cluster", "s0", "r0", "r1"] == fabric["name"]
+    assert [-1, 0, 1, 1] == fabric["parent"]
+    assert [16, 16, 8, 8] == amounts["total"]
+    assert amounts["used"][1] == amounts["used"][2] + amounts["used"][3] == 1 + 6 + 1
+    assert 7 == amounts["new"][0]
+    assert [0, 0, 0, 1] == [shut - (d < 2) for d, shut in enumerate(fabric["shut"])]
+    assert amounts["free"][3] == 8 - amounts["used"][3] - 4
+
+
+def test_jobs_stand_or_wait_with_one_sentence() -> None:
+    """The reason is the one that `schedule` gives."""
+    run, wire = _example("01-llm-training")
+    jobs = {job["path"]: job for job in wire["jobs"]["list"]}
+    pending = answer("schedule", "-f", EXAMPLES / "01-llm-training")["pending"][0]
+
+    assert ("default/pretrain", 16) == (wire["jobs"]["list"][0]["path"], jobs["default/pretrain"]["waiting"])
+    assert pending["message"] == jobs["default/pretrain"]["message"]
+    assert ("spine-0", 24, 24) == (
+        wire["fabric"]["name"][jobs["default/llm-train"]["domain"]],
+        jobs["default/llm-train"]["pods"],
+        jobs["default/llm-train"]["new"],
+    )
+    assert sum(len(job.tasks) for job in run.after.jobs) == wire["jobs"]["podsRunning"] + wire["jobs"]["podsWaiting"]
+
+
+def test_the_story_of_a_job_is_that_of_explain() -> None:
+    """Message, tiers tried and causes; and the domains that light up hold all its pods."""
+    run, wire = _example("01-llm-training")
+    board = Board(run)
+    told: Any = answer("explain", "-f", EXAMPLES / "01-llm-training", "--job", "default/pretrain")
+    waits: Any = board.job("default/pretrain")
+    stands: Any = board.job("default/llm-train")
+
+    assert told["message"] == waits["why"]["message"]
+    assert [(t["best"], t["fits"], t["asked"], t["causes"]) for t in told["tried"]] == [
+        (t["bestName"], t["fits"], t["asked"], [_cause(c) for c in t["causes"]]) for t in waits["why"]["tried"]
+    ]
+    assert [0, 24] == stands["domains"][0]
+    assert {f"worker-{n}": 4 for n in range(6)} == {part["name"]: part["standing"] for part in stands["parts"]}
+    assert "worker 0-3" == stands["places"][0]["pods"]
+    assert wire["fabric"]["name"][stands["places"][0]["domain"]] == "rack-0"
+    assert board.job("default/nobody") is None
+
+
+def _cause(cause: Raw) -> Raw:
+    return {"reason": cause["reason"], "message": cause["text"], "nodes": cause["nodes"]}
+
+
+def test_evictions_are_told_with_who_profits() -> None:
+    """In the cycle that decided them, and in the story of whoever had to go."""
+    run, wire = _example("08-shared-cluster", "scheduler.conf")
+    groups_ = [group for cycle in wire["cycles"] for group in cycle["evictions"]]
+    evicted: Any = Board(run).job("default/sweep")
+
+    assert {"default/finetune"} == {group["by"] for group in groups_}
+    assert len(run.evictions) == sum(len(group["pods"]) for group in groups_)
+    assert ["default/finetune"] * 2 == [entry["by"] for entry in evicted["evicted"]]
+    assert {"product": 32, "research": 32} == {
+        queue["name"]: queue["deserved"][0] for queue in wire["queues"] if queue["name"] != "default"
+    }
+    assert [0.75, 1.25] == [queue["share"] for queue in wire["queues"] if queue["share"] is not None]
+
+
+def test_what_the_last_cycle_bound_counts_although_the_cluster_does_not_show_it_yet() -> None:
+    """A run that ends with the snapshot of its last cycle: pods are pending there, and stand on the board."""
+    run = scheduled(objects_of(WORLD, *GANGS))
+    deciding = next((s, r) for s, r in run.reports if any(d.job.key == "default/fits" for d in r.decisions))
+    wire = _wire(Board(Run([deciding], deciding[0], DEFAULT)))
+    job = next(job for job in wire["jobs"]["list"] if job["path"] == "default/fits")
+
+    assert (2, 2, 0) == (job["pods"], job["new"], job["waiting"])
+    assert wire["fabric"]["amounts"][GPU]["used"][0] == _wire(Board(run))["fabric"]["amounts"][GPU]["used"][0]
+
+
+def test_what_a_cycle_would_decide_takes_up_no_room() -> None:
+    """Where nobody carries it out the job waits, with a place that was chosen for it."""
+    run = scheduled(objects_of(WORLD, *GANGS))
+    deciding = next((s, r) for s, r in run.reports if any(d.job.key == "default/fits" for d in r.decisions))
+    wire = _wire(Board(Run([deciding], deciding[0], DEFAULT), carried_out=False))
+    job = next(job for job in wire["jobs"]["list"] if job["path"] == "default/fits")
+
+    assert (0, 2, 0, "") == (job["pods"], job["kept"], job["waiting"], job["reason"])
+    assert 1 == wire["fabric"]["amounts"][GPU]["used"][0]
+    assert 7 == wire["fabric"]["amounts"][GPU]["kept"][0]
+
+
+def test_the_order_of_objects_does_not_show() -> None:
+    """Same cluster, same bytes."""
+    objects = objects_of(WORLD, *GANGS)
+    pairs = [(objects.record(key), objects.raw(key)) for key in objects]
+    random.Random(3).shuffle(pairs)
+    shuffled = Objects.of(pairs)  # type: ignore[arg-type]  # every key has a record
+
+    assert msgspec.json.encode(_board(objects).wire()) == msgspec.json.encode(_board(shuffled).wire())
+
+
+def test_nodes_of_a_domain_name_their_jobs() -> None:
+    """Row by row, with state and amounts in the order of the resources."""
+    board = _board(objects_of(WORLD, *GANGS))
+    found: Any = board.nodes("r1")
+
+    assert 2 == found["count"]
+    assert ["n2", "n3"] == [node["name"] for node in found["nodes"]]
+    assert ["", "cordoned"] == [node["state"] for node in found["nodes"]]
+    assert 4 == len((board.nodes("cluster") or {})["nodes"])  # type: ignore[arg-type]  # a list
+    assert board.nodes("r9") is None
+
+
+def test_parents_use_what_their_queues_use_and_nobody_deserves_without_a_plugin() -> None:
+    """Declared figures stand where no plugin says what a queue deserves."""
+    run = scheduled(
+        objects_of(draw("n0", node="gpu=4", queues="q"), gang("a", tasks=1, each="gpu=1", queue="q", on="n0"))
+    )
+    plain = _wire(Board(run))["queues"]
+    fair = _wire(Board(replace(run, profile=replace(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("proportion"),))))))
+
+    assert [("default", 0, None), ("q", 1, None)] == [(q["name"], q["used"][0], q["deserved"][0]) for q in plain]
+    assert [0, 1] == [queue["deserved"][0] for queue in fair["queues"]]

@@ -1,0 +1,170 @@
+"""The pages over real HTTP: what is served, with which headers, and what is refused."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.boards import HOSTILE, Fixed, shown
+from tests.commands import manifests, run
+from tests.draw import draw, gang, objects_of
+from tests.ports import HOST, free_port
+
+from tierwise.api.errors import InputError
+from tierwise.cli.serve import manifest_source
+from tierwise.runtime.listener import listening
+from tierwise.web.app import LOOPBACK, pages
+from tierwise.web.shows import Show, Source, Watched
+
+WORLD = objects_of(
+    draw("r0[n0 n1]", node="gpu=4"),
+    gang("fits", tasks=1, each="gpu=4", within=1),
+    gang("waits", tasks=4, each="gpu=4", within=1),
+)
+
+
+@contextmanager
+def _serving(source: Source) -> Iterator[http.client.HTTPConnection]:
+    port = free_port()
+    with listening(pages(source, LOOPBACK), HOST, port):
+        connection = http.client.HTTPConnection(HOST, port, timeout=10)
+        yield connection
+        connection.close()
+
+
+def _get(to: http.client.HTTPConnection, path: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
+    to.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    response = to.getresponse()
+    return response, response.read()
+
+
+def test_every_file_of_the_page_is_there_and_browsers_may_load_nothing_else() -> None:
+    """Page, styles and scripts with their types; no inline script is allowed, no other host, no frame."""
+    with _serving(Fixed(shown(WORLD))) as to:
+        page, body = _get(to, "/")
+        types = {path: _get(to, f"/static/{path}")[0].headers["Content-Type"] for path in ("app.js", "style.css")}
+
+    policy = page.headers["Content-Security-Policy"]
+    assert 200 == page.status
+    assert b"<title>tierwise</title>" in body
+    assert {"app.js": "text/javascript; charset=utf-8", "style.css": "text/css; charset=utf-8"} == types
+    assert policy.startswith("default-src 'none'; script-src 'self';")
+    assert "unsafe" not in policy
+    assert ("nosniff", "no-cache") == (page.headers["X-Content-Type-Options"], page.headers["Cache-Control"])
+
+
+def test_the_board_is_json_and_is_sent_once() -> None:
+    """Whoever has it already is told so with an empty answer."""
+    with _serving(Fixed(shown(WORLD))) as to:
+        first, body = _get(to, "/api/board")
+        again, nothing = _get(to, "/api/board", If_None_Match=first.headers["ETag"])
+        other, _ = _get(to, "/api/board", If_None_Match='"else"')
+
+    assert ("application/json; charset=utf-8", "manifests") == (first.headers["Content-Type"], json.loads(body)["mode"])
+    assert (304, b"", first.headers["ETag"]) == (again.status, nothing, again.headers["ETag"])
+    assert 200 == other.status
+
+
+def test_large_answers_are_packed() -> None:
+    """For whoever understands it."""
+    with _serving(Fixed(shown(WORLD))) as to:
+        assert "deflate" == _get(to, "/api/board", Accept_Encoding="deflate")[0].headers["Content-Encoding"]
+        assert _get(to, "/api/board")[0].headers["Content-Encoding"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/jobs/default/waits", 200),
+        ("/api/jobs/default/nobody", 404),
+        ("/api/nodes/r0", 200),
+        ("/api/nodes/cluster", 200),
+        ("/api/nodes/r%3C9", 404),
+        ("/static/nothing.js", 404),
+        ("/static/../app.py", 404),
+        ("/static/%2e%2e/app.py", 404),
+        ("/api", 404),
+    ],
+)
+def test_paths(path: str, status: int) -> None:
+    """What exists is shown, and what does not is no defect; no path leads to other files."""
+    with _serving(Fixed(shown(WORLD))) as to:
+        response, _ = _get(to, path)
+
+    assert status == response.status
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_nothing_takes_a_body_and_other_hosts_are_refused() -> None:
+    """A site that gives its name our address must not read along."""
+    with _serving(Fixed(shown(WORLD))) as to:
+        to.request("POST", "/api/board", body=b"{}")
+        posted = to.getresponse()
+        posted.read()
+        elsewhere, _ = _get(to, "/api/board", Host="evil.example:8080")
+        here, _ = _get(to, "/api/board", Host="[::1]:8080")
+
+    assert (405, 421, 200) == (posted.status, elsewhere.status, here.status)
+
+
+def test_nothing_yet_is_said_in_words() -> None:
+    """As of a scheduler before its first cycle."""
+    with _serving(Fixed("no cycle has ended yet")) as to:
+        response, body = _get(to, "/api/board")
+
+    assert (503, b"no cycle has ended yet\n") == (response.status, body)
+
+
+def test_hostile_names_stay_data() -> None:
+    """They come as JSON that no browser takes for markup, and are found again by the path that the board gives."""
+    objects = objects_of(draw("r0[n0]", node="gpu=4"), gang("a", tasks=2, each="gpu=4", queue=HOSTILE))
+    with _serving(Fixed(shown(objects))) as to:
+        response, body = _get(to, "/api/board")
+        error, text = _get(to, "/api/jobs/%3Cscript%3E")
+
+    assert response.headers["Content-Type"].startswith("application/json")
+    assert HOSTILE == json.loads(body)["jobs"]["list"][0]["queue"]
+    assert (404, "text/plain; charset=utf-8") == (error.status, error.headers["Content-Type"])
+    assert b"<" not in text
+
+
+def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+    """And where they are no use, the old board stays, with the fault beside it."""
+    file = manifests(tmp_path, *(WORLD.raw(key) for key in WORLD))
+    source = manifest_source([str(tmp_path)], None, None)
+    first = source.show()
+    same = source.show()
+    file.write_text("{")
+    broken = source.show()
+    manifests(tmp_path, *(WORLD.raw(key) for key in WORLD if key.kind == "Node"))
+    mended = source.show()
+
+    told = [json.loads(show.board().body) for show in (first, broken, mended) if isinstance(show, Show)]
+    assert first is same
+    assert ["", "", 2, 2, 0] == [told[0]["fault"], told[2]["fault"], *(board["jobs"]["count"] for board in told)]
+    assert str(file) in told[1]["fault"]
+
+
+def test_without_the_libraries_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are an extra: the core does without a server."""
+    monkeypatch.setitem(sys.modules, "tierwise.runtime.listener", None)
+
+    result = run("serve", "-f", "nowhere.yaml")
+
+    assert 2 == result.exit_code
+    assert "is missing: install tierwise with the extra `kube`" in result.stderr
+
+
+def test_there_must_be_something_to_begin_with() -> None:
+    """Bad input before anything was shown ends the command."""
+
+    def fail() -> Show:
+        raise InputError("no use")
+
+    with pytest.raises(InputError, match="no use"):
+        Watched(lambda: 0, fail)

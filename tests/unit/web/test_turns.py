@@ -1,0 +1,107 @@
+"""A running scheduler as a source: what its turns leave behind."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from tests.commands import run
+from tests.draw import draw, gang, objects_of
+from tests.ports import HOST, free_port
+
+from tierwise.config.profile import DEFAULT
+from tierwise.runtime.listener import listening
+from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.metrics import registry
+from tierwise.runtime.probes import probes
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.web.app import add_pages
+from tierwise.web.shows import Show
+from tierwise.web.turns import Turns
+
+WORLD = objects_of(
+    draw("r0[n0 n1]", node="gpu=4"),
+    gang("fits", tasks=1, each="gpu=4", within=1),
+    gang("waits", tasks=4, each="gpu=4", within=1),
+)
+
+
+def _loop(turns: Turns) -> Loop:
+    moments = iter(range(100))
+    return Loop(
+        EmbeddedCluster(WORLD),
+        [Duty(frozenset({"default-scheduler", ""}), DEFAULT)],
+        clock=lambda: float(next(moments)),
+        ticks=lambda: 0.0,
+        observers=[turns],
+    )
+
+
+def _told(turns: Turns) -> Any:
+    show = turns.show()
+    assert isinstance(show, Show)
+    return json.loads(show.board().body)
+
+
+def test_before_the_first_turn_there_is_a_sentence() -> None:
+    """A replica that does not lead has no cycle to show."""
+    assert "no cycle has ended yet" in str(Turns("here").show())
+
+
+def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
+    """What was bound stands on the board at once; later turns that decide nothing do not push it out."""
+    turns = Turns("here")
+    loop = _loop(turns)
+    loop.turn()
+    at_once = _told(turns)
+    for _ in range(4):
+        loop.turn()
+    later = _told(turns)
+
+    decided = [decision["job"] for cycle in later["cycles"] for decision in cycle["decisions"]]
+    assert ("scheduler", 1, 4) == (at_once["mode"], at_once["jobs"]["podsRunning"], at_once["jobs"]["podsWaiting"])
+    assert ["default/fits"] == decided
+    assert {"read", "build", "decide", "apply", "publish"} == set(later["cycles"][-1]["seconds"])
+
+
+def test_pages_stand_beside_metrics_on_one_port() -> None:
+    """The listener of a scheduler shows both, and the pages open with what its last cycle left."""
+    turns, port = Turns("here"), free_port()
+    _loop(turns).turn()
+    app = probes(registry(), live=lambda: "", ready=lambda: "")
+    add_pages(app, turns)
+
+    with listening(app, HOST, port):
+        bodies = [_get(port, path) for path in ("/", "/metrics", "/healthz", "/api/jobs/default/waits")]
+
+    assert b"<!doctype html>" in bodies[0]
+    assert b"tierwise" in bodies[1]
+    assert b"ok\n" == bodies[2]
+    assert "NotEnoughResources" == json.loads(bodies[3])["why"]["reason"]
+
+
+def _get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=10) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+def test_pages_need_a_port() -> None:
+    """A scheduler that listens nowhere cannot show them."""
+    result = run("run", "--pages")
+
+    assert 2 == result.exit_code
+    assert "--pages needs --listen" in result.stderr
+
+
+def test_a_turn_in_which_nothing_happens_changes_no_byte() -> None:
+    """So that pages which ask again are told that they have it all."""
+    turns = Turns("here")
+    loop = _loop(turns)
+    for _ in range(4):
+        loop.turn()
+    settled = turns.show()
+    loop.turn()
+
+    assert settled is turns.show()
