@@ -57,6 +57,16 @@ def test_the_second_waits_and_takes_over_at_once(api: FakeApi) -> None:
     assert "" == _holder(api)
 
 
+def test_a_lease_is_given_back_in_spite_of_a_conflict(api: FakeApi) -> None:
+    """A renewal that was under way changes the lease behind the back of who gives it back."""
+    with _candidate(api, "a") as cluster:
+        assert cluster.synced(timeout=10)
+        assert _leads(cluster)
+        api.fail("PUT", "leases", 409, times=2)
+
+    assert ("", False) == (_holder(api), cluster.leading())
+
+
 def test_silent_leader_is_replaced(api: FakeApi) -> None:
     """A lease that nobody renews is taken once it has stood still for its duration, not before."""
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())

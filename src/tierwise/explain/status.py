@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -36,16 +36,23 @@ TIER_ANNOTATION: Final = "tierwise.io/tier"
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
+NOBODY: Final[Mapping[str, Job]] = {}
 
 
-def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
-    counts = _counts(objects)
+def statuses(
+    objects: Objects, snapshot: Snapshot, report: CycleReport, told: Mapping[str, Job] = NOBODY
+) -> list[Effect]:
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve.
+
+    A job that is the very one `told` of by an earlier cycle, and of which this one decided nothing, is passed over.
+    """
     decisions: dict[str, list[Decision]] = {}
     for decision in report.decisions:
         decisions.setdefault(decision.job.key, []).append(decision)
-    writer = _Writer(objects, snapshot, report, counts)
-    effects = [e for job in snapshot.jobs if job.declared for e in writer.of(job, decisions.get(job.key, []))]
+    heard = {*decisions, *report.rejections, *report.phases}
+    fresh = [job for job in snapshot.jobs if job.declared and (job.key in heard or told.get(job.key) is not job)]
+    writer = _Writer(objects, snapshot, report, _counts(objects) if fresh else Counter())
+    effects = [e for job in fresh for e in writer.of(job, decisions.get(job.key, []))]
     effects += gang_statuses(objects, snapshot, report)
     return effects + [_complaint(task, reason) for task, reason in report.complaints]
 

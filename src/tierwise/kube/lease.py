@@ -59,15 +59,16 @@ class Lease:
         self._times = options.times
         self._renewed = float("-inf")
         self._seen: tuple[object, float] = (None, 0.0)  # the holder's last word, and when we first heard it
+        self._over = False
         self.holder = ""
 
     def held(self) -> bool:
         """Whether we may act now."""
-        return time.monotonic() < self._renewed + self._times.deadline
+        return not self._over and time.monotonic() < self._renewed + self._times.deadline
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Take the lease when it is free, and renew it while we hold it; `changed` is told when we begin or end."""
-        while True:
+        while not self._over:
             before = self.held()
             try:
                 async with asyncio.timeout(self._times.deadline):
@@ -80,16 +81,23 @@ class Lease:
             await asyncio.sleep(self._times.retry)
 
     async def release(self) -> None:
-        """Give the lease back."""
-        if not self.held():
-            return
+        """Give the lease back, and take it no more."""
+        held, self._over = self.held(), True
         self._renewed = float("-inf")
-        try:
-            lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
-            if _spec(lease).get("holderIdentity") == self._identity:
-                await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (ApiError, UnreachableError) as error:
-            log.warning("the lease %s was not given back: %s", self._name, error)
+        if not held:
+            return
+        for last in (False, False, True):
+            try:
+                lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
+                if _spec(lease).get("holderIdentity") == self._identity:
+                    await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+            except (ApiError, UnreachableError) as error:
+                # A renewal of our own may have been under way.
+                if last or not isinstance(error, ApiError) or error.status != 409:
+                    log.warning("the lease %s was not given back: %s", self._name, error)
+                    return
+            else:
+                return
 
     async def _try(self) -> None:
         begun = time.monotonic()

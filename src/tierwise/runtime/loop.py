@@ -19,6 +19,7 @@ from tierwise.dialects.reader import Reader
 from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import (
     Bind,
@@ -110,6 +111,7 @@ class Loop:
         self._settled: Objects | None = None
         self._refused = Refused()
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
+        self._told: list[dict[str, Job]] = [{} for _ in duties]  # jobs of whose status nothing is left to tell
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self.turned = ticks()  # when the last turn ended
 
@@ -177,7 +179,7 @@ class Loop:
         marks.append(self._ticks())
         self._refused.note(outcomes, self._clock())
         report = amended(report, outcomes)
-        outcomes += self._publish(snapshot, report, outcomes)
+        outcomes += self._publish(index, snapshot, report, outcomes)
         marks.append(self._ticks())
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
@@ -199,10 +201,15 @@ class Loop:
             self._readers[index] = fresh
         return found
 
-    def _publish(self, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def _publish(
+        self, index: int, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]
+    ) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""
         objects = self._cluster.read()
-        asked: list[Effect] = [*statuses(objects, snapshot, report), *pod_conditions(objects, snapshot, report)]
+        asked: list[Effect] = statuses(objects, snapshot, report, self._told[index])
+        busy = {effect.key.path for effect in asked if isinstance(effect, PatchStatus)}
+        self._told[index] = {job.key: job for job in snapshot.jobs if job.declared and job.key not in busy}
+        asked += pod_conditions(objects, snapshot, report)
         released = list(self._cluster.apply(release(objects, snapshot, report)))
         self._cluster.apply([*asked, *pod_events([*outcomes, *released])])
         return released

@@ -30,20 +30,23 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     pods, groups = objects.every(Pod), objects.every(PodGroup)
     effects: list[Effect] = []
     members: dict[str, list[tuple[Pod, Lineage]]] = {}
+    made = {path for path, group in groups.items() if is_made(group)}
+    named: set[str] = set()
     for path, pod in pods.items():
-        if pod.spec.scheduler_name not in SERVED:
-            continue
+        own = group_of(pod)
+        named.add(own)
+        if pod.spec.scheduler_name not in SERVED or (own in groups and own not in made):
+            continue  # somebody else's group: most pods are in one
         above = lineage(objects, pod)
         group = f"{path.partition('/')[0]}/{above.group}"
-        if group_of(pod) in ("", group):
+        if own in ("", group):
             members.setdefault(group, []).append((pod, above))
-        if not group_of(pod):
+        if not own:
             effects.append(PatchStatus(key_of(pod), {}, {GROUP_ANNOTATION: above.group}))
     for path, found in members.items():
         effects += _bring(objects, groups.get(path), found)
-    named = {*members, *(group_of(pod) for pod in pods.values())}
-    deserted = (group for path, group in groups.items() if path not in named and is_made(group))
-    return effects + [Delete(key_of(group)) for group in deserted]
+    deserted = (path for path in groups if path in made and path not in named and path not in members)
+    return effects + [Delete(key_of(groups[path])) for path in deserted]
 
 
 def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, Lineage]]) -> list[Effect]:
