@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -21,9 +20,17 @@ from tierwise.model.shape import Shape
 
 __all__ = ["Priorities", "Shapes"]
 
-_encode = msgspec.msgpack.Encoder().encode
 
-_Key = tuple[bytes, tuple[tuple[str, str], ...], Service | None, bool]
+class _Key(msgspec.Struct, frozen=True):
+    """What two pods have in common exactly where scheduling cannot tell them apart."""
+
+    body: bytes  # of their template
+    priority: int
+    never_preempts: bool
+    scheduler: str
+    labels: tuple[tuple[str, str], ...]
+    service: Service | None
+    firm: bool
 
 
 class Priorities:
@@ -72,7 +79,6 @@ class Shapes:
         self._watched = common.watched
         self._priorities = priorities
         self._most = ceiling(nodes)
-        self._identities: WeakKeyDictionary[Template, bytes] = WeakKeyDictionary()
         self._known: dict[_Key, Shape] = {}
         self._keys: list[_Key | None] = []  # by number; None where a blank stands
         self._pods: list[int] = []
@@ -87,7 +93,16 @@ class Shapes:
         """The shape of a pod that comes."""
         labels = pod.metadata.labels
         seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
-        key = (self._identity(template), seen, service_of(labels), self._firmness and firm(pod.metadata))
+        spec = template.spec
+        key = _Key(
+            body=template.body,
+            priority=self._priorities.of(spec),
+            never_preempts=self._priorities.never(spec),
+            scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
+            labels=seen,
+            service=service_of(labels),
+            firm=self._firmness and firm(pod.metadata),
+        )
         found = self._known.get(key)
         if found is None:
             found = self._enter(key, template)
@@ -118,37 +133,10 @@ class Shapes:
         self._all[number], self._keys[number], self._known[key] = made, key, made
         return made
 
-    def _identity(self, template: Template) -> bytes:
-        """What is the same for two templates exactly where scheduling cannot tell them apart."""
-        found = self._identities.get(template)
-        if found is None:
-            spec = template.spec
-            found = self._identities[template] = _encode(
-                (
-                    template.namespace,
-                    spec.containers,
-                    spec.init_containers,
-                    spec.overhead,
-                    spec.resources,
-                    spec.node_selector,
-                    spec.affinity,
-                    spec.tolerations,
-                    spec.topology_spread_constraints,
-                    self._priorities.of(spec),
-                    self._priorities.never(spec),
-                    self._scheduler(spec),
-                )
-            )
-        return found
-
-    def _scheduler(self, spec: PodSpec) -> str:
-        return spec.scheduler_name if spec.scheduler_name in self._own_plugins else ""
-
     def _make(self, number: int, key: _Key, template: Template) -> Shape:
-        _, labels, service, firmly = key
         spec = template.spec
         asked = effective_request(spec)
-        apart = firm_request(asked) if firmly else {}
+        apart = firm_request(asked) if key.firm else {}
         everything = {**asked, **apart, **self._ports.request(spec), POD_SLOTS: 1}
         request = np.minimum(self._axis.vector(everything), self._most)
         return Shape(
@@ -156,18 +144,18 @@ class Shapes:
             request=request,
             asked=np.flatnonzero(request),
             namespace=template.namespace or "default",
-            labels=dict(labels),
+            labels=dict(key.labels),
             node_selector=spec.node_selector,
             affinity=spec.affinity,
             tolerations=spec.tolerations,
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in spec.containers),
-            priority=self._priorities.of(spec),
+            priority=key.priority,
             best_effort=not asked and self._backfills,
-            never_preempts=self._priorities.never(spec),
+            never_preempts=key.never_preempts,
             qos=qos_class(spec),
-            service=service,
-            scheduler=self._scheduler(spec),
+            service=key.service,
+            scheduler=key.scheduler,
         )
 
     def _blank(self, number: int) -> Shape:

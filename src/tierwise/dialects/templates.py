@@ -16,13 +16,14 @@ from tierwise.model.pod_terms import label_keys
 
 __all__ = ["Common", "Template", "Templates"]
 
+_Key = tuple[bytes, int | None, str, str, str]
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Template(msgspec.Struct, eq=False, weakref=True):
+class Template(msgspec.Struct, eq=False):
     """One pattern, and how many pods follow it."""
 
-    identity: bytes
+    body: bytes  # what its pods ask of nodes and of other pods, comparable
     namespace: str
     spec: PodSpec  # of one of the pods; what differs between them is not to be read from here
     pods: int = 0
@@ -40,13 +41,13 @@ class Templates:
     """The templates that pods follow at the moment."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Template] = {}
+        self._known: dict[_Key, Template] = {}
         self._common: Common | None = None
 
     def join(self, pod: Pod) -> Template:
         """The template of a pod that comes."""
         spec = pod.spec
-        identity = _encode(
+        body = _encode(
             (
                 pod.metadata.namespace,
                 spec.containers,
@@ -57,15 +58,12 @@ class Templates:
                 spec.affinity,
                 spec.tolerations,
                 spec.topology_spread_constraints,
-                spec.priority,
-                spec.priority_class_name,
-                spec.preemption_policy,
-                spec.scheduler_name,
             )
         )
-        found = self._known.get(identity)
+        key = _key(body, spec)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[identity] = Template(identity, pod.metadata.namespace, spec)
+            found = self._known[key] = Template(body, pod.metadata.namespace, spec)
             self._common = None
         found.pods += 1
         return found
@@ -74,7 +72,7 @@ class Templates:
         """A pod that followed it goes."""
         template.pods -= 1
         if not template.pods:
-            del self._known[template.identity]
+            del self._known[_key(template.body, template.spec)]
             self._common = None
 
     def common(self) -> Common:
@@ -83,6 +81,10 @@ class Templates:
             specs = [template.spec for template in self._known.values()]
             self._common = Common(frozenset(_resources(specs)), Ports(specs), tuple(sorted(_watched(specs))))
         return self._common
+
+
+def _key(body: bytes, spec: PodSpec) -> _Key:
+    return body, spec.priority, spec.priority_class_name, spec.preemption_policy, spec.scheduler_name
 
 
 def _resources(specs: Iterable[PodSpec]) -> set[str]:
