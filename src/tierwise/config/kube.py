@@ -131,7 +131,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
             raise InputError(
                 "all profiles run in one cycle, so their postFilter must be the same", file=file, field=field
             )
-    order = (*sorts, PluginChoice("priority"), PluginChoice("gang"), PluginChoice("conformance"), PluginChoice("pdb"))
+    order = (*sorts, PluginChoice("priority"), PluginChoice("gang"), PluginChoice("conformance"))
     own: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
         own += _own(profile, scheduler=None if not rest else profile.name if i else "", file=file)
@@ -140,6 +140,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
         action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
+        at_once=True,
         backfills=False,
     )
 

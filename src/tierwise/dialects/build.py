@@ -52,7 +52,7 @@ from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "build", "tree"]
 
-_SINGLY = frozenset({"jobpreempt", "quotapreempt"})
+_SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
 """Actions that evict running pods which belong to no group."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")

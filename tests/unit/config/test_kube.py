@@ -32,7 +32,7 @@ def test_without_profiles_the_defaults_hold() -> None:
     profile = read()
     weights = choice(profile, "nodeorder").arguments
 
-    assert ("enqueue", "allocate", "preempt") == profile.actions
+    assert ("enqueue", "allocate", "podpreempt") == profile.actions
     assert {"predicates", "gang", "network-topology-aware"} <= {p.name for p in profile.plugins()}
     assert all(choice(profile, "predicates").arguments.values())
     assert (3, 2, 1) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "nodeaffinity", "leastrequested"))
