@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, assert_never
 
 from tierwise import controllers
-from tierwise.config.profile import Profile
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.build import build
 from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
@@ -145,9 +145,10 @@ class Loop:
 
     def _reconcile(self) -> None:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
+        profile = self._duties[0].profile if self._duties else DEFAULT
         for _ in range(_MOST):
             objects = self._cluster.read()
-            asked = controllers.run(objects, self._clock(), settled=self._settled)
+            asked = controllers.run(objects, self._clock(), settled=self._settled, profile=profile)
             if not asked:
                 self._settled = objects
                 return
