@@ -230,3 +230,22 @@ def test_a_more_important_pod_is_bound_before_anybody_is_evicted_for_others() ->
 
     assert ({"p0": "n0"}, {"p1": "n1"}, ["low"]) == (outcome.bound, outcome.nominated, outcome.evicted)
     assert "p2" in outcome.why
+
+
+def test_the_surplus_of_an_older_gang_goes_before_a_younger_pod() -> None:
+    """Turns go by priority, age and name; a gang that has its minimum does not fall behind."""
+    members = [labelled(raw, born="08:00") for raw in gang("g", 3, priority=0, gpu=8)[1:]]
+    group = gang("g", 2, priority=0)[0]
+    young = labelled(worker("young", gpu=8), born="09:00")
+    outcome = settle(nodes("n0 n1 n2"), [group, *members, young], profile=DEFAULTS, cycles=1)
+
+    assert {"g-0", "g-1", "g-2"} == set(outcome.bound)
+
+
+def test_an_obstacle_is_told_once() -> None:
+    """However many actions met it."""
+    named = [{"name": "Coscheduling"}, {"name": "ElasticQuota"}]
+    profile = kubernetes(postFilter={"enabled": named})
+    outcome = settle([*nodes("n0"), worker("old", gpu=8, on="n0", priority=9), worker("new", gpu=8)], profile=profile)
+
+    assert 1 == outcome.why["new"].count("is less important")
