@@ -13,7 +13,7 @@ from itertools import product
 from tierwise.framework.gathering import Ground, Way
 from tierwise.model.topology import ROOT
 
-__all__ = ["best_place", "boxes", "distribution"]
+__all__ = ["best_place", "boxes", "distribution", "mixtures"]
 
 Place = tuple[int, int]  # (0, domain) or (1, row)
 
@@ -33,6 +33,21 @@ def distribution(ground: Ground, way: Way, place: Place, count: int) -> tuple[in
     """Of all distributions below a place the one that fills its parts in their order, at every height."""
     found = list(_all(ground, way, place, count, whole=True))
     return max(found, key=lambda numbers: _filled(ground, way, place, numbers))
+
+
+def mixtures(ground: Ground, way: Way, free: list[int], counts: tuple[int, int]) -> Iterator[tuple[Place, list[int]]]:
+    """Every way to place tasks of size one and of size two in one domain: where, and how many tasks on each row."""
+    rows = range(len(free))
+    for place in _candidates(ground, way):
+        inside = [row for row in _rows(ground, place) if _inside(ground, row)]
+        fits = [[(a, b) for b in range(free[r] // 2 + 1) for a in range(free[r] - 2 * b + 1)] for r in inside]
+        for mixes in product(*fits):
+            if counts == (sum(a for a, _ in mixes), sum(b for _, b in mixes)):
+                dealt = dict(zip(inside, (a + b for a, b in mixes), strict=True))
+                numbers = tuple(dealt.get(row, 0) for row in rows)
+                every = [(boxes(ground, tier), number) for tier, number in way.multiples]
+                if all(_kept(ground, numbers, box, number, _rows(ground, place)) for box, number in every):
+                    yield place, list(numbers)
 
 
 def _candidates(ground: Ground, way: Way) -> Iterator[Place]:

@@ -16,7 +16,7 @@ from tests.koordinator import objects_of
 from tierwise.api.codec import Raw
 from tierwise.api.elastic_quota import RUNTIME, ElasticQuota
 from tierwise.config.kube import read_kube
-from tierwise.config.profile import Profile
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import reconcile, schedule
@@ -153,9 +153,9 @@ def _short(path: str) -> str:
     return path.removeprefix("default/")
 
 
-def runtimes(*manifests: Sequence[Raw]) -> dict[str, int]:
+def runtimes(*manifests: Sequence[Raw], profile: Profile = DEFAULT) -> dict[str, int]:
     """The runtime in cards that the controller writes on every quota."""
     cluster = EmbeddedCluster(objects_of(*(list(part) for part in manifests)))
-    reconcile(cluster, 0.0)
+    reconcile(cluster, 0.0, profile)
     found = cluster.read().every(ElasticQuota).values()
     return {q.metadata.name: int(json.loads(q.metadata.annotations[RUNTIME])[GPU]) for q in found}

@@ -16,6 +16,8 @@ from tierwise.model.arrays import Ints
 from tierwise.model.tree import Declared, grow
 
 MOST = 4
+DEARER = 1000
+"""What one more victim costs, in units of cost."""
 
 
 @st.composite
@@ -31,13 +33,12 @@ def priced(draw: st.DrawFn) -> Prices:
             cost[number, row] = cost[number - 1, row] + draw(st.integers(0, 2))
     nobody = np.zeros(0, dtype=np.int64)
     gone = np.zeros((MOST + 1, 0), dtype=bool)
-    return Prices(np.array(free), np.array(room), victims, cost, nobody, nobody, gone)
+    return Prices(np.array(free), np.array(room), victims * DEARER + cost, nobody, nobody, gone)
 
 
 def priced_at(prices: Prices, numbers: Ints) -> tuple[int, int]:
     """How many go, and what they cost."""
-    rows = np.arange(len(numbers))
-    return int(prices.victims[numbers, rows].sum()), int(prices.cost[numbers, rows].sum())
+    return divmod(int(prices.price[numbers, np.arange(len(numbers))].sum()), DEARER)
 
 
 def choices(prices: Prices, count: int) -> Iterator[Ints]:

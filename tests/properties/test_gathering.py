@@ -7,11 +7,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from tests.draw import draw, objects_of
-from tests.gather_reference import best_place, boxes, distribution
+from tests.gather_reference import best_place, boxes, distribution, mixtures
 from tests.strategies import trees
 
 from tierwise.dialects.build import build
 from tierwise.framework.gathering import Ground, Way
+from tierwise.framework.mixing import Mixture
 from tierwise.model.topology import ROOT
 
 MOST = 5
@@ -89,3 +90,29 @@ def _compare(ground: Ground, way: Way, count: int) -> None:
     if expected is not None and found is not None:
         numbers = np.bincount(found.rows, minlength=len(ground.room)).tolist()
         assert list(distribution(ground, way, expected, count)) == numbers
+
+
+@settings(max_examples=80)
+@given(
+    ground=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
+    way=ways(),
+    counts=st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    data=st.data(),
+)
+def test_mixtures_are_found_where_there_are_any(
+    ground: Ground, way: Way, counts: tuple[int, int], data: st.DataObject
+) -> None:
+    """Tasks of two sizes: whatever is found is a solution, and nothing is found where there is none."""
+    rows = len(ground.room)
+    free = data.draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
+    requests, open_to = np.array([[1], [2]]), np.ones((2, rows), dtype=bool)
+    found = Mixture(ground, counts, requests, np.array([free]), open_to=open_to).find(way)
+    solutions = list(mixtures(ground, way, free, counts))
+
+    assert (found is not None) == bool(solutions)
+    if found is not None:
+        numbers = np.zeros(rows, dtype=np.int64)
+        numbers[found.rows] = found.numbers.sum(axis=1)
+        assert counts == tuple(found.numbers.sum(axis=0).tolist())
+        assert (found.numbers @ requests[:, 0] <= np.array(free)[found.rows]).all()
+        assert numbers.tolist() in [dealt for _, dealt in solutions]

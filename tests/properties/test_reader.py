@@ -23,7 +23,7 @@ from tierwise.scheduler.effects import effects
 
 EVICTING = read_volcano(
     {
-        "actions": "enqueue, allocate, backfill, gangpreempt, jobpreempt",
+        "actions": "enqueue, allocate, backfill, gangpreempt, jobpreempt, podpreempt",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang"}]},
             {"plugins": [{"name": "predicates"}, {"name": "nodeorder"}, {"name": "elasticquota"}]},

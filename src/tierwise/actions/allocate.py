@@ -1,13 +1,15 @@
 """allocate: give jobs their room, queue by queue and job by job, the gang's minimum first and the surplus after it.
 
 A job whose minimum finds a place is bound; one that fits only on resources still being released is nominated there
-and keeps that room until it can be bound; one that does not fit is refused with a reason, and leaves no trace.
+and keeps that room until it can be bound; one that does not fit is refused with a reason, and leaves no trace. Where
+the profile makes room at once, that is done for a refused job before the next one has its turn: else a less important
+job could take what it needs beside the room that an eviction makes.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -28,10 +30,13 @@ from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
 
-__all__ = ["allocate"]
+__all__ = ["Rescue", "allocate"]
 
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
+
+Rescue = Callable[[Job], None]
+"""Makes room for a job that was refused, or says why it does not."""
 
 _ONE_LINE = ""
 """Stands for all queues where they have no say in the turns of their jobs; no queue is called so."""
@@ -39,15 +44,16 @@ _ONE_LINE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, enqueues: bool) -> None:
+def allocate(cycle: Cycle, *, enqueues: bool, rescue: Rescue | None = None) -> None:
     """Place what can be placed; `enqueues` says that the profile has an action to let jobs leave phase Pending."""
-    _Allocation(cycle, enqueues=enqueues).run()
+    _Allocation(cycle, enqueues=enqueues, rescue=rescue).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, enqueues: bool) -> None:
+    def __init__(self, cycle: Cycle, *, enqueues: bool, rescue: Rescue | None) -> None:
         self._cycle = cycle
         self._enqueues = enqueues
+        self._rescue = rescue
         self._refusals = Refusals(cycle)
         self._waiting: dict[str, list[Entry]] = {}
 
@@ -118,8 +124,7 @@ class _Allocation:
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
             foretold = self._refusals.foretold(job)
             if foretold is not None:
-                self._cycle.report.reject(job, foretold)
-                return False
+                return self._refuse(job, foretold)
         asked = demand(self._cycle, job)
         self._cycle.nominations.release(job)
         if not asked.enough:
@@ -133,8 +138,7 @@ class _Allocation:
         over = self._over(job, asked)
         known = self._refusals.known(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
-            self._cycle.report.reject(job, known)
-            return False
+            return self._refuse(job, known)
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
             if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
@@ -145,7 +149,13 @@ class _Allocation:
         like = self._refusals.like(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
         self._refusals.learn(job, asked, rejection)
+        return self._refuse(job, rejection)
+
+    def _refuse(self, job: Job, rejection: Rejection) -> bool:
+        """Say no to a job's minimum, and let room be made for it; either way it has had its turn."""
         self._cycle.report.reject(job, rejection)
+        if self._rescue is not None:
+            self._rescue(job)
         return False
 
     def _over(self, job: Job, asked: Demand) -> Reason | None:

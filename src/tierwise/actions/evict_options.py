@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from tierwise.actions.weighing import Manner
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.extension import Arguments
 
 __all__ = ["Options"]
 
-_ACROSS = "jobpreempt"
-_SINGLY = (_ACROSS, "quotapreempt")
+_MANNERS = {"jobpreempt": Manner.JOB, "quotapreempt": Manner.QUOTA, "podpreempt": Manner.POD}
+_WITHIN = "quotapreempt"
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -20,7 +21,7 @@ class Options(msgspec.Struct, frozen=True):
     max_domains: int | None = None
     allow_whole: bool = True
     remainder: bool = False
-    singly: bool = False  # tasks fall one by one, whatever becomes of their gang
+    manner: Manner | None = None  # how tasks are weighed that fall one by one; None where gangs are weighed
     across: bool = False  # less important tasks of every queue may go
 
     @classmethod
@@ -31,6 +32,11 @@ class Options(msgspec.Struct, frozen=True):
             max_domains=most or None,
             allow_whole=flag(arguments, "allowWholeBundle", default=True),
             remainder=flag(arguments, "evictRemainder", default=False),
-            singly=action in _SINGLY,
-            across=action == _ACROSS,
+            manner=_MANNERS.get(action),
+            across=action in _MANNERS and action != _WITHIN,
         )
+
+    @property
+    def singly(self) -> bool:
+        """Whether tasks fall one by one, whatever becomes of their gang."""
+        return self.manner is not None

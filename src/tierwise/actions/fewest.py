@@ -1,4 +1,4 @@
-"""How many tasks each row of a domain takes so that together they cost the fewest evictions, then the least.
+"""How many tasks each row of a domain takes so that together they cost the least.
 
 A knapsack over the rows, exact. Without multiples what is free is used first, and of rows with the same prices only
 as many are looked at as could be needed, the first by name; so the work follows what is missing, not the cluster.
@@ -52,17 +52,12 @@ def fewest_in_multiples(
     return _Nested(prices, topology, rank, quanta, count).deal(domain)
 
 
-def _unit(prices: Prices) -> int:
-    """One eviction, in units of cost: more than all costs together."""
-    return int(prices.cost.max(axis=0).sum()) + 1
-
-
 def _table(prices: Prices, rows: Ints, missing: int) -> Ints:
     """The price of each number of tasks beyond what is free, (numbers x rows)."""
-    most = min(missing, len(prices.victims) - 1)
+    most = min(missing, len(prices.price) - 1)
     numbers = prices.free[rows] + np.arange(most + 1)[:, None]
-    there = np.minimum(numbers, len(prices.victims) - 1)
-    table = prices.victims[there, rows] * _unit(prices) + prices.cost[there, rows]
+    there = np.minimum(numbers, len(prices.price) - 1)
+    table = prices.price[there, rows]
     table[numbers > prices.room[rows]] = _NEVER
     result: Ints = table
     return result
@@ -138,7 +133,6 @@ class _Nested:
         self._rank = rank
         self._quanta = quanta
         self._count = count
-        self._unit = _unit(prices)
         self._inside: dict[int, _Inside] = {}
 
     def deal(self, domain: int) -> Ints | None:
@@ -172,7 +166,7 @@ class _Nested:
 
     def _of_row(self, row: int) -> Ints:
         most = min(self._count, int(self._prices.room[row]))
-        price = self._prices.victims[: most + 1, row] * self._unit + self._prices.cost[: most + 1, row]
+        price = self._prices.price[: most + 1, row].copy()
         return _trimmed(_in_steps(price, int(self._quanta.rows[row]), int(self._quanta.standing[row])))
 
 

@@ -1,11 +1,11 @@
-"""Room for a whole gang, by evicting as little as possible, inside one domain: four actions, one way to go about it.
+"""Room for a whole gang, by evicting as little as possible, inside one domain: five actions, one way to go about it.
 
 For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
 sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
 The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
-gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. job-preempt and quota-preempt
-are Koordinator's: tasks fall one by one whatever their gang, and the tightest place counts before the cheapest
-(`single_plans`); the former takes from every queue, the latter from the job's own.
+gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. In job-preempt, quota-preempt
+(Koordinator's) and pod-preempt (Kubernetes') tasks fall one by one whatever their gang, and the tightest place counts
+before the cheapest (`single_plans`); quota-preempt takes from the job's own queue, the others from every one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
-__all__ = ["gang_evict"]
+__all__ = ["RoomMaker", "gang_evict"]
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _SHOWN = 4
@@ -47,13 +47,13 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     """Serve every starving job once, in queue and job order."""
     starving = list(starving_jobs(cycle))
     if starving:  # or nobody would ask who runs where
-        room_maker = _RoomMaker(cycle, purpose, options)
+        room_maker = RoomMaker(cycle, purpose, options)
         for job in starving:
             room_maker.serve(job)
 
 
-class _RoomMaker:
-    """Makes room for one job after the other; who went for one is gone for the next."""
+class RoomMaker:
+    """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, options: Options) -> None:
         self._cycle = cycle
@@ -62,15 +62,17 @@ class _RoomMaker:
         self._action = options.action
         self._running: RunningTable = cycle.running
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
-        for eviction in cycle.report.evictions:
-            self._gone[self._running.position[eviction.task.key]] = True
+        self._seen = 0  # evictions of the report that are known here
+        self._kept = len(cycle.nominations)
         index = cycle.ledger.queue_index
         self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
-        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and nothing has changed since
+        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and no room has come since
 
     def serve(self, job: Job) -> None:
+        """Evict for a starving job and nominate it, or say why not."""
         cycle = self._cycle
         cycle.nominations.release(job)
+        self._catch_up()
         wanted = demand(cycle, job)
         if not wanted.lots:
             return
@@ -93,6 +95,16 @@ class _RoomMaker:
             if kind is not None:
                 self._in_vain[kind] = story
 
+    def _catch_up(self) -> None:
+        """Who has gone since, and whether room has come that nobody knew of."""
+        report, kept = self._cycle.report, len(self._cycle.nominations)
+        if self._seen == len(report.evictions) and self._kept == kept:
+            return
+        for eviction in report.evictions[self._seen :]:
+            self._gone[self._running.position[eviction.task.key]] = True
+        self._seen, self._kept = len(report.evictions), kept
+        self._in_vain.clear()
+
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
         if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
@@ -105,7 +117,6 @@ class _RoomMaker:
         plans, looked = self._plans(cause, asked)
         for plan in sorted(plans, key=lambda plan: plan.price):
             if self._carry_out(cause, asked, plan, looked):
-                self._in_vain.clear()
                 return None
         return Story(self._action, self._why_not(cause, looked), looked)
 
@@ -131,8 +142,9 @@ class _RoomMaker:
 
     def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
-        if self._options.singly:
-            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), self._allowed(cause.job))
+        if self._options.manner is not None:
+            allowed, manner = self._allowed(cause.job), self._options.manner
+            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), allowed=allowed, manner=manner)
             return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
         eligible = self._eligible(cause)
         domains = self._domains(cause, asked, eligible)

@@ -1,7 +1,9 @@
 """Find a place for a gathered job: the ways that its plugin names, one after the other, on the room that there is.
 
-Tasks of one plain shape are counted (`framework.gathering`), which is exact. Several shapes, and shapes whose nodes
-change as they are placed, are tried on the ledger class by class, in every order of the classes while these are few.
+Tasks of one plain shape are counted (`framework.gathering`), which is exact. Several plain shapes are counted as if
+each were as large as the largest, which keeps ranks together, and where that fails as the mixtures that nodes take
+(`framework.mixing`), which is exact too. Demands too large for that, and shapes whose nodes change as they are placed,
+are tried on the ledger class by class, in every order of the classes while these are few.
 What is found stands on the ledger on return; what is not found leaves no trace.
 """
 
@@ -21,6 +23,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Ground, Way
 from tierwise.framework.ledger import Pool
+from tierwise.framework.mixing import Mixture, fits_bound
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
@@ -129,7 +132,28 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
                 if takes is not None:
                     statement.keep()
                     return Found(gathered.domain, tuple(takes), 0.0)
-    return _class_by_class(cycle, job, sub, classes, way, pool) if len(classes) > 1 and not way.multiples else None
+    if len(classes) == 1:
+        return None
+    if not moving and way.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
+        return _mixed(cycle, job, sub, classes, way, pool)
+    return _class_by_class(cycle, job, sub, classes, way, pool) if not way.multiples else None
+
+
+def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> Found | None:
+    """All classes in one domain, each node taking whatever mixture it has room for."""
+    requests = np.stack([c.shape.request for c in classes])
+    asked = np.flatnonzero(requests.any(axis=0))
+    open_to = np.stack([cycle.rooms.of(c.shape).why == 0 for c in classes])
+    free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
+    ground = ground_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
+    counts = tuple(c.count for c in classes)
+    found = Mixture(ground, counts, requests[:, asked], free, open_to=open_to).find(way)
+    if found is None:
+        return None
+    takes: list[Take] = []
+    for c, numbers in zip(classes, found.numbers.T, strict=True):
+        takes += _poured(cycle, job, sub, [c], np.repeat(found.rows, numbers), pool, checked=False) or ()
+    return Found(found.domain, tuple(takes), 0.0)
 
 
 def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool) -> Iterator[Ints]:

@@ -11,12 +11,12 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.standing import job_ready
 from tierwise.model.job import Job, Phase
 
-__all__ = ["of_those_who_may", "starving_jobs"]
+__all__ = ["may_evict", "of_those_who_may", "starving_jobs"]
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
     """Jobs that wait in an open queue with too few tasks, the first in order first."""
-    waiting = [job for job in cycle.snapshot.jobs if _may_evict(cycle, job)]
+    waiting = [job for job in cycle.snapshot.jobs if may_evict(cycle, job)]
     if cycle.pipeline.in_one_line:
         yield from sorted(waiting, key=cycle.pipeline.job_key)
         return
@@ -24,7 +24,8 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
     yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
 
 
-def _may_evict(cycle: Cycle, job: Job) -> bool:
+def may_evict(cycle: Cycle, job: Job) -> bool:
+    """Whether a job starves in an open queue, and nothing but room is missing."""
     queue = cycle.snapshot.queues.get(job.queue)
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
     if queue is None or not queue.open or not inside or not any(job.parts()):

@@ -1,8 +1,8 @@
 """Who must go from each node so that it takes so many tasks: all are thought away, and come back while there is room.
 
-Candidates come back the most important first (priority, then whose they are, then name), as in Koordinator; whoever
-finds no room any more beside the new tasks is a victim. All nodes are counted at once, one number of tasks after the
-other; exact for tasks of one plain shape.
+Candidates come back the most important first, as `weighing` has it, and before them those whose going a disruption
+budget forbids; whoever finds no room any more beside the new tasks is a victim. All nodes are counted at once, one
+number of tasks after the other; exact for tasks of one plain shape.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from tierwise.actions.weighing import Manner, beyond_budgets, by_importance
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
@@ -24,8 +25,7 @@ class Prices(msgspec.Struct, frozen=True):
 
     free: Ints  # how many tasks each row takes as things are
     room: Ints  # how many with every candidate gone
-    victims: Ints  # how many must go
-    cost: Ints  # how dear they are: ranks of their priorities, once for each owner on a row
+    price: Ints  # what those who must go cost, in one number: more victims cost more than dearer ones
     candidates: Ints  # positions in the running table, the last to go first within a row
     rows: Ints  # of the candidates
     gone: Bools  # (tasks x candidates)
@@ -36,10 +36,11 @@ class Prices(msgspec.Struct, frozen=True):
         return result
 
 
-def price_nodes(cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int) -> Prices:
+def price_nodes(
+    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, manner: Manner
+) -> Prices:
     """The prices of up to `most` tasks of a shape on every node, if these candidates may go."""
-    by_importance = (running.rank[candidates], running.kin[candidates], -running.priority[candidates])
-    candidates = candidates[np.lexsort((*by_importance, running.row[candidates]))]
+    candidates = _in_order(cycle, running, candidates, manner)
     rows = running.row[candidates]
     idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
     request = running.request[np.ix_(shape.asked, candidates)]
@@ -53,8 +54,18 @@ def price_nodes(cycle: Cycle, shape: Shape, running: RunningTable, candidates: I
     gone = np.zeros((most + 1, len(candidates)), dtype=bool)
     for number in range(1, most + 1):
         gone[number] = _without_room(cleared - asked * number, rows, request)
-    victims = np.stack([np.bincount(rows, weights=g, minlength=len(free)).astype(np.int64) for g in gone])
-    return Prices(free, room, victims, _costs(gone, rows, running, candidates, len(free)), candidates, rows, gone)
+    return Prices(free, room, _prices(cycle, running, candidates, gone, manner), candidates, rows, gone)
+
+
+def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, manner: Manner) -> Ints:
+    """Row by row, the first to come back first."""
+    importance = by_importance(running, candidates, manner)
+    candidates = candidates[np.lexsort((*importance, running.row[candidates]))]
+    if not manner.budgets_first:
+        return candidates
+    rows = running.row[candidates]
+    beyond = beyond_budgets(cycle, running, candidates, rows)
+    return candidates[np.lexsort((~beyond, rows))]  # stable: the rest stays in order
 
 
 def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
@@ -67,6 +78,22 @@ def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
         result[now[~fits]] = True
         left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate per row and turn: no row stands here twice
     return result
+
+
+def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, manner: Manner) -> Ints:
+    """What those who go cost on each row, (tasks x rows); one victim more costs more than all ranks together."""
+    rows, nodes = running.row[candidates], len(cycle.nodes)
+    numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
+    ranks = _costs(gone, rows, running, candidates, nodes)
+    price: Ints = np.stack(numbers) * (int(ranks.max(axis=0).sum()) + 1) + ranks
+    if not running.covered.shape[1]:
+        return price
+    beyond = [beyond_budgets(cycle, running, candidates[g], rows[g]) for g in gone]
+    worse = [np.bincount(rows[g], weights=b, minlength=nodes) for g, b in zip(gone, beyond, strict=True)]
+    forbidden = np.stack(worse).astype(np.int64)
+    if manner.budgets_first:
+        return forbidden * (int(price.max(axis=0).sum()) + 1) + price
+    return price * (int(forbidden.max(axis=0).sum()) + 1) + forbidden
 
 
 def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int) -> Ints:

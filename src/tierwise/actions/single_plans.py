@@ -1,8 +1,8 @@
 """Plans in which tasks fall one by one: the tightest place that can be made, with the fewest evictions in it.
 
-What Koordinator does for a job, and for a pod within its quota. Gangs among the victims are not looked at: what is
-needed of them goes, the rest stays. Places are those that the job's topology allows, all of one kind (of one tier, or
-of one way to gather) weighed against each other before the next kind is looked at.
+What Koordinator does for a job, and for a pod within its quota, and Kubernetes for any pod. Gangs among the victims are
+not looked at: what is needed of them goes, the rest stays. Places are those that the job's topology allows, all of one
+kind (of one tier, or of one way to gather) weighed against each other before the next kind is looked at.
 
 Tasks of one plain shape are priced on every node, and the cheapest choice is exact. Whatever else (several shapes,
 rules between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important going first.
@@ -22,11 +22,13 @@ from tierwise.actions.gather import ground_on
 from tierwise.actions.making_room import fits_in, quota_allows
 from tierwise.actions.reprieve import Prices, price_nodes
 from tierwise.actions.victims import Plan, choose
+from tierwise.actions.weighing import Manner, beyond_budgets, by_importance, node_keys, price_of
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause
 from tierwise.framework.gathering import Ground, Quanta, Way
 from tierwise.model.arrays import Ints
+from tierwise.model.topology import ROOT
 
 __all__ = ["single_plans"]
 
@@ -34,9 +36,11 @@ _ROWS = 8
 """How many single nodes are looked at: the first is the cheapest, others matter where its quota objects."""
 
 
-def single_plans(cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, allowed: Ints) -> list[Plan]:
+def single_plans(
+    cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, *, allowed: Ints, manner: Manner
+) -> list[Plan]:
     """The plans of the first kind of place that can be made; `allowed` are the domains in which a job is searched."""
-    planner = _Planner(cycle, cause, asked, candidates)
+    planner = _Planner(cycle, cause, asked, candidates, manner)
     for kind in planner.kinds(allowed):
         plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
         if plans:
@@ -54,11 +58,12 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Planner:
-    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints) -> None:
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, manner: Manner) -> None:
         self._cycle = cycle
         self._cause = cause
         self._asked = asked
         self._candidates = candidates
+        self._manner = manner
         self._priorities = np.unique(cause.running.priority[candidates])
         self._prices = self._priced()
 
@@ -67,8 +72,16 @@ class _Planner:
         lot = _only(self._asked)
         if lot is None or self._cause.job.policies or self._cycle.pipeline.moving(lot.portions[0].part.shape):
             return None
-        shape = lot.portions[0].part.shape
-        return price_nodes(self._cycle, shape, self._cause.running, self._candidates, lot.need)
+        return self._prices_for(lot)
+
+    def _prices_for(self, lot: Lot) -> Prices:
+        shape, running = lot.portions[0].part.shape, self._cause.running
+        return price_nodes(self._cycle, shape, running, self._candidates, lot.need, self._manner)
+
+    @property
+    def _by_node(self) -> bool:
+        """Whether single nodes are compared: Kubernetes looks for one, whatever stands on the others."""
+        return self._manner is Manner.POD and self._asked.tasks == 1
 
     # -- where
 
@@ -82,6 +95,8 @@ class _Planner:
                 yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
             return
         able = allowed[bound_with(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
+        if self._by_node and self._prices is None and ROOT in able:
+            yield self._single_nodes()
         for tier in np.unique(topology.tier[able]).tolist():
             yield [
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
@@ -95,13 +110,28 @@ class _Planner:
 
     def _rows(self, ground: Ground, way: Way, prices: Prices) -> list[_Place]:
         """The cheapest single nodes; there are many, and what they cost is known already."""
-        count, rank = self._asked.tasks, self._cycle.nodes.rank
-        rows = ground.places(way, count)
-        if not len(rows):
-            return []
-        order = np.lexsort((rank[rows], prices.cost[count, rows], prices.victims[count, rows]))
-        leaf = self._cycle.topology.leaf
-        return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in rows[order[:_ROWS]].tolist()]
+        rows = ground.places(way, self._asked.tasks)
+        leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
+        best = self._cheapest_first(prices, rows)[:_ROWS] if len(rows) else rows
+        return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
+
+    def _single_nodes(self) -> list[_Place]:
+        """Nodes that have room enough once candidates are gone, where rules between pods decide the rest."""
+        prices = self._prices_for(self._asked.lots[0])
+        rank = self._cycle.nodes.rank
+        best = self._cheapest_first(prices, np.flatnonzero(prices.room > 0))[:_ROWS]
+        return [_Place(ROOT, slice(r, r + 1), int(rank[r])) for r in best.tolist()]
+
+    def _cheapest_first(self, prices: Prices, rows: Ints) -> Ints:
+        """Rows by what all tasks of the demand cost there, then by name."""
+        rank = self._cycle.nodes.rank[rows]
+        if not self._by_node:
+            return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
+        going = prices.gone[1]
+        keys = node_keys(
+            self._cycle, self._cause.running, prices.candidates[going], prices.rows[going], len(self._cycle.nodes)
+        )
+        return rows[np.lexsort((rank, *(key[rows] for key in reversed(keys))))]
 
     # -- who
 
@@ -117,35 +147,45 @@ class _Planner:
         if self._prices is None:
             return None
         count, rank = self._asked.tasks, self._cycle.nodes.rank
-        if place.quanta is None:
+        if self._by_node:
+            numbers = self._on_one_node(self._prices, place.span)
+        elif place.quanta is None:
             numbers = fewest(self._prices, rank, place.span, count)
         else:
             topology = self._cycle.topology
             numbers = fewest_in_multiples(self._prices, topology, rank, place.domain, count, place.quanta)
         return None if numbers is None else self._prices.of(numbers)
 
+    def _on_one_node(self, prices: Prices, span: slice) -> Ints | None:
+        """The task on the best node of a span; on none where it fits as things are."""
+        rows = np.arange(span.start, span.stop)
+        numbers = np.zeros(len(prices.free), dtype=np.int64)
+        if not prices.free[rows].any():
+            able = rows[prices.room[rows] > 0]
+            if not len(able):
+                return None
+            numbers[self._cheapest_first(prices, able)[0]] = 1
+        return numbers
+
     def _tried(self, place: _Place) -> Plan | None:
         """The least important first until the gang fits and its quota allows it, less those who are not needed."""
         running = self._cause.running
         inside = running.inside(place.span)
         local = self._candidates[(self._candidates >= inside.start) & (self._candidates < inside.stop)]
-        order = np.lexsort((-running.rank[local], -running.kin[local], running.priority[local]))
+        local = local[np.lexsort(by_importance(running, local, self._manner))]
+        if self._manner.budgets_first:
+            local = local[np.argsort(~beyond_budgets(self._cycle, running, local), kind="stable")]
         fits = fits_in(self._cycle, self._cause, self._asked, place.domain)
-        taken = choose(_one_by_one(running.job, local[order]), fits)
+        taken = choose(_one_by_one(running.job, local[::-1]), fits)
         return None if taken is None else self._as_plan(place, np.sort(taken))
 
     def _as_plan(self, place: _Place, victims: Ints) -> Plan:
-        """Compared by the number of evictions, then what they cost, then by name."""
-        running = self._cause.running
-        ranks = np.searchsorted(self._priorities, running.priority[victims])
-        owners = np.stack((running.row[victims], running.kin[victims]))
-        _, owner = np.unique(owners, axis=1, return_inverse=True)
-        dearest = np.zeros(len(victims), dtype=np.int64)
-        np.maximum.at(dearest, owner.ravel(), ranks)
+        """Compared by what the victims cost, then by name."""
+        running, tasks = self._cause.running, self._asked.tasks
+        cost = price_of(self._cycle, running, victims, self._manner, tasks=tasks, priorities=self._priorities)
         by_job = victims[np.argsort(running.job[victims], kind="stable")]
         bundles = _by_job(running.job, by_job)
-        price = (float(len(victims)), float(dearest.sum()), float(place.name))
-        return Plan(place.domain, victims, bundles, tuple(range(len(bundles))), price)
+        return Plan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
 
 
 def _only(asked: Demand) -> Lot | None:

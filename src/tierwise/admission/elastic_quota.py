@@ -10,6 +10,7 @@ from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
     DEFAULT_QUOTA,
     FORCED,
+    IGNORES_DEFAULT_TREE,
     IS_PARENT,
     IS_ROOT,
     LENDS,
@@ -21,17 +22,18 @@ from tierwise.api.elastic_quota import (
     SHARED_WEIGHT,
     STRICT_KEYS,
     SYSTEM_QUOTA,
+    TOTAL,
     TREE_ID,
     ElasticQuota,
+    read_amounts,
     read_list,
-    read_weights,
 )
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.quantity import amount, show
 
 __all__ = ["Forest"]
 
-_FLAGS: Final = (IS_PARENT, IS_ROOT, LENDS, FORCED)
+_FLAGS: Final = (IS_PARENT, IS_ROOT, IGNORES_DEFAULT_TREE, LENDS, FORCED)
 _BUILT_IN: Final = (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA)
 _LABEL: Final = "metadata.labels."
 _ANNOTATION: Final = "metadata.annotations."
@@ -123,7 +125,7 @@ def _check_alone(quota: ElasticQuota) -> Iterator[Issue]:
             yield error(path, f"{resource} is listed in min and not in max")
         elif amount(resource, quantity) > amount(resource, spec.max[resource]):
             yield error(path, f"min {quantity} is more than the max of {spec.max[resource]}")
-    weights = read_weights(quota)
+    weights = read_amounts(quota, SHARED_WEIGHT)
     if weights is None:
         yield error(
             f"{_ANNOTATION}{SHARED_WEIGHT}", "the shared weight is not a JSON object of resources and quantities"
@@ -133,8 +135,23 @@ def _check_alone(quota: ElasticQuota) -> Iterator[Issue]:
             yield error(f"{_ANNOTATION}{SHARED_WEIGHT}", f"the shared weight of {resource} is negative")
     if read_list(quota.metadata, NAMESPACES) is None:
         yield error(f"{_ANNOTATION}{NAMESPACES}", "not a JSON list of namespaces")
+    yield from _check_total(quota)
     yield from _check_used(quota)
     yield from _true_or_false(quota.metadata, _FLAGS)
+
+
+def _check_total(quota: ElasticQuota) -> Iterator[Issue]:
+    """What a tree shares is said by its root."""
+    path, total = f"{_ANNOTATION}{TOTAL}", read_amounts(quota, TOTAL)
+    if total is None:
+        yield error(path, "the total is not a JSON object of resources and quantities")
+        return
+    for resource, number in total.items():
+        if number < 0:
+            yield error(path, f"the total of {resource} is negative")
+    if total and not (_flag(quota, IS_ROOT) and quota.metadata.labels.get(TREE_ID)):
+        text = f'a total counts for the root of a tree alone (labels {IS_ROOT}: "true" and {TREE_ID})'
+        yield warning(path, text)
 
 
 def _check_used(quota: ElasticQuota) -> Iterator[Issue]:

@@ -23,6 +23,7 @@ __all__ = [
     "FIRM_USED",
     "FORCED",
     "GUARANTEED",
+    "IGNORES_DEFAULT_TREE",
     "IS_PARENT",
     "IS_ROOT",
     "LENDS",
@@ -37,13 +38,14 @@ __all__ = [
     "SHARED_WEIGHT",
     "STRICT_KEYS",
     "SYSTEM_QUOTA",
+    "TOTAL",
     "TREE_ID",
     "ElasticQuota",
     "ElasticQuotaSpec",
     "ElasticQuotaStatus",
     "of_elastic_quota",
+    "read_amounts",
     "read_list",
-    "read_weights",
     "write_amounts",
 ]
 
@@ -53,6 +55,7 @@ PARENT: Final = f"{_PREFIX}parent"
 IS_PARENT: Final = f"{_PREFIX}is-parent"
 IS_ROOT: Final = f"{_PREFIX}is-root"
 TREE_ID: Final = f"{_PREFIX}tree-id"
+IGNORES_DEFAULT_TREE: Final = f"{_PREFIX}ignore-default-tree"
 LENDS: Final = f"{_PREFIX}allow-lent-resource"
 FORCED: Final = f"{_PREFIX}allow-force-update"
 QUOTA_NAME: Final = f"{_PREFIX}name"  # on pods
@@ -62,6 +65,7 @@ DISABLE_PREEMPTIBLE: Final = "scheduling.koordinator.sh/disable-preemptible"  # 
 
 SHARED_WEIGHT: Final = f"{_PREFIX}shared-weight"
 NAMESPACES: Final = f"{_PREFIX}namespaces"
+TOTAL: Final = f"{_PREFIX}total-resource"
 STRICT_KEYS: Final = f"{_PREFIX}max-strict-check-resource-keys"
 RUNTIME: Final = f"{_PREFIX}runtime"
 REQUEST: Final = f"{_PREFIX}request"
@@ -71,7 +75,7 @@ ALLOCATED: Final = f"{_PREFIX}allocated"
 FIRM_REQUEST: Final = f"{_PREFIX}non-preemptible-request"
 FIRM_USED: Final = f"{_PREFIX}non-preemptible-used"
 OVER_SINCE: Final = "tierwise.io/quota-over-since"
-"""Annotations; the first three are written by people, the others by the controller."""
+"""Annotations; the first four are written by people, the others by the controller."""
 
 ROOT_QUOTA: Final = "koordinator-root-quota"
 SYSTEM_QUOTA: Final = "koordinator-system-quota"
@@ -109,9 +113,9 @@ def of_elastic_quota(quota: ElasticQuota) -> Iterator[Field]:
     yield "status.used", quota.status.used
 
 
-def read_weights(quota: ElasticQuota) -> dict[str, int] | None:
-    """The shared weights in the units of their resources, {} where none are given; None where they cannot be read."""
-    found = _json(quota.metadata.annotations.get(SHARED_WEIGHT, ""), dict[str, str | int | float], {})
+def read_amounts(quota: ElasticQuota, annotation: str) -> dict[str, int] | None:
+    """Amounts in the units of their resources, {} where none are given; None where they cannot be read."""
+    found = _json(quota.metadata.annotations.get(annotation, ""), dict[str, str | int | float], {})
     try:
         return None if found is None else {name: amount(name, quantity) for name, quantity in found.items()}
     except ValueError:

@@ -33,11 +33,11 @@ def reconcile(
     from tierwise.sim import rounds
     from tierwise.sim.cluster import EmbeddedCluster
 
-    profile_of(config_file)  # no controller is configured by it, but a broken one is bad input all the same
+    profile = profile_of(config_file)
     objects = load(filenames)
     cluster = EmbeddedCluster(objects)
     with patience("running the controllers"):
-        rounds.reconcile(cluster, moment(objects, now))
+        rounds.reconcile(cluster, moment(objects, now), profile)
     if output_format == "json":
         from tierwise.cli.screen import print_json
 

@@ -32,6 +32,8 @@ _FIELDS: Final = """
 """
 """What may stand in the file; of all but the first three nothing is needed here."""
 _TYPE: Final = ("apiVersion", "kind")
+_GANG: Final = PluginChoice("gang", off=frozenset({"JobOrder"}))
+"""Gangs start whole; turns go by priority, age and name alone, so a gang's surplus has its turn with the gang."""
 _ALONE: Final = {"hypernode.binpack.normal-pod.enable": False}
 """Where Kubernetes' scores decide, pods without a gang are not packed by domain."""
 
@@ -131,7 +133,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
             raise InputError(
                 "all profiles run in one cycle, so their postFilter must be the same", file=file, field=field
             )
-    order = (*sorts, PluginChoice("priority"), PluginChoice("gang"), PluginChoice("conformance"), PluginChoice("pdb"))
+    order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
         own += _own(profile, scheduler=None if not rest else profile.name if i else "", file=file)
@@ -140,6 +142,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
         action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
+        at_once=True,
         backfills=False,
     )
 
@@ -159,9 +162,10 @@ def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
+    """What the profile names under postFilter comes before the default: so it does in Koordinator's own profile."""
     actions = ["enqueue", "allocate"]
     actions += [PLUGINS[name].acts for name in profile.points.names() if PLUGINS[name].acts]
-    for name in profile.points.at("postFilter"):
+    for name in dict.fromkeys((*profile.points.named("postFilter"), *profile.points.at("postFilter"))):
         known = PLUGINS[name]
         if known.evicts and (not known.evicts_if or profile.arguments.get(name, {}).get(known.evicts_if) is True):
             actions.append(known.evicts)

@@ -45,7 +45,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
     {
         # in-tree
         "DefaultBinder": _NOTHING,
-        "DefaultPreemption": KubePlugin(evicts="preempt"),
+        "DefaultPreemption": KubePlugin(evicts="podpreempt"),
         "ImageLocality": KubePlugin(scores="imagelocality.weight"),
         "InterPodAffinity": KubePlugin(filters="predicate.PodAffinityEnable", scores="podaffinity.weight"),
         "NodeAffinity": KubePlugin(

@@ -29,6 +29,9 @@ class Profile(msgspec.Struct, frozen=True):
     tiers: tuple[tuple[PluginChoice, ...], ...]
     action_arguments: Mapping[str, Mapping[str, object]] = {}
     schedulers: tuple[str, ...] = ()  # names with plugins of their own; the first one's serve all other pods too
+    at_once: bool = (
+        False  # who finds no place makes room before the next one's turn (Kubernetes), not in a later action
+    )
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
     def plugins(self) -> tuple[PluginChoice, ...]:

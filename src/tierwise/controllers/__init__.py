@@ -4,6 +4,7 @@
 whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
 """
 
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import (
     app_group,
     discovery_label,
@@ -22,8 +23,10 @@ __all__ = ["due", "run"]
 _ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology, elastic_quota)
 
 
-def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list[Effect]:
+def run(objects: Objects, now: float, *, settled: Objects | None = None, profile: Profile = DEFAULT) -> list[Effect]:
     """The effects of every controller, in a fixed order; `now` is in seconds since the epoch.
+
+    What quotas may use depends on the scheduler's `profile`; nothing else does.
 
     `settled` are earlier objects for which there was nothing to do: whichever controller reads only what has not
     changed since then has nothing to do now either, unless its time has come, and is spared the work of finding out.
@@ -32,7 +35,10 @@ def run(objects: Objects, now: float, *, settled: Objects | None = None) -> list
     for controller in _ALL:
         same = settled is not None and objects.alike(settled, *controller.READS)
         if not same or (controller is job and _has_come(job.due(objects), now)):
-            effects += controller.reconcile(objects, now)
+            of_quotas = controller is elastic_quota
+            effects += (
+                elastic_quota.reconcile(objects, now, profile) if of_quotas else controller.reconcile(objects, now)
+            )
     # All controllers see the same moment: one may describe what another is about to remove.
     gone = {effect.key for effect in effects if isinstance(effect, Delete)}
     return [effect for effect in effects if not (isinstance(effect, PatchStatus) and effect.key in gone)]

@@ -27,8 +27,10 @@ from tierwise.api.elastic_quota import (
 )
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.build import build
+from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
 from tierwise.plugins.quota_figures import Figures
 from tierwise.plugins.quota_tree import QuotaTree
@@ -39,19 +41,25 @@ __all__ = ["READS", "reconcile"]
 READS: Final = (Node, Pod, ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
 
 
-def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Bring the annotations and the status of each quota up to date."""
+def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[Effect]:
+    """Bring the annotations and the status of each quota up to date, as the scheduler of this profile counts."""
     quotas = objects.every(ElasticQuota)
     if not quotas:
         return []
-    snapshot = build(objects, now)
+    snapshot = build(objects, now, profile)
     ledger = Ledger(snapshot)
-    figures = Figures(QuotaTree.of(snapshot, ledger), snapshot, ledger)
+    figures = Figures(QuotaTree.of(snapshot, ledger, scale=_scales(profile)), snapshot, ledger)
     effects: list[Effect] = []
     for quota in quotas.values():
         if quota.metadata.name in ledger.queue_index:
             effects += _patch(quota, figures, now)
     return effects
+
+
+def _scales(profile: Profile) -> bool:
+    """Whether minimums shrink that are more than there is to share; the plugin's word."""
+    arguments = next((choice.arguments for choice in profile.plugins() if choice.name == "elasticquota"), {})
+    return flag(arguments, "enableMinQuotaScale", default=True)
 
 
 def _patch(quota: ElasticQuota, figures: Figures, now: float) -> list[Effect]:

@@ -13,6 +13,8 @@ from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
     DEFAULT_QUOTA,
     DISABLE_PREEMPTIBLE,
+    IGNORES_DEFAULT_TREE,
+    IS_ROOT,
     LENDS,
     NAMESPACES,
     OVER_SINCE,
@@ -20,10 +22,13 @@ from tierwise.api.elastic_quota import (
     PREEMPTIBLE,
     QUOTA_NAME,
     ROOT_QUOTA,
+    SHARED_WEIGHT,
     SYSTEM_QUOTA,
+    TOTAL,
+    TREE_ID,
     ElasticQuota,
+    read_amounts,
     read_list,
-    read_weights,
 )
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
@@ -73,9 +78,20 @@ class Quotas:
         """Every quota as a queue, with those that always exist."""
         if not self._records:
             return {}
-        found = {name: _queue(record) for name, record in self._records.items()}
+        trees = self._trees()
+        found = {name: _queue(record, trees) for name, record in self._records.items()}
         for name in (DEFAULT_QUOTA, SYSTEM_QUOTA):
             found.setdefault(name, Queue(name, order=natural(name), elastic=True))
+        return found
+
+    def _trees(self) -> dict[str, str]:
+        """By id, the trees that share a total of their own, each with the quota that says how much: its root."""
+        found: dict[str, str] = {}
+        for name in sorted(self._records, key=natural):
+            record = self._records[name]
+            tree = record.metadata.labels.get(TREE_ID, "")
+            if tree and record.metadata.labels.get(IS_ROOT) == "true" and read_amounts(record, TOTAL):
+                found.setdefault(tree, name)
         return found
 
     def resources(self) -> set[str]:
@@ -94,10 +110,11 @@ def shielded(meta: ObjectMeta) -> bool:
     return firm(meta) or meta.labels.get(DISABLE_PREEMPTIBLE) == "true"
 
 
-def _queue(record: ElasticQuota) -> Queue:
+def _queue(record: ElasticQuota, trees: Mapping[str, str]) -> Queue:
     meta, spec = record.metadata, record.spec
     most = _amounts(spec.max)
-    weights = {name: max(weight, 0) for name, weight in (read_weights(record) or {}).items()}
+    weights = {name: max(weight, 0) for name, weight in (read_amounts(record, SHARED_WEIGHT) or {}).items()}
+    tree = meta.labels.get(TREE_ID, "")
     parent = meta.labels.get(PARENT, "")
     since = meta.annotations.get(OVER_SINCE, "")
     return Queue(
@@ -109,8 +126,15 @@ def _queue(record: ElasticQuota) -> Queue:
         guarantee=_amounts(spec.min),
         weights={**most, **weights} if any(weights.values()) else most,  # none, or nothing but zeros: max is the weight
         lends=meta.labels.get(LENDS) != "false",
+        tree=tree if tree in trees else "",
+        total=_total(record) if trees.get(tree) == meta.name else None,
+        aside=meta.labels.get(IGNORES_DEFAULT_TREE) != "true",
         over_since=_moment(since),
     )
+
+
+def _total(record: ElasticQuota) -> dict[str, int]:
+    return {name: max(number, 0) for name, number in (read_amounts(record, TOTAL) or {}).items()}
 
 
 def _amounts(given: ResourceList) -> dict[str, int]:

@@ -45,7 +45,7 @@ from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "Reader"]
 
-_SINGLY = frozenset({"jobpreempt", "quotapreempt"})
+_SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
 """Actions that evict running pods which belong to no group."""
 
 SCHEDULER_NAMES = frozenset(

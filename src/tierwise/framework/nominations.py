@@ -37,6 +37,10 @@ class Nominations:
         self._ledger.take(shape, distinct, counts, pool=Pool.LATER)
         self._kept.setdefault(job.number, []).append((shape, distinct, counts))
 
+    def __len__(self) -> int:
+        """How many jobs have room set aside."""
+        return len(self._kept)
+
     def holds(self, job: Job) -> bool:
         return job.number in self._kept
 

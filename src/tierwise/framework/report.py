@@ -126,10 +126,11 @@ class ReportBuilder(msgspec.Struct):
         self.evictions.append(eviction)
 
     def tell(self, job: Job, story: Story) -> None:
-        """Keep how an attempt to make room went; what stood in the way joins the job's rejection."""
+        """Keep how an attempt to make room went; what stood in the way joins the job's rejection, once."""
         self.stories.setdefault(job.key, []).append(story)
         known = self.rejections.get(job.key)
-        if story.obstacle is not None:
+        told = {child.reason.text for child in known.children} if known is not None else set()
+        if story.obstacle is not None and story.obstacle.text not in told:
             obstacle = Rejection("evict", job.key, story.obstacle)
             self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle
 

@@ -27,4 +27,7 @@ class Queue(msgspec.Struct, frozen=True):
     elastic: bool = False  # an ElasticQuota: it lends what it does not use, and pods wait in no line of its own
     weights: Mapping[str, int] = {}  # by resource: how what is lent is shared
     lends: bool = True  # whether others may use what it is guaranteed while it is idle
+    tree: str = ""  # the tree of quotas that it is in, where that shares a total of its own; empty for the cluster's
+    total: Mapping[str, int] | None = None  # what its tree shares, where it is the one that says so
+    aside: bool = True  # that total is not the cluster's own tree's to share
     over_since: float | None = None  # since when it has held more than its share; None where it has not

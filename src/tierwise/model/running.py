@@ -32,6 +32,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     spared: Bools  # marked as not to be evicted, itself or its job
     critical: Bools
     request: Ints  # (resources x tasks)
+    covered: Ints  # (2 x pairs): a task and a disruption budget that covers it, in the order of tasks
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -69,11 +70,17 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         spared=np.array([task.spared or job.spared for task, job, _, _ in rows], dtype=bool),
         critical=np.array([task.critical for task, _, _, _ in rows], dtype=bool),
         request=_requests(len(snapshot.axis), [task for task, _, _, _ in rows]),
+        covered=_covered([task for task, _, _, _ in rows]) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
     )
 
 
 def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
+
+
+def _covered(tasks: Sequence[Task]) -> Ints:
+    pairs = [(i, budget) for i, task in enumerate(tasks) for budget in task.budgets]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
 def _requests(resources: int, tasks: Sequence[Task]) -> Ints:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tierwise.framework.arguments import flag, listed
 from tierwise.framework.census import Census
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Reach
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
@@ -50,6 +50,7 @@ class _Network(msgspec.Struct, frozen=True):
     overloads: Ints  # number of the reason by number of the link, the first entry for none
     kind: Mapping[int, int]
     plans: Mapping[int, Plan]
+    pairs: Sequence[tuple[int, int]]  # caller and callee, by kind
     ahead: Ahead | None
 
     @classmethod
@@ -69,6 +70,7 @@ class _Network(msgspec.Struct, frozen=True):
             overloads=np.array([0, *(view.reasons.number(_overload(links, i)) for i in range(len(links.links)))]),
             kind=calls.kind,
             plans=calls.plans(costs, both_ways=asked.both_ways, uses_links=links.concerns),
+            pairs=pairs,
             ahead=Ahead(view, spots, costs, census, calls.kind, pairs) if asked.look_ahead else None,
         )
 
@@ -104,6 +106,8 @@ def _overload(links: LinkRoom, number: int) -> Reason:
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 
+    counts = False
+
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._view = view
         self._asked = _Asked.of(arguments)
@@ -112,6 +116,16 @@ class NetworkOverhead:
         self._given = view.snapshot.services.map(self._asked.network, self._asked.namespaces)
         served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
         self._network = _Network.of(view, self._given, self._asked) if self._given is not None and served else None
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Pods that the job's own services call: their going would leave nothing to be near to."""
+        network = self._network
+        if network is None:
+            return np.zeros(len(victims), dtype=bool)
+        callers = {network.kind.get(part.shape.number) for part in cause.job.parts()}
+        called = [callee for caller, callee in network.pairs if caller in callers]
+        kinds = np.array([network.kind.get(shape.number, -1) for shape in self._view.snapshot.shapes])
+        return np.isin(kinds[cause.running.shape[victims]], called)
 
     def _look(self, shape: Shape) -> tuple[_Network, Plan] | None:
         """The network and what a shape looks at in it; None where it looks at nothing."""

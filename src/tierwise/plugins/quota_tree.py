@@ -3,7 +3,8 @@
 Starting point of the plugin `elasticquota` and of the controller that writes a quota's annotations. Columns stand in
 the order of the ledger's `queue_index`; queues that are no quotas have no limit here. Quotas at the outermost level
 share what the cluster has besides the pods outside the tree (of the default and system quotas, and of nobody);
-quotas below share the runtime of their parent.
+quotas below share the runtime of their parent. Where quotas form several trees, each shares the total that its root
+states, and those without one share what is left of the cluster.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ class QuotaTree(msgspec.Struct, frozen=True):
         sharing = _Sharing(queues, parents, minimum, _columns(axis.index, queues, "weights", 0), scale=scale)
         asked, request = sharing.requests(own, maximum)
         runtime = maximum.copy()
+        totals = _totals(snapshot, ledger, inside)
         for parent, level in sharing.levels():
-            total = _to_share(snapshot, ledger, inside) if parent == _TOP else runtime[:, parent]
+            total = totals[queues[level[0]].tree] if parent == _TOP else runtime[:, parent]
             for r in np.flatnonzero(counted(axis)).tolist():
                 runtime[r, level] = sharing.share(r, int(total[r]), level, request)
         named = _columns(axis.index, queues, "capability", -1) >= 0
@@ -98,21 +100,23 @@ class _Sharing:
         self._minimum = minimum
         self._weights = weights
         self._scale = scale
-        self._children: dict[int, list[int]] = {}
+        self._children: dict[tuple[int, str], list[int]] = {}
         order = sorted(range(len(queues)), key=lambda column: queues[column].order)  # equal shares: by name
         for column in sorted(order, key=lambda column: len(_chain(parents, column))):
             if queues[column].elastic and queues[column].name not in (DEFAULT_QUOTA, SYSTEM_QUOTA):
-                self._children.setdefault(parents[column], []).append(column)
+                tree = queues[column].tree if parents[column] == _TOP else ""  # below, the parent's runtime is shared
+                self._children.setdefault((parents[column], tree), []).append(column)
 
     def levels(self) -> Iterator[tuple[int, list[int]]]:
-        """Each parent with the quotas directly below it, from the outermost inwards."""
-        yield from self._children.items()
+        """Each parent with the quotas directly below it, from the outermost inwards; the cluster once for each tree."""
+        for (parent, _), level in self._children.items():
+            yield parent, level
 
     def requests(self, own: Ints, maximum: Ints) -> tuple[Ints, Ints]:
         """What is asked of quotas, and what they ask of those above: at most max, at least min if they do not lend."""
         asked = own.copy()
         limited = np.minimum(own, maximum)
-        for parent, level in reversed(self._children.items()):  # inner ones first
+        for (parent, _), level in reversed(self._children.items()):  # inner ones first
             for column in level:
                 least = 0 if self._queues[column].lends else self._minimum[:, column]
                 limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
@@ -134,15 +138,28 @@ class _Sharing:
         )
 
 
+def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[str, Ints]:
+    """What the outermost quotas of each tree share: what its root says, and for the others the rest of the cluster."""
+    axis, rest = snapshot.axis, _to_share(snapshot, ledger, inside)
+    totals: dict[str, Ints] = {}
+    for queue in snapshot.queues.values():
+        if queue.total is not None:
+            known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
+            totals[queue.tree] = axis.vector(known)
+            rest = rest - totals[queue.tree] * queue.aside
+    totals[""] = np.maximum(rest, 0)
+    return totals
+
+
 def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
-    """What the outermost quotas share: the cluster without what pods outside the tree hold."""
+    """What the cluster has besides what pods outside all trees hold."""
     nodes = snapshot.nodes
     total: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
     total = total - ledger.queue_used[:, ~inside].sum(axis=1)
     others = rows_by_shape(snapshot.others, Status.RUNNING)
     for number, rows in (*others.items(), *snapshot.standing.items()):
         total -= snapshot.shapes[number].request * len(rows)
-    return np.maximum(total, 0)
+    return total
 
 
 def _parents(queues: tuple[Queue, ...], inside: Bools) -> list[int]:

@@ -19,7 +19,9 @@ from tierwise.plugins import PLUGINS
 
 __all__ = ["BUILT_IN", "Contender", "plugins"]
 
-_EVICTING = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim", "jobpreempt", "quotapreempt", "giveback"))
+_EVICTING = frozenset(
+    ("preempt", "reclaim", "gangpreempt", "gangreclaim", "jobpreempt", "podpreempt", "quotapreempt", "giveback")
+)
 
 
 class Contender(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Final, Protocol, assert_never
 import msgspec
 
 from tierwise import controllers
-from tierwise.config.profile import Profile
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.drift import differences
 from tierwise.dialects.reader import Reader
 from tierwise.explain.pod_status import pod_conditions, pod_events
@@ -155,9 +155,10 @@ class Loop:
 
     def _reconcile(self) -> None:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
+        profile = self._duties[0].profile if self._duties else DEFAULT
         for _ in range(_MOST):
             objects = self._cluster.read()
-            asked = controllers.run(objects, self._clock(), settled=self._settled)
+            asked = controllers.run(objects, self._clock(), settled=self._settled, profile=profile)
             if not asked:
                 self._settled = objects
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tierwise.actions.allocate import allocate
+from tierwise.actions.allocate import Rescue, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue
 from tierwise.api.errors import InputError
@@ -38,7 +38,17 @@ Watch = Callable[[Job, Decision | Rejection], None]
 
 
 def _allocate(current: Cycle, profile: Profile) -> None:
-    allocate(current, enqueues="enqueue" in profile.actions)
+    allocate(current, enqueues="enqueue" in profile.actions, rescue=_rescue(current, profile))
+
+
+def _rescue(current: Cycle, profile: Profile) -> Rescue | None:
+    """What makes room for a job as soon as it is refused; None where that is for later actions."""
+    names = [name for name in profile.actions if name in AT_ONCE] if profile.at_once else []
+    if not names:
+        return None
+    from tierwise.actions.at_once import AtOnce
+
+    return AtOnce(current, names).make_room
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
@@ -75,9 +85,13 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
     "gangreclaim": _gang_evict(Purpose.RECLAIM, "gangreclaim"),
     "jobpreempt": _gang_evict(Purpose.PREEMPT, "jobpreempt"),
+    "podpreempt": _gang_evict(Purpose.PREEMPT, "podpreempt"),
     "quotapreempt": _gang_evict(Purpose.PREEMPT, "quotapreempt"),
     "giveback": _give_back,
 }
+AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
+"""Actions that a profile of Kubernetes' kind runs for each job right after its turn."""
+
 ALIASES = {"gang-preempt": "gangpreempt", "gang-reclaim": "gangreclaim"}
 
 
@@ -115,7 +129,8 @@ def cycle(
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
     current = open_cycle(snapshot, profile, probe=probe, watch=watch, plugins=plugins)
     for name in profile.actions:
-        ACTIONS[name](current, profile)
+        if not (profile.at_once and name in AT_ONCE):
+            ACTIONS[name](current, profile)
     current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()
 

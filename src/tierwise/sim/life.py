@@ -88,7 +88,7 @@ class Life:
         self._befall(now)
         for _ in range(_MOST):
             before = self.cluster.read()
-            rounds.reconcile(self.cluster, now)
+            rounds.reconcile(self.cluster, now, self._profile)
             self._note(before, now)
             if self.cluster.read() is not self._seen:
                 self._cycle(now)

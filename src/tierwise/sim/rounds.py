@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from tierwise import controllers
-from tierwise.config.profile import Profile
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
 from tierwise.framework.probe import Look
@@ -47,10 +47,10 @@ class History(msgspec.Struct):
         return build(self.cluster.read(), now, self.profile)
 
 
-def reconcile(cluster: EmbeddedCluster, now: float) -> None:
+def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT) -> None:
     """Run the controllers until they have nothing more to do."""
     for _ in range(_MOST):
-        asked = controllers.run(cluster.read(), now, settled=cluster.settled)
+        asked = controllers.run(cluster.read(), now, settled=cluster.settled, profile=profile)
         if not asked:
             cluster.settled = cluster.read()
             return
@@ -78,7 +78,7 @@ def schedule(
 def _round(history: History, profile: Profile, now: float) -> bool:
     """Controllers, one cycle, its effects, a moment's pause, statuses; whether anything came of it."""
     cluster = history.cluster
-    reconcile(cluster, now)
+    reconcile(cluster, now, profile)
     before = cluster.read().version
     snapshot = build(cluster.read(), now, profile)
     report = cycle(snapshot, profile)
@@ -97,7 +97,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                     history.nominations[task.key] = snapshot.nodes.names[row]
-    reconcile(cluster, now)
+    reconcile(cluster, now, profile)
     return cluster.read().version != before
 
 
@@ -111,7 +111,7 @@ def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[L
     """What one pod sees in the first cycle that reaches it."""
     history = History(EmbeddedCluster(objects), profile)
     for _ in range(_MOST):
-        reconcile(history.cluster, now)
+        reconcile(history.cluster, now, profile)
         probe = probe_for(pod)
         snapshot = build(history.cluster.read(), now, profile)
         report = cycle(snapshot, profile, probe=probe)

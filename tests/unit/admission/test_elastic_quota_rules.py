@@ -123,3 +123,28 @@ def test_defaults_are_written_out() -> None:
     assert {f"{PREFIX}parent": "koordinator-root-quota"} == filled["labels"]
     assert {f"{PREFIX}shared-weight": '{"nvidia.com/gpu":"4"}'} == filled["annotations"]
     assert complete(quota("a", most=4, parent="p", weight=1)) == quota("a", most=4, parent="p", weight=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("8", "the total is not a JSON object of resources and quantities"),
+        ('{"cpu": "-1"}', "the total of cpu is negative"),
+        ('{"cpu": "8"}', ""),
+    ],
+)
+def test_a_total_is_stated_in_amounts(text: str, problem: str) -> None:
+    """By the root of a tree."""
+    marks = {f"{PREFIX}tree-id": "t", f"{PREFIX}is-root": "true"}
+    path = f"metadata.annotations.{PREFIX}total-resource"
+    root = quota("p", most=9, labels=marks, annotations={f"{PREFIX}total-resource": text})
+
+    assert ([f"ElasticQuota default/p {path}: {problem}"] if problem else []) == errors(root)
+    assert [] == warnings(root)
+
+
+def test_only_a_root_states_a_total() -> None:
+    """On any other quota it counts for nothing, and its author is told."""
+    (told,) = warnings(quota("p", most=9, annotations={f"{PREFIX}total-resource": '{"cpu": "8"}'}))
+
+    assert "root of a tree" in told

@@ -32,7 +32,7 @@ def test_without_profiles_the_defaults_hold() -> None:
     profile = read()
     weights = choice(profile, "nodeorder").arguments
 
-    assert ("enqueue", "allocate", "preempt") == profile.actions
+    assert ("enqueue", "allocate", "podpreempt") == profile.actions
     assert {"predicates", "gang", "network-topology-aware"} <= {p.name for p in profile.plugins()}
     assert all(choice(profile, "predicates").arguments.values())
     assert (3, 2, 1) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "nodeaffinity", "leastrequested"))
@@ -71,6 +71,17 @@ def test_a_star_disables_everything_at_its_point() -> None:
     assert ("enqueue", "allocate") == quiet.actions
     assert ["predicate.NodeAffinityEnable"] == [k for k, on in choice(bare, "predicates").arguments.items() if on]
     assert {"nodeaffinity.weight": 4} == {k: w for k, w in choice(bare, "nodeorder").arguments.items() if w}
+
+
+@pytest.mark.parametrize("point", ["postFilter", "multiPoint"])
+def test_preemption_that_is_named_comes_before_the_default(point: str) -> None:
+    """Koordinator's order: jobs, quotas, and then any pod; all of it in the turn of whoever was refused."""
+    named = {point: {"enabled": [{"name": "Coscheduling"}, {"name": "ElasticQuota"}]}}
+    preempts = [{"name": "Coscheduling", "args": {"enablePreemption": True}}]
+    profile = read({"plugins": named, "pluginConfig": preempts})
+
+    assert ("jobpreempt", "quotapreempt", "podpreempt") == profile.actions[-3:]
+    assert profile.at_once
 
 
 def test_the_scoring_strategy_chooses_the_weight() -> None:

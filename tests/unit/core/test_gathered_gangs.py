@@ -94,6 +94,18 @@ def test_gangs_of_two_sizes_share_a_block() -> None:
     assert 5 == len(bound)
 
 
+def test_gangs_of_two_sizes_come_in_multiples() -> None:
+    """Two large and two small pods, an even number in each block: each node takes one of both sizes."""
+    together = {GROUPS: '["default/big", "default/small"]'}
+    world = cluster({"s0": {"b0": "n0", "b1": "n1"}}, cpu=4)
+    big, small = (gang(name, 2, multiples={"BlockLayer": 2}, annotations=together) for name in ("big", "small"))
+    large = [big[0], *(pod(f"big-{i}", of="big", cpu=3) for i in range(2))]
+    bound, _ = run(world, large, small)
+
+    assert bound["big-0"] != bound["big-1"]
+    assert bound["small-0"] != bound["small-1"]
+
+
 def test_the_index_orders_pods_of_a_group_across_its_gangs() -> None:
     """Ranks are dealt out over the whole group, whichever gang they belong to."""
     together = {GROUPS: '["default/a", "default/b"]'}

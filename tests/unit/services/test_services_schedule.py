@@ -144,3 +144,15 @@ def test_labels_alone_make_a_service() -> None:
     odd["metadata"]["labels"][GROUP] = ""
 
     assert {"default/p": "n1"} == _run(*NODES, odd, app_group(CALLS)).bindings
+
+
+def test_room_is_made_near_the_services_that_a_pod_calls() -> None:
+    """Not by letting those services go, although they are no more important, and that would lift every limit."""
+    calls = app_group([("web", "store", {"maxNetworkCost": 10})])
+    links = network({"z1>z2": {"networkCost": 50}, "z2>z1": {"networkCost": 50}})
+    urgent = pod("web-0", "web")
+    urgent["spec"]["priority"] = 5
+    history = _run(*NODES, calls, links, pod("store-0", "store", on="n1"), pod("other", on="n1"), urgent)
+
+    assert ["default/other"] == [eviction.task.key for eviction in history.evictions]
+    assert {"default/web-0": "n1"} == history.bindings

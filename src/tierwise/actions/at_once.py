@@ -1,0 +1,37 @@
+"""Room made for a refused job at once, by the preempting actions of a profile, one after the other.
+
+Kubernetes and Koordinator preempt for a pod in the same turn in which it found no place: whoever comes after it sees
+the room that it needs as taken. `allocate` calls this where a profile says so; elsewhere each action runs over all
+jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tierwise.actions.evict_options import Options
+from tierwise.actions.gang_evict import RoomMaker
+from tierwise.actions.preemptors import may_evict
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Purpose
+from tierwise.model.job import Job
+
+__all__ = ["AtOnce"]
+
+
+class AtOnce:
+    """The actions by name, in the order in which they are tried."""
+
+    def __init__(self, cycle: Cycle, actions: Sequence[str]) -> None:
+        self._cycle = cycle
+        self._actions = tuple(actions)
+        self._makers: dict[str, RoomMaker] = {}
+
+    def make_room(self, job: Job) -> None:
+        """Let the first action that can make room for the job; a job that nothing but room would help is served."""
+        for action in self._actions:
+            if not may_evict(self._cycle, job):
+                return
+            if action not in self._makers:
+                self._makers[action] = RoomMaker(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
+            self._makers[action].serve(job)
