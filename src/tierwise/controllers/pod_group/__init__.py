@@ -14,6 +14,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.controllers.pod_group.manifest import followed, manifest
 from tierwise.controllers.pod_group.owners import Lineage, is_made, lineage
+from tierwise.dialects.koordinator import gang_of
 from tierwise.dialects.marks import GROUP_ANNOTATION, group_of
 from tierwise.port import Create, Delete, Effect, Objects, PatchStatus, Update, key_of
 
@@ -31,8 +32,8 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     effects: list[Effect] = []
     members: dict[str, list[tuple[Pod, Lineage]]] = {}
     for path, pod in pods.items():
-        if pod.spec.scheduler_name not in SERVED:
-            continue
+        if pod.spec.scheduler_name not in SERVED or gang_of(pod):
+            continue  # a gang of Koordinator's is a group already
         above = lineage(objects, pod)
         group = f"{path.partition('/')[0]}/{above.group}"
         if group_of(pod) in ("", group):
