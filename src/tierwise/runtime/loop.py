@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol, assert_never
 
 from tierwise import controllers
 from tierwise.config.profile import Profile
 from tierwise.dialects.build import build
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
@@ -190,8 +192,9 @@ class Loop:
         """Status, conditions and events; and the release of gangs that stay a part."""
         objects = self._cluster.read()
         asked: list[Effect] = [*statuses(objects, snapshot, report), *pod_conditions(objects, snapshot, report)]
-        released = list(self._cluster.apply(release(objects, snapshot, report)))
-        self._cluster.apply([*asked, *pod_events([*outcomes, *released])])
+        decision = partial(decision_id, snapshot.now)
+        released = list(self._cluster.apply(release(objects, snapshot, report, decision)))
+        self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
         return released
 
 

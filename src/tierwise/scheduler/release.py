@@ -11,7 +11,8 @@ Pods that nobody would make anew are left alone, and people are told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -26,7 +27,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Evict, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler.evidence import partial_since
 
-__all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "release"]
+__all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "release"]
 
 PARTIAL: Final = "tierwise.io/partial-since"
 """Since when a gang that was never whole has had some of its pods bound; "" where it no longer is so."""
@@ -37,12 +38,15 @@ DIMINISHED: Final = "tierwise.io/diminished-since"
 PATIENCE: Final = 60.0
 """Seconds that the rest of a gang has to find a place."""
 
+RELEASE: Final = "release"
+"""The stage that evictions of this kind name."""
+
 _NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
 _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
 
-def release(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Marks to set and to take away, and pods of marked gangs to evict."""
+def release(objects: Objects, snapshot: Snapshot, report: CycleReport, decision: Callable[[str], str]) -> list[Effect]:
+    """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
     bound = _bound(report)
     held = {job.key: _held(objects, job) for job in snapshot.jobs if job.declared}
     asked = [job for job in snapshot.jobs if job.declared and _in_question(job, held[job.key], report, bound)]
@@ -53,30 +57,39 @@ def release(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[E
     for job in asked:
         standing = _standing(objects, job, bound.get(job.key, frozenset()))
         whole = not standing or job_ready(after, job)
-        rejected = job.key in report.rejections
+        case = _Case(job, standing, whole, job.key in report.rejections, decision(job.key))
         found = held[job.key]
         if found is not None:
-            effects += _by_mark(job, *found, standing, snapshot.now, whole=whole, rejected=rejected)
-        elif not whole and rejected and _waited(partial_since(objects, job), snapshot.now):
-            effects += _evict(job, standing, None)
+            effects += _by_mark(case, *found, snapshot.now)
+        elif not whole and case.rejected and _waited(partial_since(objects, job), snapshot.now):
+            effects += _evict(case, None)
     return effects
 
 
-def _by_mark(
-    job: Job, key: Key, holder: Object, standing: list[Pod], now: float, *, whole: bool, rejected: bool
-) -> Iterator[Effect]:
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A gang in question, as it is after the cycle."""
+
+    job: Job
+    standing: list[Pod]
+    whole: bool  # or nothing of it stands
+    rejected: bool
+    decision: str
+
+
+def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effect]:
     """What becomes of a gang with a pod group."""
     marks = {mark: text for mark in (PARTIAL, DIMINISHED) if (text := holder.metadata.annotations.get(mark))}
-    if whole:
+    if case.whole:
         if marks:
             yield PatchStatus(key, {}, dict.fromkeys(marks, ""))
     elif PARTIAL in marks:
         since = _time(marks[PARTIAL])
         if since is None or since > now:
             yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})  # noted by a clock that was wrong, or by somebody else
-        elif rejected and _waited(since, now):
-            yield from _evict(job, standing, key)
-    elif not marks and job.phase in _NEVER_WHOLE:
+        elif case.rejected and _waited(since, now):
+            yield from _evict(case, key)
+    elif not marks and case.job.phase in _NEVER_WHOLE:
         yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})
     elif not marks:
         # Written before its phase says that it queues again: from then on the mark alone tells that it was whole.
@@ -139,17 +152,18 @@ def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     return None
 
 
-def _evict(job: Job, standing: list[Pod], key: Key | None) -> Iterator[Effect]:
-    text = f"a part of gang {job.key} was bound, and the rest has found no place for {PATIENCE:.0f} seconds"
+def _evict(case: _Case, key: Key | None) -> Iterator[Effect]:
+    job = case.job.key
+    text = f"a part of gang {job} was bound, and the rest has found no place for {PATIENCE:.0f} seconds"
     alone = []
-    for pod in standing:
+    for pod in case.standing:
         if any(owner.controller for owner in pod.metadata.owner_references):
-            yield Evict(_pod_key(pod), text, job.key, "release")
+            yield Evict(_pod_key(pod), text, job, RELEASE)
         else:
             alone.append(pod)
     if alone:
         left = f"{text}; {len(alone)} pods stay where they are, because nothing would make them anew"
-        yield RecordEvent(key or _pod_key(alone[0]), "Warning", "PartOfGangStands", left)
+        yield RecordEvent(key or _pod_key(alone[0]), "Warning", "PartOfGangStands", left, case.decision)
 
 
 def _pod_key(pod: Pod) -> Key:
