@@ -74,6 +74,7 @@ class FakeApi:
         self.requests: list[str] = []  # "METHOD path"
         self.bodies: list[Json] = []  # of patches
         self.kubelet = True  # terminating pods are gone at once
+        self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
     def __enter__(self) -> FakeApi:
         self._thread.start()
@@ -267,7 +268,9 @@ class FakeApi:
             return _refused(409, "Conflict")
         if pod["spec"].get("nodeName"):
             return _refused(409, "Conflict")
-        bound = {"spec": {"nodeName": body["target"]["name"]}, "status": {"nominatedNodeName": None}}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.time}
+        status = {"nominatedNodeName": None, "conditions": [scheduled]}
+        bound: Json = {"spec": {"nodeName": body["target"]["name"]}, "status": status}
         bound["metadata"] = {"annotations": body["metadata"].get("annotations", {})}
         await self._save(at, _merged(pod, bound), "MODIFIED")
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)

@@ -1,4 +1,4 @@
-"""What pods tell about their gang where no object does: whether it was ever whole, and since when a part of it stands.
+"""What pods tell: when they were bound, and where no object does, whether their gang was ever whole.
 
 All by the API server's own clock, which stamps when a pod is made and when it is bound. A gang that was whole and has
 lost pods has replacements that are younger than its first binding, or members that have ended. One of which a pod was
@@ -7,12 +7,14 @@ there from the beginning and still has no node, while no other has come, was bou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.model.job import Job, Status
 from tierwise.port import Objects
 
-__all__ = ["partial_since"]
+__all__ = ["bound_at", "bound_together", "owned", "partial_since"]
 
 
 def partial_since(objects: Objects, job: Job) -> float | None:
@@ -20,7 +22,7 @@ def partial_since(objects: Objects, job: Job) -> float | None:
     pods = objects.every(Pod)
     standing = [pods[task.key] for task in job.tasks if task.status is Status.RUNNING and task.key in pods]
     waiting = [pods[task.key] for task in job.tasks if task.status is Status.PENDING and task.key in pods]
-    bound = [_bound(pod) for pod in standing]
+    bound = [bound_at(pod) for pod in standing]
     times = [time for time in bound if time is not None]
     if not waiting or len(standing) + len(waiting) < len(job.tasks) or len(times) < len(standing) or not times:
         return None
@@ -28,8 +30,19 @@ def partial_since(objects: Objects, job: Job) -> float | None:
     return max(times) if all(_made(pod) <= first for pod in waiting) else None
 
 
-def _bound(pod: Pod) -> float | None:
-    """When a pod was bound."""
+def owned(pod: Pod) -> bool:
+    """Whether somebody makes a pod anew when it is gone."""
+    return any(owner.controller for owner in pod.metadata.owner_references)
+
+
+def bound_together(pods: Iterable[Pod], within: float) -> bool:
+    """Whether no more than so many seconds lie between the bindings of pods, as far as they tell."""
+    times = [time for pod in pods if (time := bound_at(pod)) is not None]
+    return not times or max(times) - min(times) <= within
+
+
+def bound_at(pod: Pod) -> float | None:
+    """When a pod was bound; None where its status does not tell."""
     for condition in pod.status.conditions:
         if (condition.type, condition.status) == ("PodScheduled", "True"):
             try:

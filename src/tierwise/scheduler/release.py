@@ -1,8 +1,9 @@
 """Gangs of which only a part was bound: found, marked with the time, and released where the rest finds no place.
 
-A bind may fail, and a scheduler may die half-way. Every cycle places what is missing beside what stands, so a part of a
-gang is normally whole a moment later. Where it is not after some time, what stands is evicted: it would hold room for
-nothing. A gang that was whole once and has lost pods since is not meant: that is for its policies and its replacements.
+A bind may fail, a scheduler may die half-way, and pods that came last to a full node are taken back (`overbound`).
+Every cycle places what is missing beside what stands, so a part of a gang is normally whole a moment later. Where it is
+not after some time, what stands is evicted: it would hold room for nothing. A gang that was whole once and has lost
+pods since is not meant: that is for its policies and its replacements.
 
 Marks are annotations of the gang's pod group, of whichever dialect, so a restart goes on where the last process
 stopped. A gang that only the annotations of its pods declare has nowhere to keep a mark: its pods tell (`evidence`).
@@ -19,13 +20,14 @@ from typing import Final
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
-from tierwise.framework.ledger import Ledger
 from tierwise.framework.report import CycleReport
 from tierwise.framework.standing import job_ready
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Evict, Key, Objects, PatchStatus, RecordEvent
-from tierwise.scheduler.evidence import partial_since
+from tierwise.scheduler.aftermath import tallies
+from tierwise.scheduler.evidence import bound_together, owned, partial_since
+from tierwise.scheduler.overbound import overbound
 
 __all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "release"]
 
@@ -41,27 +43,37 @@ PATIENCE: Final = 60.0
 RELEASE: Final = "release"
 """The stage that evictions of this kind name."""
 
+_RELEASED: Final = "a part of gang {gang} was bound, and the rest has found no place for {patience:.0f} seconds"
+_TAKEN_BACK: Final = "its node was given more than it has, and gang {gang} was bound last"
 _NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
 _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
 
 def release(objects: Objects, snapshot: Snapshot, report: CycleReport, decision: Callable[[str], str]) -> list[Effect]:
     """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
-    bound = _bound(report)
+    bound, back = _bound(report), overbound(objects, snapshot)
     held = {job.key: _held(objects, job) for job in snapshot.jobs if job.declared}
-    asked = [job for job in snapshot.jobs if job.declared and _in_question(job, held[job.key], report, bound)]
+    asked = [
+        job
+        for job in snapshot.jobs
+        if job.declared and (job.key in back or _in_question(job, held[job.key], report, bound))
+    ]
     if not asked:
         return []
-    after = _after(snapshot, report)
+    after = tallies(snapshot, report, {_pod_key(pod).path for pods in back.values() for pod in pods})
     effects: list[Effect] = []
     for job in asked:
-        standing = _standing(objects, job, bound.get(job.key, frozenset()))
+        lost = back.get(job.key, [])
+        standing = _standing(objects, job, bound.get(job.key, frozenset()), lost)
         whole = not standing or job_ready(after, job)
-        case = _Case(job, standing, whole, job.key in report.rejections, decision(job.key))
+        # Taken back, it was whole only on paper; one that lacks a replacement was whole before.
+        never = job.phase in _NEVER_WHOLE or (bool(lost) and bound_together((*standing, *lost), PATIENCE))
+        case = _Case(job, standing, whole, never, job.key in report.rejections, decision(job.key))
         found = held[job.key]
+        effects += (Evict(_pod_key(pod), _TAKEN_BACK.format(gang=job.key), job.key, RELEASE) for pod in lost)
         if found is not None:
             effects += _by_mark(case, *found, snapshot.now)
-        elif not whole and case.rejected and _waited(partial_since(objects, job), snapshot.now):
+        elif not whole and ((lost and never) or (case.rejected and _waited(partial_since(objects, job), snapshot.now))):
             effects += _evict(case, None)
     return effects
 
@@ -73,6 +85,7 @@ class _Case:
     job: Job
     standing: list[Pod]
     whole: bool  # or nothing of it stands
+    never: bool  # it was never whole before
     rejected: bool
     decision: str
 
@@ -89,7 +102,7 @@ def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effe
             yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})  # noted by a clock that was wrong, or by somebody else
         elif case.rejected and _waited(since, now):
             yield from _evict(case, key)
-    elif not marks and case.job.phase in _NEVER_WHOLE:
+    elif case.never and DIMINISHED not in marks:
         yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})
     elif not marks:
         # Written before its phase says that it queues again: from then on the mark alone tells that it was whole.
@@ -120,24 +133,10 @@ def _bound(report: CycleReport) -> dict[str, frozenset[str]]:
     return {job: frozenset(keys) for job, keys in found.items()}
 
 
-def _after(snapshot: Snapshot, report: CycleReport) -> Ledger:
-    """The tallies of a cycle once its binds are done."""
-    ledger = Ledger(snapshot)
-    for decision in report.decisions:
-        numbers = {name: number for number, name in decision.job.role_names.items()}
-        for placed in decision.placed if decision.bound else ():
-            for task in placed.tasks:
-                if not task.shape.best_effort:  # those were counted before they were placed
-                    ledger.ready[placed.sub.number] += 1
-                    if task.role in numbers:
-                        ledger.role_ready[numbers[task.role]] += 1
-    return ledger
-
-
-def _standing(objects: Objects, job: Job, bound: frozenset[str]) -> list[Pod]:
+def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]) -> list[Pod]:
     pods = objects.every(Pod)
     standing = (task for task in job.tasks if task.status is Status.RUNNING or task.key in bound)
-    return [pods[task.key] for task in standing if task.key in pods]
+    return [pods[task.key] for task in standing if task.key in pods and pods[task.key] not in lost]
 
 
 def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
@@ -153,12 +152,11 @@ def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
 
 
 def _evict(case: _Case, key: Key | None) -> Iterator[Effect]:
-    job = case.job.key
-    text = f"a part of gang {job} was bound, and the rest has found no place for {PATIENCE:.0f} seconds"
+    text = _RELEASED.format(gang=case.job.key, patience=PATIENCE)
     alone = []
     for pod in case.standing:
-        if any(owner.controller for owner in pod.metadata.owner_references):
-            yield Evict(_pod_key(pod), text, job, RELEASE)
+        if owned(pod):
+            yield Evict(_pod_key(pod), text, case.job.key, RELEASE)
         else:
             alone.append(pod)
     if alone:
