@@ -54,7 +54,7 @@ class _Guest:
     task: Task
     pod: Pod
     job: Job | None  # None where it is not ours
-    stays: bool  # a kubelet has taken it up, or it is leaving
+    stays: bool  # a kubelet has taken it up
 
 
 def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
@@ -72,7 +72,7 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
             asks = guest.task.shape.request
             if not ((asks > free) & (asks > 0)).any():
                 free -= asks
-            elif guest.job is not None and not guest.stays:
+            elif guest.job is not None and not guest.stays and guest.task.status is Status.RUNNING:
                 yield guest.job, guest.pod
 
 
@@ -85,7 +85,7 @@ def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, l
             pod = pods[task.key]
             up = bool(pod.status.start_time) or pod.status.phase not in ("", "Pending")
             ours = job if job is not None and job.declared else None
-            found[task.row].append(_Guest(task, pod, ours, up or task.status is Status.RELEASING))
+            found[task.row].append(_Guest(task, pod, ours, up))
     return found
 
 
