@@ -60,7 +60,8 @@ def test_soft_gang_falls_back_to_a_wider_tier(world: World) -> None:
     events = [
         e for e in world.api.list("Event") if e["involvedObject"]["name"] == world.group("hard")["metadata"]["name"]
     ]
-    assert condition["message"] in [e["message"] for e in events]
+    told = {f"{condition['message']} (decision {e['metadata']['annotations']['tierwise.io/decision']})" for e in events}
+    assert {e["message"] for e in events} == told
     assert [] == world.audit()
 
 
