@@ -18,9 +18,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-__all__ = ["FakeApi", "Json"]
+__all__ = ["GANGS", "FakeApi", "Json"]
 
 Json = dict[str, Any]
+
+_KOORDINATOR: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1"
 
 _SERVED: Final = {
     "/api/v1": [
@@ -31,11 +33,15 @@ _SERVED: Final = {
     ],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "/apis/scheduling.volcano.sh/v1beta1": [("podgroups", "PodGroup", True), ("queues", "Queue", False)],
+    _KOORDINATOR: [("podgroups", "PodGroup", True)],
     "/apis/topology.volcano.sh/v1alpha1": [("hypernodes", "HyperNode", False)],
     "/apis/batch.volcano.sh/v1alpha1": [("jobs", "Job", True)],
     "/apis/coordination.k8s.io/v1": [("leases", "Lease", True)],
 }
 
+
+GANGS: Final = "gangs"
+"""The table of Koordinator's pod groups, whose plural is that of Volcano's."""
 
 _PATH: Final = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/([a-z]+))?")
 
@@ -68,6 +74,7 @@ class FakeApi:
         self.requests: list[str] = []  # "METHOD path"
         self.bodies: list[Json] = []  # of patches
         self.kubelet = True  # terminating pods are gone at once
+        self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
     def __enter__(self) -> FakeApi:
         self._thread.start()
@@ -176,6 +183,7 @@ class FakeApi:
         root, namespace, plural, name, sub = found.groups()
         if plural != "events" and plural not in [p for p, _, _ in _SERVED[root]]:
             return _refused(404, "NotFound")
+        plural = _table(root, plural)
         if name is None and request.method == "GET":
             return await (self._watch if "watch" in request.query else self._list)(request, plural)
         body = await request.json() if request.can_read_body else {}
@@ -260,7 +268,9 @@ class FakeApi:
             return _refused(409, "Conflict")
         if pod["spec"].get("nodeName"):
             return _refused(409, "Conflict")
-        bound = {"spec": {"nodeName": body["target"]["name"]}, "status": {"nominatedNodeName": None}}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.time}
+        status = {"nominatedNodeName": None, "conditions": [scheduled]}
+        bound: Json = {"spec": {"nodeName": body["target"]["name"]}, "status": status}
         bound["metadata"] = {"annotations": body["metadata"].get("annotations", {})}
         await self._save(at, _merged(pod, bound), "MODIFIED")
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)
@@ -304,10 +314,15 @@ class FakeApi:
             self._news.notify_all()
 
 
+def _table(root: str, plural: str) -> str:
+    return GANGS if (root, plural) == (_KOORDINATOR, "podgroups") else plural
+
+
 def _at(manifest: Json) -> tuple[str, str, str]:
-    every = ((plural, kind, spaced) for served in _SERVED.values() for plural, kind, spaced in served)
-    plural, namespaced = next((plural, spaced) for plural, kind, spaced in every if kind == manifest["kind"])
-    meta = manifest["metadata"]
+    version = manifest["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    plural, namespaced = next((plural, spaced) for plural, kind, spaced in _SERVED[root] if kind == manifest["kind"])
+    plural, meta = _table(root, plural), manifest["metadata"]
     if namespaced:
         meta.setdefault("namespace", "default")
     return plural, meta["namespace"] if namespaced else "", meta["name"]

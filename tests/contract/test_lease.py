@@ -71,7 +71,8 @@ def test_silent_leader_is_replaced(api: FakeApi) -> None:
     """A lease that nobody renews is taken once it has stood still for its duration, not before."""
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": now, "leaseTransitions": 3}
-    lease = {"kind": "Lease", "metadata": {"name": "tierwise", "namespace": "kube-system"}, "spec": spec}
+    meta = {"name": "tierwise", "namespace": "kube-system"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
     api.put(lease)
     with _candidate(api, "a") as cluster:
         assert cluster.synced(timeout=10)

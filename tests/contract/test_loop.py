@@ -59,11 +59,15 @@ def world() -> Iterator[_World]:
 
 def _gang(size: int, *, cpu: str = "4", owned: bool = True) -> list[Json]:
     pods = [pod(f"p{i}", cpu=cpu, group="g") for i in range(size)]
-    for found in pods:
-        if owned:
-            owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"}
-            found["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    if owned:
+        for found in pods:
+            _own(found)
     return [pod_group("g", minimum=size), *pods]
+
+
+def _own(found: Json) -> None:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"}
+    found["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
 
 
 def test_gang_is_bound_and_said_to_run(world: _World) -> None:

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -74,6 +75,17 @@ class ControlPlane:
         process = self._processes.pop("kube-apiserver")
         process.kill()
         process.wait()
+
+    def compact(self) -> None:
+        """Let etcd forget every version but the present one."""
+        present = self._etcd("range", {"key": base64.b64encode(b"/").decode(), "count_only": True})
+        self._etcd("compaction", {"revision": present["header"]["revision"], "physical": True})
+
+    def _etcd(self, what: str, body: dict[str, object]) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self._etcd_port}/v3/kv/{what}"
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def stop(self) -> None:
         for process in reversed(self._processes.values()):

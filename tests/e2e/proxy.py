@@ -31,6 +31,7 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.done: Counter[str] = Counter()  # how often each fault was committed
         self.quiet = False  # while true all goes well
+        self.blind = False  # while true nothing is told of pods that change
 
     def __enter__(self) -> Proxy:
         self._thread.start()
@@ -112,7 +113,10 @@ class Proxy:
             return web.Response()
         await passed.prepare(request)
         left = self._chance.randint(1, 2000) if fault == "half" else 2**60
+        watches_pods = request.path.endswith("/pods") and "watch" in request.query
         async for chunk in answer.content.iter_any():
+            while self.blind and watches_pods:
+                await asyncio.sleep(0.05)
             await passed.write(chunk[:left])
             left -= len(chunk)
             if left <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -71,6 +72,63 @@ def test_server_restarts_under_way(world: World) -> None:
     world.until(lambda: len(world.running()) == total or _settled(world), 60)
 
     assert [] == world.audit()
+
+
+def test_history_is_compacted_while_nobody_looks(world: World) -> None:
+    """What has changed since the last look is in no history any more: all is listed again, and gangs go on."""
+    world.racks(RACKS, SIZE)
+    process = world.run()
+    world.api.create(job("stays", task("w", 4, gpu=4)), job("ends", task("w", 4, gpu=4)))
+    world.until(lambda: len(world.running()) == 8)
+    before = {p["metadata"]["uid"] for p in world.pods("stays")}
+    process.send_signal(signal.SIGSTOP)
+    for kind, name in (("Job", "ends"), ("Node", "n15")):
+        world.api.delete(kind, name, now=True)
+    for found in world.pods("ends"):
+        world.api.delete("Pod", found["metadata"]["name"], now=True)
+    world.api.create(job("new", task("w", 8, gpu=4)))
+    world.plane.stop_server()
+    world.plane.compact()
+    world.plane.start_server()
+    process.send_signal(signal.SIGCONT)
+    world.until(lambda: len(world.running("new")) == 8, 60)
+
+    assert "pods: version" in world.said()  # is too old
+    assert before == {p["metadata"]["uid"] for p in world.pods("stays")}
+    assert "n15" not in world.running().values()
+    world.until(lambda: _settled(world), 30)
+
+
+def test_clock_jumps(world: World, tmp_path: Path) -> None:
+    """The wall clock is set while gangs come up: nobody's time is over for it, and the lease stays where it is."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    world.racks(2, 2)
+    world.run("--lease-duration", "5", "--lease-namespace", NAMESPACE, clock=clock)
+    patient = {"event": "PodPending", "action": "TerminateJob", "timeout": "30m"}
+    world.api.create(job("done", task("w", 2), ttlSecondsAfterFinished=1800))
+    world.until(lambda: len(world.running("done")) == 2)
+    for found in world.pods("done"):
+        world.api.patch("Pod", found["metadata"]["name"], {"status": {"phase": "Succeeded"}}, status=True)
+    world.api.create(job("waits", task("w", 5), policies=[patient]))
+    world.until(lambda: [_phase(world, name) for name in ("done", "waits")] == ["Completed", "Pending"])
+    world.until(lambda: len(world.pods("waits")) == 5)
+    lease = world.api.get("Lease", "tierwise", NAMESPACE)["spec"]
+    clock.write_text("3600")
+    world.api.create(job("ahead", task("w", 2)))
+    world.until(lambda: len(world.running("ahead")) == 2)
+    clock.write_text("-3600")
+    world.api.create(job("behind", task("w", 2)))
+    world.until(lambda: len(world.running("behind")) == 2)
+
+    assert ["Completed", "Pending"] == [_phase(world, name) for name in ("done", "waits")]
+    now = world.api.get("Lease", "tierwise", NAMESPACE)["spec"]
+    assert [now[part] == lease[part] for part in ("holderIdentity", "leaseTransitions")] == [True, True]
+    assert [] == world.audit()
+
+
+def _phase(world: World, name: str) -> str:
+    return str(world.api.get("Job", name).get("status", {}).get("state", {}).get("phase"))
 
 
 @pytest.mark.parametrize("seed", range(KILLED))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from tests.e2e.api import Json
+from tests.e2e.proxy import Proxy
 from tests.e2e.world import World, job, node, task
 
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
@@ -58,7 +60,8 @@ def test_soft_gang_falls_back_to_a_wider_tier(world: World) -> None:
     events = [
         e for e in world.api.list("Event") if e["involvedObject"]["name"] == world.group("hard")["metadata"]["name"]
     ]
-    assert condition["message"] in [e["message"] for e in events]
+    told = {f"{condition['message']} (decision {e['metadata']['annotations']['tierwise.io/decision']})" for e in events}
+    assert {e["message"] for e in events} == told
     assert [] == world.audit()
 
 
@@ -215,6 +218,35 @@ def test_pods_of_another_scheduler_are_seen_before_the_next_decision(world: Worl
 
     assert {"one-w-0": "n1"} == world.running("one")
     assert "nodeName" not in world.api.get("Pod", "waiting")["spec"]
+    assert [] == world.audit()
+
+
+def test_two_schedulers_give_the_same_room_at_once(world: World) -> None:
+    """We do not hear of a pod that another scheduler has bound: ours goes to the same node, and is taken back."""
+    world.racks(racks=1, size=3)
+    world.kubelets.holding = True
+    with Proxy(world.plane, (), share=0.0) as proxy:
+        world.run(kubeconfig=Path(proxy.kubeconfig()))
+        world.api.create(job("first", task("w", 1, gpu=1)))
+        world.until(lambda: "nodeName" in world.pods("first")[0]["spec"] if world.pods("first") else False)
+        room = world.pods("first")[0]["spec"]["nodeName"]
+        proxy.blind = True
+        resources = {"requests": {"nvidia.com/gpu": "6"}, "limits": {"nvidia.com/gpu": "6"}}
+        meta, spec = {"name": "theirs", "namespace": "default"}, {"name": "c", "image": "i", "resources": resources}
+        world.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [spec]}})
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "theirs"}, "target": {"name": room}}
+        world.api.ask("POST", "/api/v1/namespaces/default/pods/theirs/binding", binding)
+        time.sleep(1.1)  # the server's stamps are whole seconds
+        world.api.create(job("late", task("w", 2, gpu=7)))
+        world.until(lambda: room in [p["spec"].get("nodeName") for p in world.pods("late")])
+        assert ["oversubscribed"] == [finding["rule"] for finding in world.audit()]
+        proxy.blind = False
+        world.until(lambda: any(p["metadata"].get("deletionTimestamp") for p in world.pods("late")))
+        world.kubelets.holding = False
+        world.until(lambda: len(world.running("late")) == 2)
+
+    assert room not in world.running("late").values()
+    assert {"theirs", "first-w-0"} <= world.running().keys()
     assert [] == world.audit()
 
 

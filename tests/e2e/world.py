@@ -98,14 +98,20 @@ class World:
             }
         )
 
-    def run(self, *arguments: str, verb: str = "run", kubeconfig: Path | None = None) -> subprocess.Popen[bytes]:
-        """A process of tierwise with the rights of its component, acting alone unless told otherwise."""
+    def run(
+        self, *arguments: str, verb: str = "run", kubeconfig: Path | None = None, clock: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """A process of tierwise with the rights of its component, acting alone unless told otherwise.
+
+        `clock` is a file that says by how many seconds its wall clock is wrong.
+        """
         led = verb == "webhook" or any("lease" in argument for argument in arguments)
         alone = [] if led else ["--no-leader-election"]
         where = ["--kubeconfig", str(kubeconfig or self.accounts.of(verb, arguments))]
-        command = [*_COMMAND, verb, *where, *alone, *arguments]
+        program = [sys.executable, "-m", "tests.e2e.jumping", str(clock)] if clock is not None else _COMMAND
+        command = [*program, verb, *where, *alone, *arguments]
         with (self._folder / f"{verb}-{len(self._processes)}.log").open("wb") as log:
-            process = subprocess.Popen(command, stderr=log, stdout=log)
+            process = subprocess.Popen(command, stderr=log, stdout=log, cwd=_ROOT)
         self._processes.append(process)
         return process
 
@@ -129,6 +135,10 @@ class World:
         """The pod group of a job; nothing before it is made."""
         groups = self.api.list("PodGroup")
         return next((g for g in groups if g["metadata"]["name"].startswith(f"{name}-")), {})
+
+    def said(self) -> str:
+        """What all processes of tierwise have logged so far."""
+        return "\n".join(log.read_text() for log in sorted(self._folder.glob("*.log")))
 
     def told(self, name: str) -> list[str]:
         """What events say about an object."""

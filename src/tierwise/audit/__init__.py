@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from tierwise.audit.finding import Finding
 from tierwise.audit.gangs import gangs
+from tierwise.audit.gathered import gathered
+from tierwise.audit.koordinator import koordinator_gangs
 from tierwise.audit.nodes import nodes
 from tierwise.audit.queues import queues
+from tierwise.audit.quotas import quotas
 from tierwise.audit.topology import topology
 from tierwise.port import Objects
 
@@ -18,4 +21,5 @@ __all__ = ["Finding", "audit"]
 
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
-    return [finding for check in (nodes, gangs, topology, queues) for finding in check(objects)]
+    checks = (nodes, gangs, koordinator_gangs, topology, gathered, queues, quotas)
+    return [finding for check in checks for finding in check(objects)]

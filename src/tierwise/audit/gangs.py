@@ -1,7 +1,7 @@
-"""A gang stands whole or not at all.
+"""A gang of Volcano's stands whole or not at all.
 
-A gang that was whole (its phase says so) and has lost pods since is not a broken promise of the scheduler, and is left
-to its policies; one whose missing pods are leaving or were just placed is on its way, and is judged when it is there.
+A gang that was whole (its phase or its marks say so) and has lost pods since is not a broken promise of the scheduler,
+and is left to its policies.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tierwise.api.core import Pod
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.audit.finding import Finding
 from tierwise.audit.pods import group, stands
 from tierwise.port import Objects
 
-__all__ = ["gangs", "members", "sub_groups"]
+__all__ = ["gangs", "members", "sub_groups", "was_whole"]
 
 _ONCE_WHOLE = ("Running", "Unknown", "Completed")
 
@@ -35,10 +36,17 @@ def gangs(objects: Objects) -> Iterator[Finding]:
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
         standing = [pod for pod in inside[path] if stands(pod)]
-        if not standing or record.status.phase in _ONCE_WHOLE:
+        if not standing or was_whole(record.metadata, said=record.status.phase in _ONCE_WHOLE):
             continue
         for text in _missing(record, standing):
             yield Finding("part-of-gang", f"PodGroup {path}", text)
+
+
+def was_whole(meta: ObjectMeta, *, said: bool) -> bool:
+    """Whether a gang has stood whole: as its phase has said, but a mark of the scheduler's knows better."""
+    if meta.annotations.get("tierwise.io/partial-since"):
+        return False
+    return said or bool(meta.annotations.get("tierwise.io/diminished-since"))
 
 
 def _missing(record: PodGroup, standing: list[Pod]) -> Iterator[str]:

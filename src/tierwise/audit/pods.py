@@ -7,7 +7,9 @@ from collections import Counter
 from tierwise.api.core import Container, Pod, ResourceList
 from tierwise.api.quantity import amount
 
-__all__ = ["asked", "ended", "group", "holds", "stands"]
+__all__ = ["asked", "ended", "gang", "group", "holds", "stands"]
+
+_GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 
 
 def ended(pod: Pod) -> bool:
@@ -28,6 +30,13 @@ def stands(pod: Pod) -> bool:
 def group(pod: Pod) -> str:
     """The pod group that a pod names, as namespace/name; "" where it names none."""
     name = pod.metadata.annotations.get("scheduling.k8s.io/group-name", "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def gang(pod: Pod) -> str:
+    """The gang of Koordinator's that a pod names by label or annotation, as namespace/name; "" where it names none."""
+    names = [pod.metadata.labels.get(label, "") for label in _GANG_LABELS]
+    name = next(filter(None, [*names, pod.metadata.annotations.get("gang.scheduling.koordinator.sh/name", "")]), "")
     return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
 
 

@@ -21,7 +21,7 @@ _PATIENCE = 120.0
     epilog="""\b
 Examples:
   tierwise audit --kubeconfig ~/.kube/config
-  kubectl get nodes,pods,podgroups,hypernodes,queues -A -o json | tierwise audit -f -
+  kubectl get nodes,pods,podgroups,hypernodes,queues,elasticquotas -A -o json | tierwise audit -f -
 """
 )
 @access_options
@@ -46,8 +46,9 @@ def audit(
 ) -> None:
     """Check that what a cluster runs keeps every promise, by counting.
 
-    No node above its allocatable; every gang whole or absent; hard topology kept; no queue above its capability. The
-    check shares no code with the scheduler. Exit status 1 where something is wrong.
+    No node above its allocatable; every gang whole or absent, Volcano's and Koordinator's; hard topology kept; no queue
+    above its capability, no elastic quota above its max, nor its non-preemptible pods above its min. The check shares
+    no code with the scheduler. Exit status 1 where something is wrong.
     """
     from tierwise.audit import audit as judge
     from tierwise.cli.inputs import load

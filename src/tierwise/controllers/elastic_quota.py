@@ -28,7 +28,7 @@ from tierwise.api.elastic_quota import (
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.controllers.stamp import stamp
+from tierwise.controllers.stamp import since
 from tierwise.dialects.build import build
 from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
@@ -88,4 +88,4 @@ def _patch(quota: ElasticQuota, figures: Figures, now: float) -> list[Effect]:
 def _since(quota: ElasticQuota, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> str:
     """Since when it has held more than its runtime; empty where it does not."""
     over = any(used[resource] > runtime[resource] for resource in used)
-    return (quota.metadata.annotations.get(OVER_SINCE, "") or stamp(now)) if over else ""
+    return since(quota.metadata.annotations.get(OVER_SINCE, ""), now) if over else ""

@@ -62,8 +62,8 @@ def next_try(record: Record, interval: float) -> float:
 
 
 def due(record: Record | None, interval: float, now: float) -> bool:
-    """Whether it is time to try."""
-    return record is None or now >= next_try(record, interval)
+    """Whether it is time to try; a try in the future was noted by a clock that was wrong, and tells nothing."""
+    return record is None or now >= next_try(record, interval) or now < record.tried_at
 
 
 def manifest(record: Record, kind: str, namespace: str) -> Raw:

@@ -7,6 +7,8 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.explain.conditions import READY
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.message import message
 from tierwise.explain.phases import phase_after
 from tierwise.explain.wire import pod_groups_of
@@ -34,10 +36,10 @@ def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> 
     for job in snapshot.jobs if gangs else ():
         for key in pod_groups_of(job):
             if key in gangs:
-                yield from _of_gang(objects, report, job, gangs[key])
+                yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))
 
 
-def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang) -> Iterator[Effect]:
+def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decision: str) -> Iterator[Effect]:
     """The phase, and the message as an annotation."""
     namespace, name = gang.metadata.namespace or "default", gang.metadata.name
     keys = (Key(group, "PodGroup", namespace, name) for group in _GROUPS)
@@ -48,7 +50,10 @@ def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang) -> Ite
     text = message(rejection) if rejection is not None else ""
     known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
     if text and text != known:
-        yield RecordEvent(key, "Warning", rejection.reason.code if rejection is not None else "", text)
+        code = rejection.reason.code if rejection is not None else ""
+        yield RecordEvent(key, "Warning", code, text, decision)
+    elif bound and rejection is None:
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
     status: Raw = {"phase": phase} if gang.status.phase != phase else {}
     if status or text != known:
         yield PatchStatus(key, status, {MESSAGE_ANNOTATION: text} if text != known else {})

@@ -6,10 +6,11 @@ changes with every figure; a pod on its own is told everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
@@ -28,13 +29,13 @@ def pod_conditions(objects: Objects, snapshot: Snapshot, report: CycleReport) ->
     """Conditions of the pods that this cycle left without a node, and events about those without a group."""
     return [
         effect
-        for path, text, alone in _told(snapshot, report)
-        for effect in _patch(objects, snapshot, path, text, alone=alone)
+        for path, text, decision in _told(snapshot, report)
+        for effect in _patch(objects, snapshot, path, text, decision)
     ]
 
 
-def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, bool]]:
-    """Each waiting pod, what it waits for, and whether people hear of it nowhere else."""
+def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, str | None]]:
+    """Each waiting pod, what it waits for, and where people hear of it nowhere else the decision that it is told of."""
     kept = {
         task.key: snapshot.nodes.names[row]
         for decision in report.decisions
@@ -49,11 +50,11 @@ def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, b
             if task.status is not Status.PENDING or task.key in bound:
                 continue
             if task.key in kept:
-                yield task.key, f"node {kept[task.key]} is kept for it until resources are released there", False
+                yield task.key, f"node {kept[task.key]} is kept for it until resources are released there", None
             elif rejection is not None:
-                yield task.key, _words(job, rejection), not job.declared
+                yield task.key, _words(job, rejection), None if job.declared else decision_id(snapshot.now, job.key)
     for path, group in snapshot.orphans.items():
-        yield path, f"podGroup {group} does not exist", True
+        yield path, f"podGroup {group} does not exist", ""
 
 
 def _words(job: Job, rejection: Rejection) -> str:
@@ -62,7 +63,7 @@ def _words(job: Job, rejection: Rejection) -> str:
     return f"podGroup {job.key} waits: {rejection.reason.code}"
 
 
-def _patch(objects: Objects, snapshot: Snapshot, path: str, text: str, *, alone: bool) -> Iterator[Effect]:
+def _patch(objects: Objects, snapshot: Snapshot, path: str, text: str, decision: str | None) -> Iterator[Effect]:
     namespace, _, name = path.partition("/")
     key = Key("", "Pod", namespace, name)
     pod = objects.record(key)
@@ -80,24 +81,28 @@ def _patch(objects: Objects, snapshot: Snapshot, path: str, text: str, *, alone:
         "lastTransitionTime": since or stamp(snapshot.now),
     }
     yield PatchStatus(key, {"conditions": [condition]})
-    if alone:
-        yield RecordEvent(key, "Warning", "FailedScheduling", text)
+    if decision is not None:
+        yield RecordEvent(key, "Warning", "FailedScheduling", text, decision)
 
 
-def pod_events(outcomes: Iterable[Outcome]) -> list[Effect]:
-    """What happened to pods, in the words that Kubernetes' users know."""
+def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
+    """What happened to pods, in the words that Kubernetes' users know, and by which decision."""
+    victims = {o.effect.pod.path for o in outcomes if isinstance(o.effect, Evict) and not o.effect.by}
+    whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in victims} if victims else {}
     events: list[Effect] = []
     for outcome in outcomes:
         match outcome.effect:
             case Bind(pod, node):
+                job = outcome.effect.gang
                 text = f"Successfully assigned {pod.path} to {node}"
                 told = ("Normal", "Scheduled", text) if outcome.ok else ("Warning", "FailedBinding", outcome.error)
             case Evict(pod, reason, by, action):
+                job = by or whose.get(pod.path, "")  # of the victim where it goes for a quota's sake, as in the log
                 text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
                 told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
             case _:
                 continue
         # One pod of a gang that failed says enough; the others were withheld for its sake.
         if outcome.ok or not outcome.error.startswith("withheld"):
-            events.append(RecordEvent(pod, *told))
+            events.append(RecordEvent(pod, *told, decision_id(snapshot.now, job)))
     return events

@@ -24,8 +24,7 @@ from tierwise.explain.gang_status import gang_statuses
 from tierwise.explain.phases import phase_after
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job, Phase, Task
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 
@@ -54,12 +53,16 @@ def statuses(
     writer = _Writer(objects, snapshot, report, _counts(objects) if fresh else Counter())
     effects = [e for job in fresh for e in writer.of(job, decisions.get(job.key, []))]
     effects += gang_statuses(objects, snapshot, report)
-    return effects + [_complaint(task, reason) for task, reason in report.complaints]
+    return effects + list(_complaints(snapshot, report))
 
 
-def _complaint(task: Task, reason: Reason) -> Effect:
-    namespace, _, name = task.key.partition("/")
-    return RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text)
+def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    about = {task.key for task, _ in report.complaints}
+    whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in about} if about else {}
+    for task, reason in report.complaints:
+        namespace, _, name = task.key.partition("/")
+        decision = decision_id(snapshot.now, whose[task.key])
+        yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text, decision)
 
 
 def _counts(objects: Objects) -> Counter[tuple[str, str]]:
@@ -91,9 +94,10 @@ class _Writer:
         if rejection is not None:
             waits = rejection.reason.code, unschedulable(job, rejection, bound)
         wanted = self._status(record, job, phase, waits)
-        yield from _events(key, record, bound, waits, decision_id(self._snapshot.now, job.key))
+        decision = decision_id(self._snapshot.now, job.key)
+        yield from _events(key, record, bound, waits, decision)
         if bound or rejection is not None:
-            yield from _unknown_tiers(self._snapshot, job, key)
+            yield from _unknown_tiers(self._snapshot, job, key, decision)
         marks = self._marks(record, job, decisions)
         if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
             yield PatchStatus(key, wanted, marks)
@@ -146,9 +150,9 @@ def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | Non
         yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
 
 
-def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key) -> Iterator[Effect]:
+def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key, decision: str) -> Iterator[Effect]:
     """A tier name that no hyperNode has limits nothing: people should hear of it."""
     for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
         if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
-            yield RecordEvent(key, "Warning", "UnknownTierName", text)
+            yield RecordEvent(key, "Warning", "UnknownTierName", text, decision)

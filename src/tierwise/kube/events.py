@@ -1,7 +1,9 @@
 """Events on their way to the API server, behind everything that matters more.
 
 They are written by a few workers in the background; `apply` does not wait for them. The same thing said again about the
-same object counts up the event that is there, also after a restart, because its name follows from what it says.
+same object counts up the event that is there, also after a restart, because its name follows from what it says. The
+decision that an event tells of stands behind its text, where `kubectl describe` shows it, and in an annotation; said
+again, it is the last one's.
 """
 
 from __future__ import annotations
@@ -80,9 +82,10 @@ class Recorder:
                 raise
             path = f"{path}/{meta['name']}"
             shown = msgspec.json.decode(await self._client.ask("GET", path))
-            again = {"count": int(shown.get("count") or 1) + 1, "lastTimestamp": manifest["lastTimestamp"]}
+            kept = ("lastTimestamp", "message")
+            again = {"count": int(shown.get("count") or 1) + 1, **{field: manifest[field] for field in kept}}
             if "annotations" in meta:
-                again["metadata"] = {"annotations": meta["annotations"]}  # the decision that it tells of now
+                again["metadata"] = {"annotations": meta["annotations"]}
             await self._client.ask("PATCH", path, again, kind="application/merge-patch+json")
 
     def _manifest(self, event: RecordEvent) -> Raw:
@@ -110,7 +113,7 @@ class Recorder:
             },
             "type": event.type,
             "reason": event.reason,
-            "message": event.message[:_LONGEST],
+            "message": event.message[:_LONGEST] + (f" (decision {event.decision})" if event.decision else ""),
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["Bundle", "expires", "issue"]
 
 _LIFE: Final = timedelta(days=365)
-_SLACK: Final = timedelta(hours=1)  # for clocks that disagree
+_SLACK: Final = timedelta(days=1)  # for clocks that disagree
 
 
 class Bundle(msgspec.Struct, frozen=True):

@@ -1,14 +1,15 @@
 """Structured logs: one JSON object to a line, with the time, a level, a text and whatever fields belong to it.
 
-A line about a decision carries its id, which also stands in the event that users see: it is made
-from the moment of the cycle and the job, so a replay of that moment gives it again.
+A line about a decision carries its id, which also stands in every event that tells of it: it is made from the moment of
+the cycle and the job, so a replay of that moment gives it again.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -16,8 +17,10 @@ from tierwise.explain.decisions import decision_id
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
+from tierwise.port import Evict, Outcome
+from tierwise.scheduler.release import RELEASE
 
-__all__ = ["LEVELS", "JsonLines", "decision_lines", "set_up"]
+__all__ = ["LEVELS", "JsonLines", "decision_lines", "release_lines", "set_up"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -74,6 +77,32 @@ def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[st
                 "reason": eviction.reason,
             },
         )
+    yield from _waiting(snapshot, report)
+
+
+def _waiting(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dict[str, object]]]:
+    bound = Counter[str]()
+    for decision in report.decisions:
+        bound[decision.job.key] += decision.count() if decision.bound else 0
+    jobs = (job for job in snapshot.jobs if job.key in report.rejections)
+    pending = {job.key: sum(len(part.tasks) for part in job.parts()) for job in jobs}
     for key, rejection in report.rejections.items():
-        fields: dict[str, object] = {"decision": decision_id(snapshot.now, key), "job": key}
-        yield "waiting", fields | {"reason": rejection.reason.code, "why": message(rejection)}
+        yield (
+            "waiting",
+            {
+                "decision": decision_id(snapshot.now, key),
+                "job": key,
+                "pods": pending.get(key, 0) - bound[key],
+                "reason": rejection.reason.code,
+                "why": message(rejection),
+            },
+        )
+
+
+def release_lines(snapshot: Snapshot, outcomes: Iterable[Outcome]) -> Iterator[tuple[str, dict[str, object]]]:
+    """What of partial gangs was released, pod by pod: a text and its fields."""
+    for outcome in outcomes:
+        match outcome.effect:
+            case Evict(pod, reason, job, action) if action == RELEASE and outcome.ok:
+                decision = decision_id(snapshot.now, job)
+                yield "released", {"decision": decision, "job": job, "pod": pod.path, "reason": reason}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol, assert_never
 
 import msgspec
@@ -16,11 +17,13 @@ from tierwise import controllers
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.drift import differences
 from tierwise.dialects.reader import Reader
+from tierwise.explain.decisions import decision_id
 from tierwise.explain.pod_status import pod_conditions, pod_events
 from tierwise.explain.status import statuses
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
 from tierwise.port import (
     Bind,
     Cluster,
@@ -111,7 +114,8 @@ class Loop:
         self._settled: Objects | None = None
         self._refused = Refused()
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
-        self._told: list[dict[str, Job]] = [{} for _ in duties]  # jobs of whose status nothing is left to tell
+        # By duty, jobs of whose status nothing is left to tell, in this tree.
+        self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self.turned = ticks()  # when the last turn ended
 
@@ -170,7 +174,7 @@ class Loop:
     def _schedule(self, index: int) -> None:
         duty = self._duties[index]
         marks = [self._ticks()]
-        objects = self._refused.over(self._cluster.read(), self._clock())
+        objects = self._refused.over(self._cluster.read(), self._ticks())
         marks.append(self._ticks())
         snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
@@ -178,7 +182,7 @@ class Loop:
         marks.append(self._ticks())
         outcomes = list(self._cluster.apply(effects(snapshot, report)))
         marks.append(self._ticks())
-        self._refused.note(outcomes, self._clock())
+        self._refused.note(outcomes, self._ticks())
         report = amended(report, outcomes)
         outcomes += self._publish(index, snapshot, report, outcomes)
         marks.append(self._ticks())
@@ -207,12 +211,15 @@ class Loop:
     ) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""
         objects = self._cluster.read()
-        asked: list[Effect] = statuses(objects, snapshot, report, self._told[index])
+        topology, told = self._told[index]
+        asked: list[Effect] = statuses(objects, snapshot, report, told if topology is snapshot.topology else {})
         busy = {effect.key.path for effect in asked if isinstance(effect, PatchStatus)}
-        self._told[index] = {job.key: job for job in snapshot.jobs if job.declared and job.key not in busy}
+        told = {job.key: job for job in snapshot.jobs if job.declared and job.key not in busy}
+        self._told[index] = snapshot.topology, told
         asked += pod_conditions(objects, snapshot, report)
-        released = list(self._cluster.apply(release(objects, snapshot, report)))
-        self._cluster.apply([*asked, *pod_events([*outcomes, *released])])
+        decision = partial(decision_id, snapshot.now)
+        released = list(self._cluster.apply(release(objects, snapshot, report, decision)))
+        self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
         return released
 
 

@@ -21,7 +21,7 @@ _MARK: Final = "volcano.sh/preemptable"
 
 
 class Refused:
-    """Who is spared until when."""
+    """Who is spared until when; times are of a clock that never jumps."""
 
     def __init__(self) -> None:
         self._until: dict[Key, float] = {}

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from tierwise.kube.cluster import KubeCluster
+from tierwise.runtime.clock import SteadyClock
 from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.loop import Duty, Loop, Observer
 
@@ -53,13 +54,14 @@ class Service:
         self._cluster = cluster
         self._pace = pace
         self._stopping = threading.Event()
+        clock = SteadyClock(time.time, time.monotonic)
         self._loop = Loop(
             cluster,
             duties,
-            clock=time.time,
+            clock=clock,
             ticks=time.monotonic,
             with_controllers=with_controllers,
-            fetching=Fetching(cluster.secret, clock=time.time, wake=cluster.wake),
+            fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake),
             observers=observers,
         )
 

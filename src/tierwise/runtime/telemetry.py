@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
 from tierwise.api.codec import Raw
 from tierwise.kube.cluster import Pulse
-from tierwise.runtime.logs import decision_lines
+from tierwise.runtime.logs import decision_lines, release_lines
 from tierwise.runtime.loop import Turn
 from tierwise.runtime.metrics import Metrics
 from tierwise.runtime.probes import cycle_wire
@@ -40,7 +41,7 @@ class Telemetry:
         self._last: Callable[[], Raw] | None = None
 
     def saw(self, turn: Turn) -> None:
-        """Count a turn, and log its decisions; a job that waits is told of when its reason changes."""
+        """Count a turn, and log its decisions; a job that waits is told of when an event would be: as news."""
         self._metrics.observe(turn.snapshot, turn.report, turn.seconds)
         effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
         for (kind, ok), number in effects.items():
@@ -52,10 +53,11 @@ class Telemetry:
 
     def _log(self, turn: Turn) -> None:
         said: dict[object, object] = {}
-        for text, fields in decision_lines(turn.snapshot, turn.report):
+        lines = (decision_lines(turn.snapshot, turn.report), release_lines(turn.snapshot, turn.outcomes))
+        for text, fields in chain(*lines):
             if text == "waiting":
-                said[fields["job"]] = fields["why"]
-                if self._said.get(fields["job"]) == fields["why"]:
+                job, said[job] = fields["job"], (fields["pods"], fields["why"])
+                if self._said.get(job) == said[job]:
                     continue
             log.info(text, extra={"fields": fields})
         self._said = said

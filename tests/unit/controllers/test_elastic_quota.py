@@ -10,6 +10,7 @@ from tests.quotas import GPU, nodes, quota, worker
 from tierwise import controllers
 from tierwise.api.codec import Raw
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.controllers.stamp import since
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import reconcile
 
@@ -89,6 +90,12 @@ def test_the_time_since_a_quota_holds_too_much() -> None:
     assert "1970-01-01T00:01:00Z" == _since(cluster)
     raws = [raw for key in cluster.read() if (raw := cluster.read().raw(key)) is not None and key.name != "v"]
     assert "" == _since(written(*raws, now=99.0))
+
+
+def test_a_time_in_the_future_was_wrong() -> None:
+    """Since when a quota owes is counted from now where it was noted by a clock that has been set back."""
+    assert "1970-01-01T00:01:00Z" == since("1970-01-01T01:00:00Z", 60.0)
+    assert "1970-01-01T00:00:30Z" == since("1970-01-01T00:00:30Z", 60.0)
 
 
 def _since(cluster: EmbeddedCluster) -> str:

@@ -104,6 +104,11 @@ def test_tries_back_off_and_never_wait_longer_than_the_interval() -> None:
     ]
 
 
+def test_a_try_in_the_future_is_none() -> None:
+    """A clock that was an hour ahead and has been set does not keep a source waiting for an hour."""
+    assert record.due(record.fetched(TWO_RACKS, NOW + 3600.0), 600.0, NOW)
+
+
 def test_a_source_that_never_answered_makes_nothing() -> None:
     """And deletes nothing."""
     world = settled(objects(CONFIG, *CLUSTER, _record(record.failed(None, "no", NOW))))

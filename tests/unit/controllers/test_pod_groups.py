@@ -53,6 +53,14 @@ def test_a_plain_pod_gets_a_group_of_its_own() -> None:
     assert "podgroup-solo" == part(part(manifest(world, "Pod", "default/solo"), "metadata"), "annotations")[GROUP]
 
 
+def test_pods_of_a_gang_are_left_alone() -> None:
+    """A gang of Koordinator's is a group already: another one around its pods would take its place."""
+    gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "2"}
+    world = settled(objects(*(pod(f"p{i}", gang, scheduler="tierwise") for i in range(2))))
+
+    assert [] == groups(world)
+
+
 def test_pods_of_one_owner_share_a_group() -> None:
     """All pods of a ReplicaSet are in its group, with the minimum that its Deployment asks for."""
     web, replicas = owner("Deployment", "web", "d1"), owner("ReplicaSet", "web-1", "r1")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
+from tests.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -21,7 +22,7 @@ NOW = 1_800_000_000.0
 
 
 class _Refusing(EmbeddedCluster):
-    """Refuses binds of some pods, and remembers what was asked."""
+    """Refuses binds and evictions of some pods, and remembers what was asked."""
 
     def __init__(self, manifests: Sequence[Raw], refused: Sequence[str] = ()) -> None:
         super().__init__(_objects(manifests))
@@ -33,6 +34,8 @@ class _Refusing(EmbeddedCluster):
         return [outcome for effect in effects for outcome in self._try(effect)]
 
     def _try(self, effect: Effect) -> list[Outcome]:
+        if isinstance(effect, Evict) and effect.pod.name in self._refused:
+            return [Outcome(effect, ok=False, error="a budget stands against it")]
         if isinstance(effect, Bind) and effect.pod.name in self._refused:
             return [Outcome(effect, ok=False, error="the node is gone")]
         return super().apply([effect])
@@ -146,3 +149,22 @@ def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loop_module, "_CHECK", 0.0)
     loop.turn()
     assert ["default/g"] == watcher.turns[-1].drift
+
+
+def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
+    """A wall clock that is set back does not spare a pod for an hour, and one that is set ahead not for a moment."""
+    urgent, groups = pod("urgent", cpu="8", group="u"), [pod_group("u"), pod_group("g")]
+    urgent["spec"]["priority"] = 100
+    groups[0]["spec"]["priorityClassName"] = "high"
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+    cluster = _Refusing([node("n0"), high, *groups, pod("v", cpu="8", on="n0", group="g"), urgent], refused=["v"])
+    times = {"wall": NOW, "ticks": 0.0}
+    duty = Duty(frozenset({"tierwise"}), profile("priority", "predicates", actions="allocate preempt"))
+    loop = Loop(cluster, [duty], clock=lambda: times["wall"], ticks=lambda: times["ticks"])
+
+    def tries(hours: int, ticks: float) -> int:
+        times.update(wall=NOW + 3600 * hours, ticks=ticks)
+        loop.turn()
+        return sum(isinstance(effect, Evict) for effect in cluster.asked)
+
+    assert [1, 1, 2] == [tries(0, 0.0), tries(1, 59.0), tries(-1, 60.0)]

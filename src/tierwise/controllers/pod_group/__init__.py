@@ -14,6 +14,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.controllers.pod_group.manifest import followed, manifest
 from tierwise.controllers.pod_group.owners import Lineage, is_made, lineage
+from tierwise.dialects.koordinator import gang_of
 from tierwise.dialects.marks import GROUP_ANNOTATION, group_of
 from tierwise.port import Create, Delete, Effect, Objects, PatchStatus, Update, key_of
 
@@ -35,7 +36,9 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     for path, pod in pods.items():
         own = group_of(pod)
         named.add(own)
-        if pod.spec.scheduler_name not in SERVED or (own in groups and own not in made):
+        if pod.spec.scheduler_name not in SERVED or gang_of(pod):
+            continue  # a gang of Koordinator's is a group already
+        if own in groups and own not in made:
             continue  # somebody else's group: most pods are in one
         above = lineage(objects, pod)
         group = f"{path.partition('/')[0]}/{above.group}"

@@ -1,0 +1,123 @@
+"""A gang of Koordinator's, and every gang that starts with it, stands whole or not at all.
+
+A gang is a PodGroup of its own kind, or what annotations of its pods declare; gangs that list each other start as one.
+Whether one without an object was whole before it lost pods is told by its pods: it was, where one of them has ended or
+is younger than the first binding, and may have been where fewer are left than it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tierwise.api.core import Pod
+from tierwise.api.koordinator import PodGroup, gang_names
+from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.volcano import PodGroup as VolcanoGroup
+from tierwise.audit.finding import Finding
+from tierwise.audit.gangs import was_whole
+from tierwise.audit.pods import ended, gang, group, stands
+from tierwise.port import Objects
+
+__all__ = ["Gang", "gang_groups", "gangs_of", "koordinator_gangs"]
+
+_PREFIX = "gang.scheduling.koordinator.sh/"
+_ONCE_WHOLE = ("Scheduled", "Running", "Finished", "Failed", "Unknown")
+
+
+@dataclass
+class Gang:
+    """One gang, as its object or its first pod describes it."""
+
+    key: str
+    meta: ObjectMeta
+    minimum: int | None  # None where it cannot be read
+    record: PodGroup | None = None
+    pods: list[Pod] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{'PodGroup' if self.record is not None else 'Gang'} {self.key}"
+
+    def standing(self) -> list[Pod]:
+        """Pods that count."""
+        return [pod for pod in self.pods if stands(pod)]
+
+    def partners(self) -> list[str]:
+        """Gangs that it lists as starting with it; itself as well, usually."""
+        listed = gang_names(self.meta.annotations.get(f"{_PREFIX}groups", "") or "[]")
+        return [] if isinstance(listed, str) else list(listed)
+
+
+def gangs_of(objects: Objects) -> dict[str, Gang]:
+    """Every gang by its key, with its pods; a pod that is in a group of Volcano's is in no gang."""
+    found = {
+        key: Gang(key, record.metadata, record.spec.min_member, record)
+        for key, record in objects.every(PodGroup).items()
+    }
+    volcano = objects.every(VolcanoGroup)
+    pods = [pod for pod in objects.every(Pod).values() if gang(pod) and group(pod) not in volcano]
+    for pod in pods:
+        notes = pod.metadata.annotations
+        if gang(pod) not in found and notes.get(f"{_PREFIX}name") and f"{_PREFIX}min-available" in notes:
+            text = notes[f"{_PREFIX}min-available"]
+            found[gang(pod)] = Gang(gang(pod), pod.metadata, int(text) if text.isdecimal() else None)
+    for pod in pods:
+        if gang(pod) in found:
+            found[gang(pod)].pods.append(pod)
+    return found
+
+
+def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
+    """Gangs of which a part stands, and gangs that stand without those that start with them."""
+    for several, missing in gang_groups(objects):
+        if not any(one.standing() for one in several) or _was_whole(several):
+            continue
+        for key in missing:
+            yield Finding("part-of-gang", f"Gang {key}", "does not exist, and gangs that start with it stand")
+        for one in several:
+            number = len(one.standing())
+            if one.minimum is not None and number < one.minimum:
+                yield Finding("part-of-gang", one.name, f"{number} of {one.minimum} pods stand")
+
+
+def gang_groups(objects: Objects) -> list[tuple[list[Gang], list[str]]]:
+    """Gangs that start as one, and keys that they list and nobody has; to be listed by one of them is enough."""
+    every = gangs_of(objects)
+    sets: list[set[str]] = []
+    for one in every.values():
+        new = {one.key, *one.partners()}
+        for old in [old for old in sets if old & new]:
+            sets.remove(old)
+            new |= old
+        sets.append(new)
+    return [([every[k] for k in sorted(keys) if k in every], sorted(keys - every.keys())) for keys in sets]
+
+
+def _was_whole(several: list[Gang]) -> bool:
+    records = [one.record for one in several if one.record is not None]
+    if not records:
+        return _tells([pod for one in several for pod in one.pods], sum(one.minimum or 0 for one in several))
+    if any(record.metadata.annotations.get("tierwise.io/partial-since") for record in records):
+        return False
+    said = all(record.status.phase in _ONCE_WHOLE for record in records)
+    return any(was_whole(record.metadata, said=said) for record in records)
+
+
+def _tells(pods: list[Pod], minimum: int) -> bool:
+    """Whether pods show that their gang was whole, or may have been."""
+    if len(pods) < minimum or any(ended(pod) for pod in pods):
+        return True
+    bound = [time for pod in pods if stands(pod) and (time := _bound(pod)) is not None]
+    made = [parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)]
+    return bool(bound) and any(time > min(bound) for time in made)
+
+
+def _bound(pod: Pod) -> float | None:
+    for condition in pod.status.conditions:
+        if (condition.type, condition.status) == ("PodScheduled", "True"):
+            try:
+                return parse_time(condition.last_transition_time)
+            except ValueError:
+                return None
+    return None
