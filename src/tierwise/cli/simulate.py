@@ -107,8 +107,8 @@ def simulate(
 
             fill(nodes, trace, profiles, load=load or 1.0, seed=seed, output_format=output_format)
             return
-    from tierwise.replay.engine import Rules
     from tierwise.replay.incidents import draw
+    from tierwise.replay.rules import Rules
     from tierwise.replay.run import Comparison
 
     where = _fabric(topology, gpus_per_host)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
     from tierwise.model.services import Service
 
-__all__ = ["Shape"]
+__all__ = ["Shape", "plain_shape"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,3 +50,22 @@ class Shape:
         result: Ints = free.min(axis=0)
         np.maximum(result, 0, out=result)
         return result
+
+
+def plain_shape(number: int, request: Ints, *, namespace: str, priority: int = 0) -> Shape:
+    """Tasks that ask for these amounts, and for nothing else: for clusters that are drawn and not read."""
+    return Shape(
+        number=number,
+        request=request,
+        asked=np.flatnonzero(request),
+        namespace=namespace,
+        labels={},
+        node_selector={},
+        affinity=None,
+        tolerations=(),
+        spread=(),
+        images=(),
+        priority=priority,
+        best_effort=False,
+        never_preempts=False,
+    )

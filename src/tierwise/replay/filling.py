@@ -17,11 +17,11 @@ from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
-from tierwise.model.shape import Shape
+from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import grow
 from tierwise.plugins import PLUGINS
-from tierwise.replay.fabric import AXIS, GPU, shape_of, table_of
+from tierwise.replay.fabric import AXIS, GPU, NAMESPACE, table_of
 from tierwise.replay.gangs import QUEUE, gang
 from tierwise.replay.openb import WHOLE, Pods
 from tierwise.replay.outcome import Data
@@ -84,7 +84,8 @@ class Filling:
     def _shape(self, kind: int) -> Shape:
         kinds = self._kinds
         amounts = {CPU: kinds.cpu[kind], MEMORY: kinds.memory[kind], GPU: kinds.devices[kind] * kinds.each[kind]}
-        return shape_of(kind, AXIS.vector({name: int(amount) for name, amount in amounts.items()} | {POD_SLOTS: 1}))
+        request = AXIS.vector({name: int(amount) for name, amount in amounts.items()} | {POD_SLOTS: 1})
+        return plain_shape(kind, request, namespace=NAMESPACE)
 
     def arrive(self, kind: int) -> None:
         """A pod comes: it is placed by a cycle, or it is gone."""

@@ -14,7 +14,7 @@ import numpy as np
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Part, Phase, Status, SubJob, Task
 from tierwise.model.shape import Shape
-from tierwise.replay.fabric import shape
+from tierwise.replay.fabric import NAMESPACE, shape
 from tierwise.replay.trace import Trace
 
 __all__ = ["QUEUE", "Gangs", "gang", "split"]
@@ -69,7 +69,7 @@ def gang(
     rows: Sequence[int] | None = None,
 ) -> Job:
     """A job of the model with these pods; `job` is its name and its turn, `number` its place in the snapshot."""
-    key = f"replay/job-{job}"
+    key = f"{NAMESPACE}/job-{job}"
     status = Status.PENDING if rows is None else Status.RUNNING
     tasks = tuple(
         Task(f"{key}-{i}", s, "", status, -1 if rows is None else rows[i], created=created, rank=i)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
-from tierwise.replay.engine import SLOT_SIZES, Engine
+from tierwise.replay.books import SLOT_SIZES
+from tierwise.replay.engine import Engine
 from tierwise.replay.spread import FIGURES
 from tierwise.replay.state import Sample, State
 from tierwise.replay.trace import Trace

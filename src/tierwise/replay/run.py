@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from tierwise.replay.checkpoint import Checkpoint, digest
 from tierwise.replay.contenders import Contender
-from tierwise.replay.engine import Engine, Rules
+from tierwise.replay.engine import Engine
 from tierwise.replay.fabric import Fabric
 from tierwise.replay.outcome import CLASSES, Data, outcome
+from tierwise.replay.rules import Rules
 from tierwise.replay.trace import Trace
 
 __all__ = ["Comparison"]

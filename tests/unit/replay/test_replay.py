@@ -22,8 +22,9 @@ from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
 from tierwise.replay.checkpoint import load, save
 from tierwise.replay.contenders import BUILT_IN, Contender
-from tierwise.replay.engine import Engine, Rules
+from tierwise.replay.engine import Engine
 from tierwise.replay.incidents import draw
+from tierwise.replay.rules import Rules
 from tierwise.replay.run import Comparison
 from tierwise.replay.spread import Spreads
 from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace

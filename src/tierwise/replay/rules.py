@@ -1,0 +1,20 @@
+"""What a replay goes by besides its trace: periods, the look-ahead, what a restart costs, which hosts fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierwise.replay.incidents import Incident
+
+__all__ = ["Rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What does not come from the trace. Times are seconds."""
+
+    period: float = 10.0
+    look_ahead: int = 64
+    restart_cost: float = 600.0
+    seed: int = 1
+    incidents: tuple[Incident, ...] = ()
