@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierwise.api.natural import natural
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import NodeTable, plain_nodes
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
 from tierwise.model.shape import Shape, plain_shape
@@ -83,10 +83,7 @@ def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
 
 def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
     """Plain nodes with these amounts, (resources x rows)."""
-    number = len(names)
-    rank = np.empty(number, dtype=np.int64)
-    rank[sorted(range(number), key=lambda i: natural(names[i]))] = np.arange(number)
-    return plain_nodes(names, rank, allocatable)
+    return plain_nodes(names, ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))), allocatable)
 
 
 def shape(number: int, gpus: int, priority: int) -> Shape:
