@@ -49,6 +49,12 @@ Examples:
     "--load", type=click.FloatRange(0, min_open=True), help="Draw arrivals together to offer this share of the GPUs."
 )
 @click.option("--jobs", type=click.IntRange(1), help="Only the first so many jobs.")
+@click.option(
+    "--queues",
+    metavar="HOW",
+    help="Queues of the trace, by what they deserve: share (of its GPU time), equal, or NAME=WEIGHT,...  "
+    "[default: one queue]",
+)
 @click.option("--period", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds that share a cycle.")
 @click.option(
     "--look-ahead", type=click.IntRange(1), default=64, show_default=True, help="Waiting gangs that a cycle sees."
@@ -77,6 +83,7 @@ def simulate(
     gpus_per_host: int,
     load: float | None,
     jobs: int | None,
+    queues: str | None,
     period: float,
     look_ahead: int,
     mtbf: float,
@@ -108,6 +115,7 @@ def simulate(
             fill(nodes, trace, profiles, load=load or 1.0, seed=seed, output_format=output_format)
             return
     from tierwise.replay.incidents import draw
+    from tierwise.replay.queues import weighted_queues
     from tierwise.replay.rules import Rules
     from tierwise.replay.run import Comparison
 
@@ -116,7 +124,8 @@ def simulate(
     what = what.first(jobs) if jobs else what
     what = what.at_load(load, where.gpus) if load else what
     incidents = draw(len(where.nodes), what.span, between=3600 * mtbf, repair=3600 * repair, seed=seed)
-    rules = Rules(period, look_ahead, restart_cost, seed, incidents)
+    deserved = weighted_queues(queues, what, where) if queues else ()
+    rules = Rules(period, look_ahead, restart_cost, seed, incidents, deserved)
     comparison = Comparison(where, what, [_contender(name, seed) for name in dict.fromkeys(profiles)], rules)
     if not _drive(comparison, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"

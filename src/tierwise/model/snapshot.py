@@ -52,3 +52,4 @@ class Snapshot:
     services: Services = field(default_factory=_no_services)
     resource_quotas: dict[str, Ints] = field(default_factory=dict)  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = field(default_factory=dict)  # more of `others` in count form: rows by number of shape
+    standing_in: dict[str, Ints] = field(default_factory=dict)  # what queues hold of these, per resource

@@ -15,7 +15,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.slots import count_slots
 from tierwise.replay.backlog import Backlog
 from tierwise.replay.contenders import Contender
-from tierwise.replay.fabric import Fabric
+from tierwise.replay.fabric import AXIS, Fabric
 from tierwise.replay.gangs import Gangs
 from tierwise.replay.rules import Rules
 from tierwise.replay.spread import Spreads
@@ -40,6 +40,7 @@ class Books:
         self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware)
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
+        self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
         self.backlog = Backlog(trace)
         self._aware, self._rules = contender.aware, rules
         self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
@@ -108,15 +109,20 @@ class Books:
         state.remaining[job] = 0.0
         state.end[job] = state.clock
 
-    def stop(self, job: int) -> None:
-        """A gang loses its place: what it did counts, but for what it has to repeat, and it waits again."""
+    def evict(self, job: int) -> None:
+        """The scheduler takes a gang's place away."""
+        self._stop(job)
+        self.state.evictions[job] += 1
+
+    def _stop(self, job: int) -> None:
+        """What a gang did counts, but for what it has to repeat, and it waits again."""
         state = self.state
         start, rows = state.running.pop(job)
         self._stand(job, rows, -1)
         ran = state.clock - start
         again = min(ran, self._rules.restart_cost)
         state.useful += (ran - again) * int(self.trace.gpus[job])
-        state.lost += again * int(self.trace.gpus[job])
+        state.lost[job] += again * int(self.trace.gpus[job])
         state.remaining[job] -= ran - again
         self._wait(job)
 
@@ -128,7 +134,7 @@ class Books:
         else:
             state.down.add(row)
             for job in sorted(job for job, (_, rows) in state.running.items() if row in rows):
-                self.stop(job)
+                self._stop(job)
                 state.failures += 1
         self._ready[row] = up
         self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
@@ -140,9 +146,11 @@ class Books:
 
     def _stand(self, job: int, rows: Sequence[int], by: int) -> None:
         """Count the pods of a gang onto their rows, or off them."""
+        queue = self.trace.queue[job]
         for shape, row in zip(self.gangs.pods(job), rows, strict=True):
             gpus = int(shape.request[-1])
             self.standing[shape.number, row] += by
+            self.held_in[:, queue] += by * shape.request
             self._idle[row] -= by * gpus
             self._used += by * gpus
 

@@ -24,8 +24,8 @@ from tierwise.replay.trace import Trace
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "figures")
-_FORMAT = 1
+_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Checkpoint:
 def digest(fabric: Fabric, trace: Trace, contenders: Sequence[Contender], rules: Rules) -> str:
     """One word for the inputs of a run."""
     total = hashlib.sha256()
-    for column in (trace.arrival, trace.duration, trace.gpus, trace.priority, fabric.topology.leaf):
+    for column in (trace.arrival, trace.duration, trace.gpus, trace.priority, trace.queue, fabric.topology.leaf):
         total.update(np.ascontiguousarray(column).tobytes())
-    total.update(repr((fabric.nodes.names, fabric.topology.name, fabric.gpus_per_host)).encode())
+    total.update(repr((trace.queues, fabric.nodes.names, fabric.topology.name, fabric.gpus_per_host)).encode())
     total.update(repr((contenders, rules)).encode())
     return total.hexdigest()
 

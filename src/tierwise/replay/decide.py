@@ -14,7 +14,8 @@ from tierwise.replay.backlog import most
 from tierwise.replay.books import Books
 from tierwise.replay.contenders import Contender, plugins
 from tierwise.replay.fabric import AXIS
-from tierwise.replay.gangs import QUEUE
+from tierwise.replay.rules import Rules
+from tierwise.replay.trace import QUEUE
 from tierwise.scheduler import cycle
 
 __all__ = ["Decided", "Decider"]
@@ -32,11 +33,12 @@ class Decided:
 class Decider:
     """Calls the scheduler's own cycle for one contender."""
 
-    def __init__(self, books: Books, contender: Contender, look_ahead: int) -> None:
-        self._books, self._contender, self._look_ahead = books, contender, look_ahead
+    def __init__(self, books: Books, contender: Contender, rules: Rules) -> None:
+        self._books, self._contender, self._look_ahead = books, contender, rules.look_ahead
         self._plugins = plugins()
-        self._queues = {QUEUE: Queue(QUEUE)}
+        self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(books.gangs.shapes)
+        self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
 
     def decide(self) -> Decided | None:
         """One cycle over those who wait; None where nobody is worth showing to it."""
@@ -44,27 +46,30 @@ class Decider:
         if not shown:
             return None
         report = cycle(self._snapshot(shown), self._contender.profile, plugins=self._plugins)
-        started = tuple(_start(decision) for decision in report.decisions if decision.bound)
+        started = tuple(_rows(decision) for decision in report.decisions if decision.bound)
+        self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
-        more = bool(stopped) or len(started) == len(shown) == self._look_ahead
+        more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
         return Decided(stopped, started, final=not more)
 
     def _most(self, gpus: int) -> int:
-        if self._contender.evicts:
+        if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not
             return self._look_ahead
         return most(self._books.idle, self._books.fabric.gpus_per_host, gpus)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
         """What the cycle sees. Who runs is told one by one only to profiles that evict."""
         books = self._books
-        jobs = [books.gangs.model(job, number) for number, job in enumerate(shown)]
+        jobs = [books.gangs.waiting(job, number, self._kept.get(job)) for number, job in enumerate(shown)]
         standing: dict[int, Ints] = {}
+        standing_in: dict[str, Ints] = {}
         if self._contender.evicts:
             running = sorted(books.state.running.items())
-            jobs += [books.gangs.model(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
+            jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
         else:
             every = np.arange(len(books.nodes))
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(books.standing) if counts.any()}
+            standing_in = dict(zip(self._queues, books.held_in.T, strict=True))
         return Snapshot(
             axis=AXIS,
             nodes=books.nodes,
@@ -77,9 +82,10 @@ class Decider:
             faults=(),
             now=books.state.clock,
             standing=standing,
+            standing_in=standing_in,
         )
 
 
-def _start(decision: Decision) -> tuple[int, tuple[int, ...]]:
+def _rows(decision: Decision) -> tuple[int, tuple[int, ...]]:
     by_rank = {task.rank: row for p in decision.placed for task, row in zip(p.tasks, p.rows.tolist(), strict=True)}
     return int(str(decision.job.order[0])), tuple(by_rank[rank] for rank in range(len(by_rank)))

@@ -32,10 +32,11 @@ class Engine:
     def __init__(
         self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: State | None = None
     ) -> None:
-        self.fabric, self.trace, self.contender, self.rules = fabric, trace, contender, rules
-        self._books = Books(fabric, trace, contender, rules, state)
+        self.trace = trace if rules.queues else trace.in_one_queue()
+        self.fabric, self.contender, self.rules = fabric, contender, rules
+        self._books = Books(fabric, self.trace, contender, rules, state)
         self.state = self._books.state
-        self._decider = Decider(self._books, contender, rules.look_ahead)
+        self._decider = Decider(self._books, contender, rules)
         self._ends: list[tuple[float, int, float]] = []
         for job in self.state.running:
             self._await_end(job)
@@ -107,8 +108,7 @@ class Engine:
                 return
             self.state.cycles += 1
             for job in decided.stopped:
-                self._books.stop(job)
-                self.state.evictions += 1
+                self._books.evict(job)
             for job, rows in decided.started:
                 self._books.start(job, rows)
                 self._await_end(job)

@@ -22,10 +22,11 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import grow
 from tierwise.plugins import PLUGINS
 from tierwise.replay.fabric import AXIS, GPU, NAMESPACE, table_of
-from tierwise.replay.gangs import QUEUE, gang
+from tierwise.replay.gangs import Stand, gang
 from tierwise.replay.openb import WHOLE, Pods
 from tierwise.replay.outcome import Data
 from tierwise.replay.sharing import State, after, fitting, fragmentation, options, stranded
+from tierwise.replay.trace import QUEUE
 from tierwise.scheduler import cycle
 
 __all__ = ["POLICIES", "Filling", "order"]
@@ -89,7 +90,7 @@ class Filling:
 
     def arrive(self, kind: int) -> None:
         """A pod comes: it is placed by a cycle, or it is gone."""
-        job = gang(self.arrived, 0, [self._shapes[kind]], float(self.arrived))
+        job = gang(Stand(self.arrived, 0, float(self.arrived)), [self._shapes[kind]])
         self.arrived += 1
         every = np.arange(len(self._nodes))
         snapshot = Snapshot(

@@ -63,17 +63,18 @@ def outcome(engine: Engine) -> Data:
         "gpu_hours": {
             "held": round(state.held / _HOUR, 3),
             "useful": round((state.useful + _unfinished(state, trace)) / _HOUR, 3),
-            "lost": round(state.lost / _HOUR, 3),
+            "lost": round(float(state.lost.sum()) / _HOUR, 3),
         },
         "times": times.of(np.ones(len(ended), dtype=bool)),
         "times_by_size": [_class(times, low, high) for low, high in CLASSES],
+        "queues": [_queue(engine, number) for number in range(len(trace.queues))],
         "spread": _spread(state),
         "fragmentation": {
             str(size): round(float(np.mean([s.fragmentation[i] for s in state.samples])), 6)
             for i, size in enumerate(SLOT_SIZES)
             if state.samples and state.samples[0].fragmentation
         },
-        "stops": {"evictions": state.evictions, "failures": state.failures},
+        "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
@@ -89,6 +90,22 @@ def _class(times: _Times, low: int, high: int | None) -> Data:
     chosen = (times.gpus >= low) & (times.gpus <= (high or np.inf))
     name = str(low) if low == high else f"{low}-{high}" if high else f"{low}+"
     return {"gpus": name, **times.of(chosen)}
+
+
+def _queue(engine: Engine, number: int) -> Data:
+    """What came of the jobs of one queue."""
+    state, trace = engine.state, engine.trace
+    own = trace.queue == number
+    ended = own & (state.end >= 0)
+    return {
+        "queue": trace.queues[number],
+        "jobs": int(own.sum()),
+        "finished": int(ended.sum()),
+        "wait_seconds": _figures(state.waited[ended]),
+        "evictions": int(state.evictions[own].sum()),
+        "gpu_hours": round(float((trace.gpus * trace.duration)[ended].sum()) / _HOUR, 3),
+        "gpu_hours_lost": round(float(state.lost[own].sum()) / _HOUR, 3),
+    }
 
 
 def _figures(values: Floats) -> Data:

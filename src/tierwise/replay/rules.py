@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tierwise.model.queue import Queue
 from tierwise.replay.incidents import Incident
 
 __all__ = ["Rules"]
@@ -18,3 +19,4 @@ class Rules:
     restart_cost: float = 600.0
     seed: int = 1
     incidents: tuple[Incident, ...] = ()
+    queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tierwise.replay.checkpoint import Checkpoint, digest
 from tierwise.replay.contenders import Contender
 from tierwise.replay.engine import Engine
-from tierwise.replay.fabric import Fabric
+from tierwise.replay.fabric import GPU, Fabric
 from tierwise.replay.outcome import CLASSES, Data, outcome
 from tierwise.replay.rules import Rules
 from tierwise.replay.trace import Trace
@@ -73,6 +73,10 @@ class Comparison:
                 "look_ahead": self.rules.look_ahead,
                 "restart_cost_seconds": self.rules.restart_cost,
                 "incidents": len(self.rules.incidents),
+                "queues": [
+                    {"queue": q.name, "weight": q.weight, "deserved_gpus": q.deserved.get(GPU)}
+                    for q in self.rules.queues
+                ],
                 "seed": self.rules.seed,
                 "classes": [list(bounds) for bounds in CLASSES],
             },

@@ -40,6 +40,8 @@ class State:
     end: Floats
     ready_since: Floats  # when it began to wait, by job: its arrival, or its last stop
     waited: Floats
+    evictions: Floats  # how often, by job
+    lost: Floats  # GPU-seconds of work that has to be done again, by job
     figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
     clock: float = 0.0
     arrived: int = 0
@@ -48,10 +50,8 @@ class State:
     waiting: set[int] = field(default_factory=set)
     refused: list[int] = field(default_factory=list)
     down: set[int] = field(default_factory=set)  # rows out of service
-    evictions: int = 0
     failures: int = 0  # gangs stopped by failing hosts
     useful: float = 0.0  # GPU-seconds of work that counts
-    lost: float = 0.0  # GPU-seconds of work that has to be done again
     held: float = 0.0  # GPU-seconds held, over the whole run
     window_held: float = 0.0  # the same up to the last arrival
     window_service: float = 0.0  # GPU-seconds of hosts in service up to the last arrival
@@ -69,6 +69,8 @@ class State:
             end=np.full(jobs, NEVER),
             ready_since=trace.arrival.copy(),
             waited=np.zeros(jobs),
+            evictions=np.zeros(jobs),
+            lost=np.zeros(jobs),
             figures=np.full((jobs, len(FIGURES)), np.nan),
         )
 

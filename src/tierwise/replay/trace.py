@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tierwise.model.arrays import Floats, Ints
 
-__all__ = ["Trace", "sorted_trace"]
+__all__ = ["QUEUE", "Trace", "sorted_trace"]
+
+QUEUE = "default"
+"""The queue of jobs that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Trace:
     duration: Floats
     gpus: Ints
     priority: Ints
+    queue: Ints  # index into `queues`
+    queues: tuple[str, ...] = (QUEUE,)
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -42,7 +48,12 @@ class Trace:
             duration=self.duration[:jobs],
             gpus=self.gpus[:jobs],
             priority=self.priority[:jobs],
+            queue=self.queue[:jobs],
         )
+
+    def in_one_queue(self) -> Trace:
+        """The same jobs, all in one line."""
+        return replace(self, queue=np.zeros_like(self.queue), queues=(QUEUE,))
 
     def at_load(self, load: float, gpus: int) -> Trace:
         """The same jobs with their arrivals drawn together, or apart, so that they offer a share of so many GPUs.
@@ -54,8 +65,19 @@ class Trace:
         return replace(self, arrival=self.arrival * (self.work / (load * gpus * self.span)))
 
 
-def sorted_trace(name: str, arrival: Floats, duration: Floats, gpus: Ints, priority: Ints) -> Trace:
+def sorted_trace(
+    name: str, arrival: Floats, duration: Floats, gpus: Ints, priority: Ints, queue: Sequence[str]
+) -> Trace:
     """A trace of jobs in any order; jobs that arrive together stay in the order given."""
+    names, number = np.unique(np.array(queue, dtype=str), return_inverse=True)
     order = np.argsort(arrival, kind="stable")
     start = arrival[order[0]] if len(order) else 0.0
-    return Trace(name, arrival[order] - start, duration[order], gpus[order], priority[order])
+    return Trace(
+        name,
+        arrival[order] - start,
+        duration[order],
+        gpus[order],
+        priority[order],
+        number[order],
+        tuple(names.tolist()),
+    )

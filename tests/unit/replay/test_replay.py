@@ -53,7 +53,7 @@ def check(engine: Engine) -> None:
             left -= 8
     assert (taken <= 8).all()
     working = sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
-    assert state.useful + state.lost + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
+    assert state.useful + float(state.lost.sum()) + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
 
 
 @settings(max_examples=12, deadline=None)
