@@ -42,7 +42,7 @@ Examples:
     multiple=True,
     default=("default",),
     metavar="NAME",
-    help="default, propose, best-fit, random, or a configuration file. May be repeated.  [default: default]",
+    help="default, propose, patient, best-fit, random, or a configuration file. May be repeated.  [default: default]",
 )
 @click.option("--gpus-per-host", type=click.IntRange(1, 64), default=8, show_default=True)
 @click.option(

@@ -34,6 +34,7 @@ PLUGINS: Mapping[str, Factory] = {
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),
     "overcommit": _plugin("overcommit", "Overcommit"),
+    "patience": _plugin("patience", "Patience"),
     "pdb": _plugin("pdb", "DisruptionBudgets"),
     "predicates": _plugin("predicates", "Predicates"),
     "priority": _plugin("priority", "Priority"),

@@ -65,14 +65,15 @@ def _naive(name: str, scorer: PluginChoice) -> Contender:
     return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
 
 
-def _propose(_seed: int) -> Contender:
+def _with(name: str, *more: PluginChoice) -> Contender:
     first, second = DEFAULT.tiers
-    return Contender("propose", replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose")))))
+    return Contender(name, replace(DEFAULT, tiers=(first, (*second, *more))))
 
 
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
-    "propose": _propose,
+    "propose": lambda _seed: _with("propose", PluginChoice("propose")),
+    "patient": lambda _seed: _with("patient", PluginChoice("propose"), PluginChoice("patience", {"time": "6h"})),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }

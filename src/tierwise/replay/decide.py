@@ -28,6 +28,7 @@ class Decided:
     stopped: tuple[int, ...]
     started: tuple[tuple[int, tuple[int, ...]], ...]
     final: bool  # whether another cycle at this moment would decide nothing more
+    again: float | None  # when one may decide otherwise though nothing has changed
 
 
 class Decider:
@@ -50,7 +51,7 @@ class Decider:
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
         more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
-        return Decided(stopped, started, final=not more)
+        return Decided(stopped, started, final=not more, again=report.again)
 
     def _most(self, gpus: int) -> int:
         if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not

@@ -17,7 +17,7 @@ from tierwise.replay.contenders import Contender
 from tierwise.replay.decide import Decider
 from tierwise.replay.fabric import Fabric
 from tierwise.replay.rules import Rules
-from tierwise.replay.state import State
+from tierwise.replay.state import NEVER, State
 from tierwise.replay.trace import Trace
 
 __all__ = ["Engine"]
@@ -58,6 +58,8 @@ class Engine:
             times.append(float(self.trace.arrival[state.arrived]))
         if state.incidents < len(self.rules.incidents) and (times or state.waiting):
             times.append(self.rules.incidents[state.incidents].time)
+        if state.again != NEVER and state.waiting:
+            times.append(state.again)
         if not times:
             return None
         period = self.rules.period
@@ -75,7 +77,7 @@ class Engine:
     def _pass(self, moment: float) -> bool:
         """Let everything up to a moment happen, in the order of time; whether the scheduler should look."""
         state, books, incidents = self.state, self._books, self.rules.incidents
-        changed = False
+        changed = NEVER < state.again <= moment
         while True:
             end = self._ends[0][0] if self._ends else inf
             arrival = float(self.trace.arrival[state.arrived]) if state.arrived < len(self.trace) else inf
@@ -107,6 +109,7 @@ class Engine:
             if decided is None:
                 return
             self.state.cycles += 1
+            self.state.again = NEVER if decided.again is None else decided.again
             for job in decided.stopped:
                 self._books.evict(job)
             for job, rows in decided.started:

@@ -45,6 +45,7 @@ class State:
     figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
     clock: float = 0.0
     arrived: int = 0
+    again: float = NEVER  # when the scheduler is to look though nothing happens; NEVER where it need not
     incidents: int = 0  # so many are over
     running: dict[int, tuple[float, tuple[int, ...]]] = field(default_factory=dict)  # job -> start, rows by rank
     waiting: set[int] = field(default_factory=set)

@@ -64,6 +64,7 @@ class Life:
         self._machines = Machines()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
+        self._again = math.inf  # when the scheduler is to look though nothing has changed
 
     def run(self, until: float) -> Iterator[Moment]:
         """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
@@ -90,7 +91,7 @@ class Life:
             before = self.cluster.read()
             rounds.reconcile(self.cluster, now)
             self._note(before, now)
-            if self.cluster.read() is not self._seen:
+            if self.cluster.read() is not self._seen or self._again <= now:
                 self._cycle(now)
             wake = self._kubelets(now)
             if self.cluster.read() is before:
@@ -106,6 +107,7 @@ class Life:
         self.cluster.apply(statuses(self.cluster.read(), snapshot, report))
         self._note(before, now)
         self.cycles += 1
+        self._again = math.inf if report.again is None else math.ceil(report.again)
         self._seen, self._last = before, (snapshot, report)
         return self._last
 
@@ -165,7 +167,8 @@ class Life:
     def _following(self, now: float, wake: float | None) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
         due = controllers.due(self.cluster.read())
-        ahead = (wake, due and math.ceil(due), *(self.start + i.after for i in self._ahead[:1]))
+        again = self._again if self._again < math.inf else None
+        ahead = (wake, due and math.ceil(due), again, *(self.start + i.after for i in self._ahead[:1]))
         return min((float(time) for time in ahead if time is not None and time > now), default=None)
 
 

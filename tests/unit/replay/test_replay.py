@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tierwise.api.errors import InputError
 from tierwise.bench.workloads import jobs
 from tierwise.bench.worlds import GPU, cluster, snapshot
-from tierwise.config.profile import DEFAULT
+from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.usage import held
 from tierwise.framework.ledger import Ledger
 from tierwise.model.held import rows_by_shape
@@ -31,11 +31,13 @@ from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))
+HASTY = PluginChoice("patience", {"time": "20m", "stretch": 1, "fromPods": 2})
+PATIENT = Contender("patient", replace(DEFAULT, tiers=(DEFAULT.tiers[0], (*DEFAULT.tiers[1], HASTY))))
 
 
 def contender(name: str) -> Contender:
-    """A contender by name, the one that evicts included."""
-    return PREEMPTING if name == "preempting" else BUILT_IN[name](1)
+    """A contender by name, the one that evicts and the one that waits included."""
+    return {"preempting": PREEMPTING, "patient": PATIENT}.get(name) or BUILT_IN[name](1)
 
 
 def check(engine: Engine) -> None:
@@ -58,7 +60,7 @@ def check(engine: Engine) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(
-    name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting"]),
+    name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting", "patient"]),
     seed=st.integers(0, 10**6),
     period=st.sampled_from([0.0, 7.0, 300.0]),
     failing=st.booleans(),
@@ -81,7 +83,7 @@ def compare(seed: int = 3) -> Comparison:
     """A small comparison with failing hosts and evictions."""
     trace = synthetic_trace("synthetic:jobs=60,gap=15,mean=3000,largest=32,priorities=2", seed)
     incidents = draw(len(FABRIC.nodes), trace.span, between=5_000.0, repair=2000.0, seed=seed)
-    names = ("default", "random", "preempting")
+    names = ("default", "random", "preempting", "patient")
     return Comparison(FABRIC, trace, [contender(name) for name in names], Rules(seed=seed, incidents=incidents))
 
 
@@ -129,6 +131,7 @@ def test_evictions_and_failures_cost_what_is_repeated() -> None:
     assert all(stop["failures"] for stop in stops)
     assert stops[0]["evictions"] == stops[1]["evictions"] == 0
     assert stops[2]["evictions"] > 0
+    assert stops[3]["evictions"] == 0
     assert all(lost)
 
 
