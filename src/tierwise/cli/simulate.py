@@ -55,6 +55,13 @@ Examples:
     help="Queues of the trace, by what they deserve: share (of its GPU time), equal, or NAME=WEIGHT,...  "
     "[default: one queue]",
 )
+@click.option(
+    "--through",
+    type=click.Choice(["cycle", "controllers"]),
+    default="cycle",
+    show_default=True,
+    help="Call the scheduler's cycle, or live through it with controllers and kubelets: slower by far.",
+)
 @click.option("--period", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds that share a cycle.")
 @click.option(
     "--look-ahead", type=click.IntRange(1), default=64, show_default=True, help="Waiting gangs that a cycle sees."
@@ -84,6 +91,7 @@ def simulate(
     load: float | None,
     jobs: int | None,
     queues: str | None,
+    through: str,
     period: float,
     look_ahead: int,
     mtbf: float,
@@ -124,8 +132,10 @@ def simulate(
     what = what.first(jobs) if jobs else what
     what = what.at_load(load, where.gpus) if load else what
     incidents = draw(len(where.nodes), what.span, between=3600 * mtbf, repair=3600 * repair, seed=seed)
+    if checkpoint and through == "controllers":
+        raise InputError("a replay through the controllers cannot be interrupted and go on", field="--checkpoint")
     deserved = weighted_queues(queues, what, where) if queues else ()
-    rules = Rules(period, look_ahead, restart_cost, seed, incidents, deserved)
+    rules = Rules(period, look_ahead, restart_cost, seed, incidents, through == "controllers", deserved)
     comparison = Comparison(where, what, [_contender(name, seed) for name in dict.fromkeys(profiles)], rules)
     if not _drive(comparison, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tierwise.replay.engine import Engine
+from tierwise.replay.lived import Lived
 from tierwise.replay.run import Comparison
 
 __all__ = ["watching"]
@@ -16,7 +17,7 @@ _EVERY = 0.2
 
 
 @contextmanager
-def watching(comparison: Comparison) -> Iterator[Callable[[Engine], None]]:
+def watching(comparison: Comparison) -> Iterator[Callable[[Engine | Lived], None]]:
     """Yields a function that is told of every moment; it draws a few times a second, or never."""
     if not sys.stderr.isatty():
         yield lambda _engine: None
@@ -39,7 +40,7 @@ class _Drawer:
         self._update, self._bars = update, bars
         self._drawn, self._events = time.monotonic(), 0
 
-    def __call__(self, engine: Engine) -> None:
+    def __call__(self, engine: Engine | Lived) -> None:
         now = time.monotonic()
         if now - self._drawn < _EVERY:
             return

@@ -47,7 +47,8 @@ class RandomOrder:
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """Up to 100, in the job's own order."""
-        drawn: Floats = np.random.default_rng((self._seed, int(str(ask.job.order[0])))).random(self._nodes)
+        job = ask.job.owner or ask.job.key  # a pod group of the embedded cluster is named after its job
+        drawn: Floats = np.random.default_rng((self._seed, int(job.rpartition("-")[2]))).random(self._nodes)
         return 100.0 * drawn[span]
 
     def stale(self, ask: Ask, row: int) -> slice:

@@ -19,7 +19,7 @@ from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, grow
 
-__all__ = ["AXIS", "GPU", "NAMESPACE", "Fabric", "fabric", "shape", "table_of"]
+__all__ = ["AXIS", "GPU", "NAMESPACE", "Fabric", "amounts", "fabric", "shape", "table_of"]
 
 GPU = "nvidia.com/gpu"
 AXIS = Axis.of((CPU, MEMORY, POD_SLOTS, GPU))
@@ -78,7 +78,7 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
 
 
 def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
-    return table_of(names, np.repeat(_amounts(gpus, _PODS)[:, None], len(names), axis=1))
+    return table_of(names, np.repeat(amounts(gpus, _PODS)[:, None], len(names), axis=1))
 
 
 def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
@@ -88,8 +88,9 @@ def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
 
 def shape(number: int, gpus: int, priority: int) -> Shape:
     """Pods that ask for so many GPUs, with the cpu and memory that go with them."""
-    return plain_shape(number, _amounts(gpus, 1), namespace=NAMESPACE, priority=priority)
+    return plain_shape(number, amounts(gpus, 1), namespace=NAMESPACE, priority=priority)
 
 
-def _amounts(gpus: int, pods: int) -> Ints:
+def amounts(gpus: int, pods: int) -> Ints:
+    """So many GPUs and pod slots, and the cpu and memory that go with the GPUs."""
     return AXIS.vector({CPU: gpus * _CPU_PER_GPU, MEMORY: gpus * _MEMORY_PER_GPU, POD_SLOTS: pods, GPU: gpus})

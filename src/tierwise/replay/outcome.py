@@ -12,6 +12,7 @@ import numpy as np
 from tierwise.model.arrays import Bools, Floats
 from tierwise.replay.books import SLOT_SIZES
 from tierwise.replay.engine import Engine
+from tierwise.replay.lived import Lived
 from tierwise.replay.spread import FIGURES
 from tierwise.replay.state import Sample, State
 from tierwise.replay.trace import Trace
@@ -42,7 +43,7 @@ class _Times:
         }
 
 
-def outcome(engine: Engine) -> Data:
+def outcome(engine: Engine | Lived) -> Data:
     """The numbers of one contender."""
     state, trace = engine.state, engine.trace
     ended = state.finished()
@@ -92,7 +93,7 @@ def _class(times: _Times, low: int, high: int | None) -> Data:
     return {"gpus": name, **times.of(chosen)}
 
 
-def _queue(engine: Engine, number: int) -> Data:
+def _queue(engine: Engine | Lived, number: int) -> Data:
     """What came of the jobs of one queue."""
     state, trace = engine.state, engine.trace
     own = trace.queue == number

@@ -1,4 +1,4 @@
-"""What a replay goes by besides its trace: periods, the look-ahead, what a restart costs, which hosts fail."""
+"""What a replay goes by besides its trace: periods, the look-ahead, what a restart costs, which hosts fail, queues."""
 
 from __future__ import annotations
 
@@ -19,4 +19,5 @@ class Rules:
     restart_cost: float = 600.0
     seed: int = 1
     incidents: tuple[Incident, ...] = ()
+    controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one

@@ -11,6 +11,7 @@ from tierwise.replay.checkpoint import Checkpoint, digest
 from tierwise.replay.contenders import Contender
 from tierwise.replay.engine import Engine
 from tierwise.replay.fabric import GPU, Fabric
+from tierwise.replay.lived import Lived
 from tierwise.replay.outcome import CLASSES, Data, outcome
 from tierwise.replay.rules import Rules
 from tierwise.replay.trace import Trace
@@ -25,7 +26,7 @@ class Comparison:
         self.fabric, self.trace, self.contenders, self.rules = fabric, trace, tuple(contenders), rules
         self.digest = digest(fabric, trace, self.contenders, rules)
         self._done: list[Data] = []
-        self._engine: Engine | None = None
+        self._engine: Engine | Lived | None = None
 
     def resume(self, point: Checkpoint) -> None:
         """Go on from a checkpoint of the same inputs."""
@@ -33,11 +34,13 @@ class Comparison:
         if point.state is not None:
             self._engine = self._begin(point)
 
-    def _begin(self, point: Checkpoint | None = None) -> Engine:
+    def _begin(self, point: Checkpoint | None = None) -> Engine | Lived:
         contender = self.contenders[len(self._done)]
+        if self.rules.controllers:
+            return Lived(self.fabric, self.trace, contender, self.rules)
         return Engine(self.fabric, self.trace, contender, self.rules, point.state if point else None)
 
-    def run(self) -> Iterator[Engine]:
+    def run(self) -> Iterator[Engine | Lived]:
         """Replay what is left; yields the engine at work after every moment."""
         while len(self._done) < len(self.contenders):
             if self._engine is None:
@@ -69,7 +72,8 @@ class Comparison:
                     int(topology.end[d] - topology.start[d]) * self.fabric.gpus_per_host
                     for d in topology.at_tier.get(1, ())
                 ],
-                "period_seconds": self.rules.period,
+                "through": "controllers" if self.rules.controllers else "cycle",
+                "period_seconds": 1.0 if self.rules.controllers else self.rules.period,
                 "look_ahead": self.rules.look_ahead,
                 "restart_cost_seconds": self.rules.restart_cost,
                 "incidents": len(self.rules.incidents),

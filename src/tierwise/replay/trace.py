@@ -51,6 +51,10 @@ class Trace:
             queue=self.queue[:jobs],
         )
 
+    def in_whole_seconds(self) -> Trace:
+        """The same jobs with times as API objects have them."""
+        return replace(self, arrival=np.ceil(self.arrival), duration=np.ceil(self.duration))
+
     def in_one_queue(self) -> Trace:
         """The same jobs, all in one line."""
         return replace(self, queue=np.zeros_like(self.queue), queues=(QUEUE,))

@@ -7,9 +7,9 @@ to the next moment at which something will. Nothing waits for real: whoever show
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tierwise import controllers
 from tierwise.api.core import Node, Pod
@@ -18,9 +18,11 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
 from tierwise.explain.timeline import Happening
+from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Key, Objects, RecordEvent
+from tierwise.plugins import PLUGINS
+from tierwise.port import Effect, Key, Objects, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim import rounds
@@ -31,7 +33,7 @@ from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed, turn
 from tierwise.sim.machines import Machines
 
-__all__ = ["Life", "Moment"]
+__all__ = ["Life", "Moment", "User"]
 
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
@@ -48,10 +50,39 @@ class Moment:
     report: CycleReport
 
 
+class User(Protocol):
+    """Somebody outside who does things to the cluster, such as submitting jobs when their time comes."""
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        """What is done now; asked again at the same moment until it is nothing."""
+
+    def due(self) -> float | None:
+        """The next moment at which something is to be done whatever happens until then; None where none is."""
+
+
+class Nobody:
+    """A user who leaves the cluster to itself."""
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        return ()
+
+    def due(self) -> float | None:
+        return None
+
+
 class Life:
     """A cluster that lives."""
 
-    def __init__(self, objects: Objects, profile: Profile, *, start: float, incidents: Sequence[Incident] = ()) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        profile: Profile,
+        *,
+        start: float,
+        incidents: Sequence[Incident] = (),
+        user: User | None = None,
+        plugins: Mapping[str, Factory] = PLUGINS,
+    ) -> None:
         check_habits(objects)
         _check_nodes(objects, incidents)
         self.start = float(math.ceil(start))  # the API counts whole seconds
@@ -59,7 +90,8 @@ class Life:
         self.unfinished = True  # whether anything is still going to happen
         self.cluster = EmbeddedCluster(objects, clock=self.start)
         self.chronicle = Chronicle(self.start)
-        self._profile = profile
+        self._profile, self._plugins = profile, plugins
+        self._user = user or Nobody()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = Machines()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
@@ -84,11 +116,17 @@ class Life:
                 return
             now = self.cluster.clock = following
 
+    def forget(self) -> None:
+        """Drop what was told so far: for long runs of which nobody keeps a record."""
+        self.chronicle.happenings.clear()
+        self.cluster.events.clear()
+
     def _live(self, now: float) -> float | None:
         """Everything that happens at one moment; the time at which kubelets have something to do again."""
         self._befall(now)
         for _ in range(_MOST):
             before = self.cluster.read()
+            self.cluster.apply(self._user.act(before, now))
             rounds.reconcile(self.cluster, now)
             self._note(before, now)
             if self.cluster.read() is not self._seen or self._again <= now:
@@ -101,7 +139,7 @@ class Life:
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
         snapshot = build(before, now)
-        report = cycle(snapshot, self._profile)
+        report = cycle(snapshot, self._profile, plugins=self._plugins)
         self.cluster.apply(effects(snapshot, report))
         self.chronicle.cycle(snapshot, report, now)
         self.cluster.apply(statuses(self.cluster.read(), snapshot, report))
@@ -168,7 +206,8 @@ class Life:
         """The next moment at which something happens; None where nothing ever will."""
         due = controllers.due(self.cluster.read())
         again = self._again if self._again < math.inf else None
-        ahead = (wake, due and math.ceil(due), again, *(self.start + i.after for i in self._ahead[:1]))
+        befalls = [self.start + incident.after for incident in self._ahead[:1]]
+        ahead = (wake, due and math.ceil(due), again, self._user.due(), *befalls)
         return min((float(time) for time in ahead if time is not None and time > now), default=None)
 
 
