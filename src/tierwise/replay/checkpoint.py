@@ -17,7 +17,7 @@ import numpy as np
 from tierwise.api.errors import InputError
 from tierwise.replay.contenders import Contender
 from tierwise.replay.fabric import Fabric
-from tierwise.replay.outcome import Data
+from tierwise.replay.figures import Data
 from tierwise.replay.rules import Rules
 from tierwise.replay.state import Sample, State
 from tierwise.replay.trace import Trace

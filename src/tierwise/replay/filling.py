@@ -22,9 +22,9 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import grow
 from tierwise.plugins import PLUGINS
 from tierwise.replay.fabric import AXIS, GPU, NAMESPACE, table_of
+from tierwise.replay.figures import Data
 from tierwise.replay.gangs import Stand, gang
 from tierwise.replay.openb import WHOLE, Pods
-from tierwise.replay.outcome import Data
 from tierwise.replay.sharing import State, after, fitting, fragmentation, options, stranded
 from tierwise.replay.trace import QUEUE
 from tierwise.scheduler import cycle

@@ -11,8 +11,9 @@ from tierwise.replay.checkpoint import Checkpoint, digest
 from tierwise.replay.contenders import Contender
 from tierwise.replay.engine import Engine
 from tierwise.replay.fabric import GPU, Fabric
+from tierwise.replay.figures import Data
 from tierwise.replay.lived import Lived
-from tierwise.replay.outcome import CLASSES, Data, outcome
+from tierwise.replay.outcome import CLASSES, outcome
 from tierwise.replay.rules import Rules
 from tierwise.replay.trace import Trace
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.replay.test_queues import FABRIC, profile, trace
 
 from tierwise.replay.contenders import BUILT_IN, Contender
 from tierwise.replay.engine import Engine
@@ -17,8 +18,6 @@ from tierwise.replay.queues import weighted_queues
 from tierwise.replay.rules import Rules
 from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.trace import Trace
-
-from tests.unit.replay.test_queues import FABRIC, profile, trace
 
 SMALL = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 8)
 JOBS = synthetic_trace("synthetic:jobs=14,gap=300,mean=3000,largest=32,priorities=2", 5)
