@@ -61,6 +61,9 @@ def plugins() -> Mapping[str, Factory]:
     return {**PLUGINS, "replay-random": RandomOrder}
 
 
+_PROPOSE = PluginChoice("propose", {"sortBySize": True})
+
+
 def _naive(name: str, scorer: PluginChoice) -> Contender:
     tiers = ((PluginChoice("priority"), PluginChoice("gang")), (PluginChoice("predicates"), scorer))
     return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
@@ -73,8 +76,8 @@ def _with(name: str, *more: PluginChoice) -> Contender:
 
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
-    "propose": lambda _seed: _with("propose", PluginChoice("propose")),
-    "patient": lambda _seed: _with("patient", PluginChoice("propose"), PluginChoice("patience", {"time": "6h"})),
+    "propose": lambda _seed: _with("propose", _PROPOSE),
+    "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }

@@ -15,7 +15,7 @@ __all__ = ["Series", "bars", "heat", "lines"]
 
 _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 34
-_UNITS = (("min", 60, 3 * 3600), ("h", 3600, 4 * 86_400), ("days", 86_400, inf))
+_TIMES: Sequence[tuple[str, float, float]] = (("min", 60, 3 * 3600), ("h", 3600, 4 * 86_400), ("days", 86_400, inf))
 """Units of time, their seconds, and the longest span that each is used for."""
 
 
@@ -25,15 +25,16 @@ class Series:
 
     name: str
     values: Sequence[float]
+    places: Sequence[float] = ()  # of a line: where on the axis each value stands
 
 
-def lines(times: Sequence[float], series: Sequence[Series], *, unit: str, top: float | None = None) -> str:
-    """Values over time, in seconds, one line each."""
+def lines(series: Sequence[Series], *, unit: str, top: float | None = None, across: str = "") -> str:
+    """Values over time in seconds, or over numbers of another unit, one line each."""
     highest = top or _round_up(max((v for s in series for v in s.values), default=1.0))
-    last = max(times, default=1.0) or 1.0
-    body = [_grid(highest, unit), _across(last)]
+    last = max((p for s in series for p in s.places), default=1.0) or 1.0
+    body = [_grid(highest, unit), _across(last, units=((across, 1, inf),) if across else _TIMES)]
     for number, one in enumerate(series):
-        points = " ".join(f"{_x(t, last)},{_y(v, highest)}" for t, v in zip(times, one.values, strict=True))
+        points = " ".join(f"{_x(p, last)},{_y(v, highest)}" for p, v in zip(one.places, one.values, strict=True))
         body.append(
             f'<polyline class="line c{number % 6}" points="{points}"><title>{escape(one.name)}</title></polyline>'
         )
@@ -105,9 +106,9 @@ def _grid(highest: float, unit: str) -> str:
     return "".join(parts)
 
 
-def _across(last: float, height: int = _HEIGHT) -> str:
-    """Times at round numbers, in the unit that suits their span; the last one names it."""
-    unit, size = next((unit, size) for unit, size, most in _UNITS if last <= most)
+def _across(last: float, height: int = _HEIGHT, units: Sequence[tuple[str, float, float]] = _TIMES) -> str:
+    """Places at round numbers, in the unit that suits their span; the last one names it."""
+    unit, size = next((unit, size) for unit, size, most in units if last <= most)
     step = _round(last / size / 5)
     places = [number * step for number in range(floor(last / size / step + 1e-9) + 1)]
     labels = [f"{place:,.6g}" for place in places]

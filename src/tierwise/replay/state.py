@@ -5,7 +5,8 @@ What follows from the rest (idle GPUs, who ends when) is not here: the engine de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tierwise.replay.trace import Trace
 __all__ = ["NEVER", "Sample", "State"]
 
 NEVER = -1.0
+_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
 
 
 @dataclass(slots=True)
@@ -74,6 +76,23 @@ class State:
             lost=np.zeros(jobs),
             figures=np.full((jobs, len(FIGURES)), np.nan),
         )
+
+    def kept(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return {**asdict(self), **arrays, "waiting": sorted(self.waiting), "down": sorted(self.down)}
+
+    @classmethod
+    def restored(cls, raw: dict[str, Any]) -> State:
+        """A state from its JSON data."""
+        arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
+        samples = [
+            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": tuple(s["leaves"])})
+            for s in raw["samples"]
+        ]
+        running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
+        sets = {name: set(raw[name]) for name in ("waiting", "down")}
+        return cls(**{**raw, **arrays, **sets, "samples": samples, "running": running})
 
     def finished(self) -> Ints:
         """The jobs that ended, by number."""

@@ -108,7 +108,7 @@ def test_the_report_is_one_file_of_sound_markup(files: list[str], tmp_path: Path
     checker = Nesting()
     checker.feed(text)
     assert not checker.open
-    assert checker.seen["svg"] == 9  # 3 over time, 2 by size, 2 of spread and traffic, 2 heat maps
+    assert checker.seen["svg"] == 10  # 3 over time, 2 by size, 3 of spread and traffic, 2 heat maps
     assert "http" not in text
     assert "src=" not in text
 
