@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tierwise.explain.page import Page
 from tierwise.explain.tables import Column, table
-from tierwise.replay.plots import Series, bars, lines
+from tierwise.replay.plots import HALF, WHOLE, Series, bars, lines
 from tierwise.replay.sheet import pair, section, sheet
 from tierwise.replay.sheet import table as html_table
 
@@ -48,7 +48,8 @@ def filling_report(results: dict[str, Any]) -> str:
         Series(o["profile"], [100 * one["refused"] / max(1, one["arrived"]) for one in o["pods_by_size"]])
         for o in outcomes
     ]
-    held, spoilt, away = _over(outcomes, "allocated"), _over(outcomes, "fragmented"), bars(sizes, refused, unit="%")
+    held, spoilt = _over(outcomes, "allocated", WHOLE), _over(outcomes, "fragmented", HALF)
+    away = bars(sizes, refused, unit="%")
     body = (
         section("Allocated", "Share of all GPUs that pods hold, by what was asked for so far.", held),
         pair(
@@ -60,12 +61,12 @@ def filling_report(results: dict[str, Any]) -> str:
     return sheet("Shared GPUs", _head(results["inputs"]), names, body)
 
 
-def _over(outcomes: Sequence[dict[str, Any]], what: str) -> str:
+def _over(outcomes: Sequence[dict[str, Any]], what: str, width: int) -> str:
     series = [
         Series(o["profile"], [100 * s[what] for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
         for o in outcomes
     ]
-    return lines(series, unit="%", across=_ACROSS)
+    return lines(series, unit="%", across=_ACROSS, width=width)
 
 
 def _rows(outcomes: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tierwise.replay.books import SLOT_SIZES
 from tierwise.replay.page import ROWS, duration
-from tierwise.replay.plots import Series, bars, heat, lines
+from tierwise.replay.plots import WHOLE, Series, bars, heat, lines
 from tierwise.replay.sheet import pair, section, sheet, table
 
 __all__ = ["report"]
+
+_SHORT = ("GPU occupancy", "wait, mean", "leaves per gang, mean", "leaves per gang, max", "GPU-hours lost")
+"""The numbers that stand on top."""
 
 _STEP = 3
 """Every so many samples are drawn in a heat map: a page of several profiles stays small."""
@@ -18,8 +22,8 @@ _STEP = 3
 _TRAFFIC = (
     ("ring, leaves", "ring_leaf"),
     ("ring, spines", "ring_spine"),
-    ("all, leaves", "all_leaf"),
-    ("all, spines", "all_spine"),
+    ("all-to-all, leaves", "all_leaf"),
+    ("all-to-all, spines", "all_spine"),
 )
 
 
@@ -32,11 +36,12 @@ def report(results: dict[str, Any]) -> str:
     )
     names = [outcome["profile"] for outcome in outcomes]
     body = (
+        table("In short", names, [(name, *(read(o) for o in outcomes)) for name, read in ROWS if name in _SHORT]),
         _over_time(told, outcomes),
         _by_size(outcomes),
         _traffic(outcomes),
         _by_queue(outcomes),
-        *(_heat(told, outcome) for outcome in outcomes),
+        pair(*(_heat(told, outcome) for outcome in outcomes)),
         table("All numbers", names, [(name, *(read(o) for o in outcomes)) for name, read in ROWS]),
     )
     return sheet(told["trace"], intro, names, body)
@@ -49,13 +54,21 @@ def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
             for o in outcomes
         ]
 
-    used = lines(series(lambda s: 100 * s["held"] / told["gpus"]), unit="%", top=100)
+    size = _largest(told)
+    gangs = f"gangs of {SLOT_SIZES[size]} GPUs"
+    used = lines(series(lambda s: 100 * s["held"] / told["gpus"]), unit="%", top=100, width=WHOLE)
     waiting = lines(series(lambda s: float(s["waiting"])), unit="")
-    broken = lines(series(lambda s: 100 * (s["fragmentation"] or [0.0])[-1]), unit="%", top=100)
+    broken = lines(series(lambda s: 100 * s["fragmentation"][size] if s["fragmentation"] else 0.0), unit="%", top=100)
     return section("GPUs in use", "Share of all GPUs that gangs hold, up to the last arrival.", used) + pair(
         section("Waiting gangs", "How many wait.", waiting),
-        section("Fragmentation", "Share of the free GPUs below leaves that gangs of 64 GPUs cannot use.", broken),
+        section("Fragmentation", f"Share of the free GPUs that {gangs} in a leaf cannot use.", broken),
     )
+
+
+def _largest(told: dict[str, Any]) -> int:
+    """Which of the sizes that fragmentation is counted for is drawn: the largest that a leaf can hold."""
+    most = max(told["leaf_gpus"], default=0)
+    return max((i for i, size in enumerate(SLOT_SIZES) if size <= most), default=0)
 
 
 def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
@@ -82,11 +95,10 @@ def _traffic(outcomes: Sequence[dict[str, Any]]) -> str:
     return pair(
         section("Spread", "Mean number of leaves that a gang stands on, by its pods.", leaves("mean")),
         section("Widest gangs", "The most leaves that a gang stands on, by its pods.", leaves("max")),
-        section(
-            "Traffic",
-            "Modelled buffers per step and gang that cross leaves or spines, in a ring and all-to-all.",
-            bars([title for title, _ in _TRAFFIC], carried, unit=""),
-        ),
+    ) + section(
+        "Traffic",
+        "Modelled buffers per step and gang that cross leaves or spines, in a ring and all-to-all.",
+        bars([title for title, _ in _TRAFFIC], carried, unit="", width=WHOLE),
     )
 
 
