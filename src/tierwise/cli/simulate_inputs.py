@@ -10,10 +10,9 @@ from tierwise.api.errors import InputError
 from tierwise.cli.inputs import profile_of
 from tierwise.replay.contenders import BUILT_IN, Contender
 from tierwise.replay.fabric import Fabric
-from tierwise.replay.filling import order
 from tierwise.replay.fillings import Fillings
 from tierwise.replay.incidents import draw
-from tierwise.replay.openb import WHOLE, is_openb, read_nodes, read_pods
+from tierwise.replay.openb import WHOLE, is_openb, order, read_nodes, read_pods
 from tierwise.replay.policies import POLICIES, sharing
 from tierwise.replay.queues import weighted_queues
 from tierwise.replay.readers import Table, read_fabric, read_table, read_trace

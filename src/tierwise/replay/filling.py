@@ -1,7 +1,6 @@
 """Filling a cluster: pods that share GPUs arrive one by one and stay, until what arrived asks for a share of all GPUs.
 
-Each pod has a cycle of its own, as it arrives; one that finds no place is gone. The order of arrival is drawn with the
-seed: all pods of the trace in an order by chance, then, where they are too few, pods drawn from it with replacement.
+Each pod has a cycle of its own, as it arrives; one that finds no place is gone.
 A plugin of the cycle knows what is left of every device: it says which nodes fit, and what a pod would cost on each.
 """
 
@@ -29,7 +28,7 @@ from tierwise.replay.sharing import State, after, fitting, fragmentation, option
 from tierwise.replay.trace import QUEUE
 from tierwise.scheduler import cycle
 
-__all__ = ["Filling", "order"]
+__all__ = ["Filling"]
 
 _PODS = 10_000
 _SAMPLES = 100
@@ -37,19 +36,6 @@ _SAMPLES = 100
 
 _SIZES = ((0, 0, "0"), (1, 999, "<1"), (1000, 1000, "1"), (1001, 7999, "2-7"), (8000, None, "8+"))
 """Classes of pods by what they ask for in thousandths of a GPU, both ends included."""
-
-
-def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:
-    """The kinds of the pods that arrive, until they ask for so much of the GPUs."""
-    rng = np.random.default_rng(seed)
-    arriving = pods.kind[rng.permutation(len(pods.kind))]
-    asked = (pods.kinds.devices * pods.kinds.each)[arriving].sum()
-    while asked < load * gpus * WHOLE:
-        more = pods.kind[rng.integers(len(pods.kind), size=len(pods.kind))]
-        arriving = np.concatenate((arriving, more))
-        asked += (pods.kinds.devices * pods.kinds.each)[more].sum()
-    upto = np.cumsum((pods.kinds.devices * pods.kinds.each)[arriving])
-    return arriving[: int(np.searchsorted(upto, load * gpus * WHOLE)) + 1]
 
 
 class Filling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -48,22 +48,24 @@ def filling_report(results: dict[str, Any]) -> str:
         Series(o["profile"], [100 * one["refused"] / max(1, one["arrived"]) for one in o["pods_by_size"]])
         for o in outcomes
     ]
-    held, spoilt = _over(outcomes, "allocated", WHOLE), _over(outcomes, "fragmented", HALF)
+    missing = _over(outcomes, lambda sample: sample["asked"] - sample["allocated"], WHOLE)
+    spoilt = _over(outcomes, lambda sample: sample["fragmented"], HALF)
     away = bars(sizes, refused, unit="%")
     body = (
-        section("Allocated", "Share of all GPUs that pods hold, by what was asked for so far.", held),
+        section("Not given", "Share of all GPUs that pods asked for and did not get, by what was asked for.", missing),
         pair(
             section("Fragmented", "Share of all GPUs that are free and of no use to pods like these.", spoilt),
-            section("Refused by size", "Share of the pods that found no place, by the GPUs that they ask for.", away),
+            section("Refused by size", "Share of the pods that found no place, by their GPUs.", away),
         ),
         html_table("All numbers", names, _rows(outcomes)),
     )
     return sheet("Shared GPUs", _head(results["inputs"]), names, body)
 
 
-def _over(outcomes: Sequence[dict[str, Any]], what: str, width: int) -> str:
+def _over(outcomes: Sequence[dict[str, Any]], read: Callable[[dict[str, float]], float], width: int) -> str:
+    """A share of all GPUs as the cluster fills."""
     series = [
-        Series(o["profile"], [100 * s[what] for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
+        Series(o["profile"], [100 * read(s) for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
         for o in outcomes
     ]
     return lines(series, unit="%", across=_ACROSS, width=width)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tierwise.cli.main import cli
 from tierwise.replay.checkpoint import load, save
 from tierwise.replay.figures import Data
-from tierwise.replay.filling import Filling, order
+from tierwise.replay.filling import Filling
 from tierwise.replay.fillings import Fillings
-from tierwise.replay.openb import Pods
+from tierwise.replay.openb import Pods, order
 from tierwise.replay.policies import POLICIES
 from tierwise.replay.sharing import Kinds, State, fitting, fragmentation, stranded
 
