@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tierwise import controllers
 from tierwise.api.core import Node, Pod
@@ -22,7 +22,7 @@ from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.port import Effect, Key, Objects, RecordEvent
+from tierwise.port import Key, Objects, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim import rounds
@@ -32,8 +32,9 @@ from tierwise.sim.habits import check_habits
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed, turn
 from tierwise.sim.machines import Machines
+from tierwise.sim.users import Nobody, User
 
-__all__ = ["Life", "Moment", "User"]
+__all__ = ["Life", "Moment"]
 
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
@@ -48,26 +49,6 @@ class Moment:
     objects: Objects
     snapshot: Snapshot
     report: CycleReport
-
-
-class User(Protocol):
-    """Somebody outside who does things to the cluster, such as submitting jobs when their time comes."""
-
-    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
-        """What is done now; asked again at the same moment until it is nothing."""
-
-    def due(self) -> float | None:
-        """The next moment at which something is to be done whatever happens until then; None where none is."""
-
-
-class Nobody:
-    """A user who leaves the cluster to itself."""
-
-    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
-        return ()
-
-    def due(self) -> float | None:
-        return None
 
 
 class Life:
