@@ -37,6 +37,8 @@ SMALL = Size(
     residents=60,
     contests=4,
     proposals=8,
+    replayed=60,
+    weighed=40,
     repeats=2,
     imports=1,
 )

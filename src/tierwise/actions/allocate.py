@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.demand import Demand, Lot, demand, needs, surplus
@@ -24,7 +25,7 @@ from tierwise.actions.settle import decide
 from tierwise.actions.surplus import place_surplus
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Proposal
+from tierwise.framework.extension import Abstained, Delay, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.job import Job, Phase
@@ -142,6 +143,10 @@ class _Allocation:
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
             if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
+                delay = self._delay(job, found)
+                if delay is not None:
+                    self._cycle.report.delay(job, delay)
+                    return False
                 statement.keep()
                 bound = all(take.pool is Pool.NOW for take in found.takes)
                 self._decide(job, found.takes, score=found.score, bound=bound, proposed=found.proposed)
@@ -157,6 +162,11 @@ class _Allocation:
         if self._rescue is not None:
             self._rescue(job)
         return False
+
+    def _delay(self, job: Job, found: Found) -> Delay | None:
+        if not self._cycle.pipeline.delays:
+            return None
+        return self._cycle.pipeline.not_yet(job, np.concatenate([take.rows for take in found.takes]))
 
     def _over(self, job: Job, asked: Demand) -> Reason | None:
         if not self._cycle.pipeline.has_quotas:

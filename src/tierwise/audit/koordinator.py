@@ -8,7 +8,8 @@ is younger than the first binding, and may have been where fewer are left than i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup, gang_names
@@ -25,15 +26,14 @@ _PREFIX = "gang.scheduling.koordinator.sh/"
 _ONCE_WHOLE = ("Scheduled", "Running", "Finished", "Failed", "Unknown")
 
 
-@dataclass
-class Gang:
+class Gang(msgspec.Struct):
     """One gang, as its object or its first pod describes it."""
 
     key: str
     meta: ObjectMeta
     minimum: int | None  # None where it cannot be read
     record: PodGroup | None = None
-    pods: list[Pod] = field(default_factory=list)
+    pods: list[Pod] = []
 
     @property
     def name(self) -> str:

@@ -22,8 +22,11 @@ _NARROWEST = 120
 @click.option("--quick", is_flag=True, help="Fewer repeats: under a minute instead of a few.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--row", "wanted", multiple=True, metavar="ID", help="Only this row; may be given more than once.")
+@click.option(
+    "--data", metavar="FOLDER", help="Where lingjun_topology.csv and philly_jobs.csv are; S3 then replays these."
+)
 @click.option("--check", is_flag=True, help="Exit with 1 if a gate is missed.")
-def bench(*, quick: bool, output: str, wanted: tuple[str, ...], check: bool) -> None:
+def bench(*, quick: bool, output: str, wanted: tuple[str, ...], data: str | None, check: bool) -> None:
     """Measure the scheduler on this machine, through its public cycle function.
 
     Rows, workloads and goals are described in docs/benchmarks.md.
@@ -38,7 +41,7 @@ def bench(*, quick: bool, output: str, wanted: tuple[str, ...], check: bool) -> 
     except KeyError as error:
         text = f"no row {error.args[0]} (there are {', '.join(ROWS)})"
         raise click.BadParameter(text, param_hint="--row") from error
-    lab = Lab(QUICK if quick else FULL)
+    lab = Lab(QUICK if quick else FULL, data)
     rows = []
     for name in names:
         click.echo(f"measuring {name}", err=True)
@@ -76,13 +79,6 @@ def _print_table(rows: Sequence[Row], machine: Mapping[str, str | int]) -> None:
     console.print(table)
     cores = f"{machine['cores']} cores" if machine["cores"] != 1 else "1 core"
     console.print(f"{machine['cpu']}, {cores}, Python {machine['python']}, NumPy {machine['numpy']}")
-
-
-def _bound(row: Row, bound: float | None) -> str:
-    if bound is None:
-        return ""
-    met = _MARKS[row.goal.met(row.measured, bound)]
-    return f"{met} {'≤' if row.goal.most else '≥'} {_number(bound)}"
 
 
 def _number(value: float) -> str:

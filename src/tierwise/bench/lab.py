@@ -35,19 +35,22 @@ class Size(msgspec.Struct, frozen=True):
     contests: int = 200  # full clusters on which victims are held against the optimum
     proposals: int = 60  # gangs whose split is held against the optimum
     pods: int = 100_000  # of a cluster that is read again and again
+    replayed: int = 20_000  # jobs of the trace whose replay is timed
+    weighed: int = 4_000  # and of the one whose memory is looked at
     repeats: int = 20
     imports: int = 15
 
 
 FULL = Size()
-QUICK = Size(pods=20_000, sample=25, contests=40, proposals=20, repeats=4, imports=5)
+QUICK = Size(pods=20_000, sample=25, contests=40, proposals=20, replayed=4_000, weighed=1_000, repeats=4, imports=5)
 
 
 class Lab:
     """Measures on first request, and answers from memory after that."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, data: str | None = None) -> None:
         self.size = size
+        self.data = data  # a folder with public traces, for rows that can use them
         self._mixes: dict[int, tuple[Pass, float]] = {}
         self._known: dict[str, object] = {}
 

@@ -18,6 +18,7 @@ from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, decisions, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
+from tierwise.bench.replays import s3a, s3b
 from tierwise.bench.services import n1, p11
 from tierwise.bench.workloads import Gang, jobs, mix
 from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
@@ -142,6 +143,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P12": _p12,
     "S1": _s1,
     "S2": _s2,
+    "S3a": s3a,
+    "S3b": s3b,
     "E1": e1,
     "N1": n1,
 }

@@ -13,10 +13,10 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Status, Task
-from tierwise.model.node import LabelTable, NodeTable
+from tierwise.model.node import NodeTable, plain_nodes
 from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
-from tierwise.model.shape import Shape
+from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, grow
@@ -37,22 +37,7 @@ _PACKED = 0.7
 def _shape(number: int, *, gpus: int, cpu: int, memory: int) -> Shape:
     """Tasks that ask for so many GPUs, milli cpu and GiB."""
     amounts = {CPU: cpu, MEMORY: memory * _GIB, POD_SLOTS: 1} | ({GPU: gpus} if gpus else {})
-    request = _AXIS.vector(amounts)
-    return Shape(
-        number=number,
-        request=request,
-        asked=np.flatnonzero(request),
-        namespace="bench",
-        labels={},
-        node_selector={},
-        affinity=None,
-        tolerations=(),
-        spread=(),
-        images=(),
-        priority=0,
-        best_effort=False,
-        never_preempts=False,
-    )
+    return plain_shape(number, _AXIS.vector(amounts), namespace="bench")
 
 
 CLASSES: tuple[Shape, ...] = tuple(
@@ -132,18 +117,8 @@ def _cluster(ends: Ints, widths: Sequence[int], *, load: float, rng: np.random.G
 
 
 def _table(names: tuple[str, ...]) -> NodeTable:
-    number = len(names)
-    return NodeTable(
-        names=names,
-        row={name: i for i, name in enumerate(names)},
-        rank=np.array([int(name[1:]) for name in names], dtype=np.int64),  # n2 before n10
-        allocatable=np.repeat(_NODE[:, None], number, axis=1),
-        labels=LabelTable(names, [{}] * number),
-        taints=((),),
-        taint_set=np.zeros(number, dtype=np.int32),
-        cordoned=np.zeros(number, dtype=bool),
-        ready=np.ones(number, dtype=bool),
-    )
+    rank = np.array([int(name[1:]) for name in names], dtype=np.int64)  # n2 before n10
+    return plain_nodes(names, rank, np.repeat(_NODE[:, None], len(names), axis=1))
 
 
 def _running(topology: Topology, load: float, rng: np.random.Generator) -> tuple[Task, ...]:

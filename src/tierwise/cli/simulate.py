@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from types import FrameType
-from typing import TYPE_CHECKING
-
 import click
 
-from tierwise.api.errors import InputError
 from tierwise.cli import options
 
-if TYPE_CHECKING:
-    from tierwise.replay.contenders import Contender
-    from tierwise.replay.fabric import Fabric
-    from tierwise.replay.run import Comparison
-    from tierwise.replay.trace import Trace
-
 __all__ = ["simulate"]
-
-_KEPT_EVERY = 60.0
-"""Seconds between checkpoints."""
 
 
 @click.command(
@@ -42,13 +28,26 @@ Examples:
     multiple=True,
     default=("default",),
     metavar="NAME",
-    help="default, propose, best-fit, random, or a configuration file. May be repeated.  [default: default]",
+    help="default, propose, patient, best-fit, random, or a configuration file. May be repeated.  [default: default]",
 )
 @click.option("--gpus-per-host", type=click.IntRange(1, 64), default=8, show_default=True)
 @click.option(
     "--load", type=click.FloatRange(0, min_open=True), help="Draw arrivals together to offer this share of the GPUs."
 )
 @click.option("--jobs", type=click.IntRange(1), help="Only the first so many jobs.")
+@click.option(
+    "--queues",
+    metavar="HOW",
+    help="Queues of the trace, by what they deserve: share (of its GPU time), equal, or NAME=WEIGHT,...  "
+    "[default: one queue]",
+)
+@click.option(
+    "--through",
+    type=click.Choice(["cycle", "controllers"]),
+    default="cycle",
+    show_default=True,
+    help="Call the scheduler's cycle, or live through it with controllers and kubelets: slower by far.",
+)
 @click.option("--period", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds that share a cycle.")
 @click.option(
     "--look-ahead", type=click.IntRange(1), default=64, show_default=True, help="Waiting gangs that a cycle sees."
@@ -77,6 +76,8 @@ def simulate(
     gpus_per_host: int,
     load: float | None,
     jobs: int | None,
+    queues: str | None,
+    through: str,
     period: float,
     look_ahead: int,
     mtbf: float,
@@ -93,115 +94,36 @@ def simulate(
     goes on from there.
 
     Where --topology lists nodes with parts of GPUs to share (openb's columns), pods arrive and stay until they ask for
-    the --load of all GPUs (1), and what is allocated then is shown; profiles are
-    fragmentation, stranding and best-fit.
+    the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation, stranding, best-fit,
+    or a configuration file.
     """
-    from tierwise.replay.synthetic import PREFIX
+    from tierwise.cli.simulate_drive import drive
+    from tierwise.cli.simulate_inputs import Asked, comparison, fillings, shared_nodes
+    from tierwise.replay.rules import Rules
 
-    if not topology.startswith(PREFIX):
-        from tierwise.replay.openb import is_openb
-        from tierwise.replay.readers import read_table
-
-        if is_openb(nodes := read_table(topology)):
-            from tierwise.cli.simulate_filling import fill
-
-            fill(nodes, trace, profiles, load=load or 1.0, seed=seed, output_format=output_format)
-            return
-    from tierwise.replay.engine import Rules
-    from tierwise.replay.incidents import draw
-    from tierwise.replay.run import Comparison
-
-    where = _fabric(topology, gpus_per_host)
-    what = _trace(trace, seed)
-    what = what.first(jobs) if jobs else what
-    what = what.at_load(load, where.gpus) if load else what
-    incidents = draw(len(where.nodes), what.span, between=3600 * mtbf, repair=3600 * repair, seed=seed)
-    rules = Rules(period, look_ahead, restart_cost, seed, incidents)
-    comparison = Comparison(where, what, [_contender(name, seed) for name in dict.fromkeys(profiles)], rules)
-    if not _drive(comparison, checkpoint):
+    rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
+    asked = Asked(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
+    nodes = shared_nodes(topology)
+    run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint)
+    if not drive(run, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
         click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
-    results = comparison.results()
+    _show(run.results(), html, output_format, shared=nodes is not None)
+
+
+def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool) -> None:
+    """Write the report where it is wanted, and print the numbers."""
+    from tierwise.cli.screen import print_json, print_page
+    from tierwise.replay.filling_report import filling_lines, filling_report
+    from tierwise.replay.html import report
+    from tierwise.replay.page import lines
+
     if html:
         from pathlib import Path
 
-        from tierwise.replay.html import report
-
-        Path(html).write_text(report(results), encoding="utf-8")
+        Path(html).write_text((filling_report if shared else report)(results), encoding="utf-8")
     if output_format == "json":
-        from tierwise.cli.screen import print_json
-
         print_json(results)
     else:
-        from tierwise.cli.screen import print_page
-        from tierwise.replay.page import lines
-
-        print_page(lambda page: lines(page, results))
-
-
-def _fabric(text: str, gpus_per_host: int) -> Fabric:
-    from tierwise.replay.readers import read_fabric
-    from tierwise.replay.synthetic import PREFIX, synthetic_fabric
-
-    return synthetic_fabric(text, gpus_per_host) if text.startswith(PREFIX) else read_fabric(text, gpus_per_host)
-
-
-def _trace(text: str, seed: int) -> Trace:
-    from tierwise.replay.readers import read_trace
-    from tierwise.replay.synthetic import PREFIX, synthetic_trace
-
-    return synthetic_trace(text, seed) if text.startswith(PREFIX) else read_trace(text)
-
-
-def _contender(name: str, seed: int) -> Contender:
-    """One by its name, else the profile of a configuration file."""
-    from pathlib import Path
-
-    from tierwise.cli.inputs import profile_of
-    from tierwise.replay.contenders import BUILT_IN, Contender
-
-    if name in BUILT_IN:
-        return BUILT_IN[name](seed)
-    if not Path(name).exists():
-        raise InputError(f"{name} is neither a file nor one of {', '.join(BUILT_IN)}", field="--profile")
-    return Contender(Path(name).stem, profile_of(name))
-
-
-def _drive(comparison: Comparison, file: str | None) -> bool:
-    """Run to the end, keeping checkpoints; whether it got there."""
-    import time
-
-    from tierwise.cli.simulate_progress import watching
-    from tierwise.replay.checkpoint import load, save
-
-    point = load(file, comparison.digest) if file else None
-    if point is not None:
-        comparison.resume(point)
-    stop = _Stop()
-    before = signal.signal(signal.SIGINT, stop)
-    kept = time.monotonic()
-    try:
-        with watching(comparison) as progress:
-            for engine in comparison.run():
-                progress(engine)
-                if stop.asked:
-                    break
-                if file and time.monotonic() - kept > _KEPT_EVERY:
-                    save(file, comparison.checkpoint())
-                    kept = time.monotonic()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if file:
-        save(file, comparison.checkpoint())
-    return not stop.asked
-
-
-class _Stop:
-    """Ctrl-C is a wish: the replay ends after the moment at hand, when its state is whole."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        self.asked = True
+        print_page(lambda page: (filling_lines if shared else lines)(page, results))

@@ -16,7 +16,7 @@ from tierwise.dialects.services import service_of
 from tierwise.dialects.templates import Common, Template
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.services import Service
-from tierwise.model.shape import Shape
+from tierwise.model.shape import Shape, plain_shape
 
 __all__ = ["Priorities", "Shapes"]
 
@@ -160,19 +160,4 @@ class Shapes:
 
     def _blank(self, number: int) -> Shape:
         """A shape without wishes or labels, which nothing counts or places."""
-        request = self._axis.vector({POD_SLOTS: 1})
-        return Shape(
-            number=number,
-            request=request,
-            asked=np.flatnonzero(request),
-            namespace="",
-            labels={},
-            node_selector={},
-            affinity=None,
-            tolerations=(),
-            spread=(),
-            images=(),
-            priority=0,
-            best_effort=False,
-            never_preempts=False,
-        )
+        return plain_shape(number, self._axis.vector({POD_SLOTS: 1}), namespace="")

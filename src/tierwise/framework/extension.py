@@ -36,6 +36,8 @@ __all__ = [
     "Complaints",
     "CycleView",
     "Debt",
+    "Delay",
+    "Delaying",
     "DomainScorer",
     "EnqueueGate",
     "EnqueuePermit",
@@ -359,6 +361,20 @@ class GangCheck(Protocol):
     """Says why a gang can never fit, whatever is evicted; None where it might."""
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None: ...
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Why a gang does not take a place that was found for it, and until when."""
+
+    reason: Reason
+    until: float
+
+
+@runtime_checkable
+class Delaying(Protocol):
+    """Says whether a gang had better wait than stand on these rows; None where it takes the place."""
+
+    def not_yet(self, job: Job, rows: Ints) -> Delay | None: ...
 
 
 @runtime_checkable

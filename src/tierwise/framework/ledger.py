@@ -110,6 +110,8 @@ class Ledger:
                     if status is Status.RELEASING:
                         self.releasing[r] += shape.request[r] * counts
                         self.any_releasing = True
+        for queue, amounts in snapshot.standing_in.items():
+            self.queue_used[:, self.queue_index[queue]] += amounts
         for job in snapshot.jobs:
             for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
                 self.job_used[:, job.number] += snapshot.shapes[number].request * len(rows)

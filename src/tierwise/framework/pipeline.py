@@ -23,6 +23,8 @@ from tierwise.framework.extension import (
     Complaints,
     CycleView,
     Debt,
+    Delay,
+    Delaying,
     DomainScorer,
     EnqueueGate,
     EnqueuePermit,
@@ -90,6 +92,7 @@ _FLAGS: Mapping[type, str] = {
     ReclaimGate: "Preemptive",
     VictimQueueOrder: "VictimQueueOrder",
     GangCheck: "Predicate",
+    Delaying: "JobReady",
     Starving: "JobStarving",
     VictimSelector: "Victim",
     Complaints: "JobValid",
@@ -166,6 +169,7 @@ class Pipeline:
         self._reclaim_gates = self._at(ReclaimGate)
         self._victim_queue_orders = self._at(VictimQueueOrder)
         self._gang_checks = self._at(GangCheck)
+        self._delayers = self._at(Delaying)
         self._starvings = self._at(Starving)
         self._selectors = self._at(VictimSelector)
         self._complaints = self._at(Complaints)
@@ -297,6 +301,15 @@ class Pipeline:
             if any(plugin.due(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueuePermit)):
                 return None
         return None
+
+    def not_yet(self, job: Job, rows: Ints) -> Delay | None:
+        """The first objection to a place that was found for a job."""
+        return next((d for plugin in self._delayers[job.scheduler] if (d := plugin.not_yet(job, rows))), None)
+
+    @property
+    def delays(self) -> bool:
+        """Whether any plugin may decline a place."""
+        return bool(self._delayers)
 
     @property
     def gangs(self) -> bool:

@@ -18,7 +18,7 @@ from tierwise.model.job import Job, Phase, SubJob, Task
 from tierwise.model.reason import Reason, Rejection
 
 if TYPE_CHECKING:
-    from tierwise.framework.extension import Abstained, Proposal
+    from tierwise.framework.extension import Abstained, Delay, Proposal
     from tierwise.framework.probe import Probe
 
 __all__ = ["BundleNote", "CycleReport", "Decision", "Eviction", "Placed", "ReportBuilder", "Story", "Work"]
@@ -96,6 +96,12 @@ class CycleReport(msgspec.Struct, frozen=True):
     phases: dict[str, Phase]  # jobs that left phase Pending
     work: Work
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
+    delays: dict[str, float] = {}  # by job key: declined a place, and until when it does so
+
+    @property
+    def again(self) -> float | None:
+        """When another cycle may decide otherwise though nothing has changed; None where none will."""
+        return min(self.delays.values(), default=None)
 
 
 class ReportBuilder(msgspec.Struct):
@@ -110,6 +116,7 @@ class ReportBuilder(msgspec.Struct):
     phases: dict[str, Phase] = {}
     work: Work = msgspec.field(default_factory=Work)
     complaints: tuple[tuple[Task, Reason], ...] = ()
+    delays: dict[str, float] = {}
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -121,6 +128,11 @@ class ReportBuilder(msgspec.Struct):
         self.rejections[job.key] = rejection
         if self.watch is not None:
             self.watch(job, rejection)
+
+    def delay(self, job: Job, delay: Delay) -> None:
+        """A place was found, and the job waits for a better one."""
+        self.delays[job.key] = delay.until
+        self.reject(job, Rejection("place", job.key, delay.reason))
 
     def evict(self, eviction: Eviction) -> None:
         self.evictions.append(eviction)
@@ -138,4 +150,6 @@ class ReportBuilder(msgspec.Struct):
         stories = {key: tuple(told) for key, told in self.stories.items()}
         rejections, phases = dict(self.rejections), dict(self.phases)
         decisions, evictions = tuple(self.decisions), tuple(self.evictions)
-        return CycleReport(decisions, evictions, stories, rejections, phases, self.work, self.complaints)
+        return CycleReport(
+            decisions, evictions, stories, rejections, phases, self.work, self.complaints, dict(self.delays)
+        )

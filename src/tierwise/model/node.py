@@ -17,7 +17,7 @@ from tierwise.model.arrays import Bools, Ints
 if TYPE_CHECKING:
     from tierwise.api.core import Taint
 
-__all__ = ["Column", "LabelTable", "NodeTable"]
+__all__ = ["Column", "LabelTable", "NodeTable", "plain_nodes"]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -82,3 +82,19 @@ class NodeTable(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+def plain_nodes(names: tuple[str, ...], rank: Ints, allocatable: Ints) -> NodeTable:
+    """Ready nodes with these amounts, and with nothing else: for clusters that are drawn and not read."""
+    number = len(names)
+    return NodeTable(
+        names=names,
+        row={name: i for i, name in enumerate(names)},
+        rank=rank,
+        allocatable=allocatable,
+        labels=LabelTable(names, [{}] * number),
+        taints=((),),
+        taint_set=np.zeros(number, dtype=np.int32),
+        cordoned=np.zeros(number, dtype=bool),
+        ready=np.ones(number, dtype=bool),
+    )

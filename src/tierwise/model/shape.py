@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
     from tierwise.model.services import Service
 
-__all__ = ["Shape"]
+__all__ = ["Shape", "plain_shape"]
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
@@ -49,3 +49,22 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
         result: Ints = free.min(axis=0)
         np.maximum(result, 0, out=result)
         return result
+
+
+def plain_shape(number: int, request: Ints, *, namespace: str, priority: int = 0) -> Shape:
+    """Tasks that ask for these amounts, and for nothing else."""
+    return Shape(
+        number=number,
+        request=request,
+        asked=np.flatnonzero(request),
+        namespace=namespace,
+        labels={},
+        node_selector={},
+        affinity=None,
+        tolerations=(),
+        spread=(),
+        images=(),
+        priority=priority,
+        best_effort=False,
+        never_preempts=False,
+    )

@@ -51,3 +51,4 @@ class Snapshot(msgspec.Struct, frozen=True):
     services: Services = msgspec.field(default_factory=_no_services)
     resource_quotas: dict[str, Ints] = {}  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
+    standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 
-from tierwise.framework.extension import Arguments, CycleView, Factory
+from tierwise.framework.extension import Factory
 
 __all__ = ["PLUGINS"]
 
 
 def _plugin(module: str, name: str) -> Factory:
-    def make(arguments: Arguments, view: CycleView) -> object:
+    @cache
+    def load() -> Factory:
         factory: Factory = getattr(import_module(f"tierwise.plugins.{module}"), name)
-        return factory(arguments, view)
+        return factory
 
-    return make
+    return lambda arguments, view: load()(arguments, view)
 
 
 PLUGINS: Mapping[str, Factory] = {
@@ -32,6 +34,7 @@ PLUGINS: Mapping[str, Factory] = {
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),
     "overcommit": _plugin("overcommit", "Overcommit"),
+    "patience": _plugin("patience", "Patience"),
     "pdb": _plugin("pdb", "DisruptionBudgets"),
     "predicates": _plugin("predicates", "Predicates"),
     "priority": _plugin("priority", "Priority"),

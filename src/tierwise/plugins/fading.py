@@ -25,12 +25,13 @@ class Fading:
         lowest, highest = int(tiers.min()), int(tiers.max())
         self._tier_weight: Floats = np.power(fading, np.maximum(tiers - 1, 0).astype(float))
         self._sum = _geometric(fading, lowest, highest)
-        self._levels = _levels(view.topology.parent)
+        self._levels: list[Ints] = []  # found when somebody first asks: gangs with a topology never do
 
     def score(self, request: Ints, span: slice) -> Floats:
         """Between 0 and 1 per row of a span."""
         if not self._sum:
             return np.zeros(span.stop - span.start)
+        self._levels = self._levels or _levels(self._topology.parent)
         share = self._tier_weight * (self._fullness.of(request) - 1.0)
         for level in self._levels[1:]:
             share[level] += share[self._topology.parent[level]]

@@ -159,6 +159,7 @@ def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     others = rows_by_shape(snapshot.others, Status.RUNNING)
     for number, rows in (*others.items(), *snapshot.standing.items()):
         total -= snapshot.shapes[number].request * len(rows)
+    total += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues
     return total
 
 

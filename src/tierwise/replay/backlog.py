@@ -1,7 +1,8 @@
 """Who waits, and which of them a cycle is shown.
 
-A cycle sees at most `look_ahead` gangs, highest priority and earliest arrival first. Where nobody is evicted, gangs
-that cannot be placed whatever the policy, by counting idle GPUs host by host, are not shown: the answer is known.
+A cycle sees at most `look_ahead` gangs of every queue, highest priority and earliest arrival first. Where nobody is
+evicted and there is one queue, gangs that cannot be placed whatever the policy, by counting idle GPUs host by host, are
+not shown: the answer is known.
 """
 
 from __future__ import annotations
@@ -22,25 +23,23 @@ Entry = tuple[int, int]
 
 
 class Backlog:
-    """Waiting jobs by size, each size in the order of turns."""
+    """Waiting jobs by queue and size, in the order of turns."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._lines: dict[int, list[Entry]] = {}
+        self._queues: list[dict[int, list[Entry]]] = [{} for _ in trace.queues]
         self.gpus = 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
 
     def add(self, job: int) -> None:
         gpus = int(self._trace.gpus[job])
-        heapq.heappush(self._lines.setdefault(gpus, []), (-int(self._trace.priority[job]), job))
+        line = self._queues[self._trace.queue[job]].setdefault(gpus, [])
+        heapq.heappush(line, (-int(self._trace.priority[job]), job))
         self.gpus += gpus
 
     def remove(self, job: int) -> None:
         """A job that was shown leaves."""
         gpus = int(self._trace.gpus[job])
-        line = self._lines[gpus]
+        line = self._queues[self._trace.queue[job]][gpus]
         entry = (-int(self._trace.priority[job]), job)
         if line[0] == entry:
             heapq.heappop(line)
@@ -51,8 +50,11 @@ class Backlog:
 
     def shown(self, look_ahead: int, most: Callable[[int], int]) -> list[int]:
         """The jobs of the next cycle; of each size no more than `most` says can find room."""
-        firsts = (heapq.nsmallest(min(look_ahead, most(gpus)), line) for gpus, line in self._lines.items() if line)
-        return [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
+        found: list[int] = []
+        for lines in self._queues:
+            firsts = (heapq.nsmallest(min(look_ahead, most(gpus)), line) for gpus, line in lines.items() if line)
+            found += [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
+        return found
 
 
 def most(idle: Ints, per_host: int, gpus: int) -> int:

@@ -1,61 +1,46 @@
-"""A replay that was interrupted, as a file: what is done, and where the contender at work stood.
+"""A run that was interrupted, as a file: what is done, and where the contender at work stood.
 
-The file names its inputs by a digest; a replay of other inputs does not go on from it.
+The file names its inputs by a digest; a run of other inputs does not go on from it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
+from numpy.typing import NDArray
 
 from tierwise.api.errors import InputError
-from tierwise.replay.contenders import Contender
-from tierwise.replay.engine import Rules
-from tierwise.replay.fabric import Fabric
-from tierwise.replay.outcome import Data
-from tierwise.replay.state import Sample, State
-from tierwise.replay.trace import Trace
+from tierwise.replay.figures import Data
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "figures")
-_FORMAT = 1
+_FORMAT = 3
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Outcomes of the contenders that are through, and the state of the next one where it has begun."""
+    """Outcomes of the contenders that are through, and the state of the next one where it has begun, as JSON data."""
 
     digest: str
     done: list[Data]
-    state: State | None
+    state: Data | None
 
 
-def digest(fabric: Fabric, trace: Trace, contenders: Sequence[Contender], rules: Rules) -> str:
-    """One word for the inputs of a run."""
+def digest(columns: list[NDArray[np.generic]], *said: object) -> str:
+    """One word for the inputs of a run: arrays, and whatever else tells them apart when it is written out."""
     total = hashlib.sha256()
-    for column in (trace.arrival, trace.duration, trace.gpus, trace.priority, fabric.topology.leaf):
+    for column in columns:
         total.update(np.ascontiguousarray(column).tobytes())
-    total.update(repr((fabric.nodes.names, fabric.topology.name, fabric.gpus_per_host)).encode())
-    total.update(repr((contenders, rules)).encode())
+    total.update(repr(said).encode())
     return total.hexdigest()
 
 
 def save(file: str, point: Checkpoint) -> None:
     """Write the file whole or not at all."""
-    state: dict[str, Any] | None = None
-    if point.state is not None:
-        state = asdict(point.state)
-        state |= {name: state[name].tolist() for name in _ARRAYS}
-        state |= {"samples": [asdict(sample) for sample in point.state.samples]}
-        state |= {"waiting": sorted(point.state.waiting), "down": sorted(point.state.down)}
-    text = json.dumps({"format": _FORMAT, "digest": point.digest, "done": point.done, "state": state})
+    text = json.dumps({"format": _FORMAT, "digest": point.digest, "done": point.done, "state": point.state})
     beside = Path(f"{file}.part")
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)
@@ -73,15 +58,4 @@ def load(file: str, expected: str) -> Checkpoint | None:
         raise InputError("no checkpoint of this version", file=file)
     if raw["digest"] != expected:
         raise InputError("a checkpoint of other inputs: remove it, or name another file", file=file)
-    return Checkpoint(raw["digest"], raw["done"], _state(raw["state"]) if raw["state"] is not None else None)
-
-
-def _state(raw: dict[str, Any]) -> State:
-    arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
-    samples = [
-        Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": tuple(s["leaves"])})
-        for s in raw["samples"]
-    ]
-    running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
-    sets = {name: set(raw[name]) for name in ("waiting", "down")}
-    return State(**{**raw, **arrays, **sets, "samples": samples, "running": running})
+    return Checkpoint(raw["digest"], raw["done"], raw["state"])

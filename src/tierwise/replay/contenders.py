@@ -49,7 +49,8 @@ class RandomOrder:
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """Up to 100, in the job's own order."""
-        drawn: Floats = np.random.default_rng((self._seed, int(str(ask.job.order[0])))).random(self._nodes)
+        job = ask.job.owner or ask.job.key  # a pod group of the embedded cluster is named after its job
+        drawn: Floats = np.random.default_rng((self._seed, int(job.rpartition("-")[2]))).random(self._nodes)
         return 100.0 * drawn[span]
 
     def stale(self, ask: Ask, row: int) -> slice:
@@ -62,19 +63,23 @@ def plugins() -> Mapping[str, Factory]:
     return {**PLUGINS, "replay-random": RandomOrder}
 
 
+_PROPOSE = PluginChoice("propose", {"sortBySize": True})
+
+
 def _naive(name: str, scorer: PluginChoice) -> Contender:
     tiers = ((PluginChoice("priority"), PluginChoice("gang")), (PluginChoice("predicates"), scorer))
     return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
 
 
-def _propose(_seed: int) -> Contender:
+def _with(name: str, *more: PluginChoice) -> Contender:
     first, second = DEFAULT.tiers
-    return Contender("propose", replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose")))))
+    return Contender(name, replace(DEFAULT, tiers=(first, (*second, *more))))
 
 
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
-    "propose": _propose,
+    "propose": lambda _seed: _with("propose", _PROPOSE),
+    "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }

@@ -12,17 +12,18 @@ import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
-from tierwise.model.arrays import Ints
-from tierwise.model.node import LabelTable, NodeTable
+from tierwise.model.arrays import Ints, ranks
+from tierwise.model.node import NodeTable, plain_nodes
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
-from tierwise.model.shape import Shape
+from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, grow
 
-__all__ = ["AXIS", "GPU", "Fabric", "fabric", "shape", "shape_of", "table_of"]
+__all__ = ["AXIS", "GPU", "NAMESPACE", "Fabric", "amounts", "fabric", "shape", "table_of"]
 
 GPU = "nvidia.com/gpu"
 AXIS = Axis.of((CPU, MEMORY, POD_SLOTS, GPU))
+NAMESPACE = "replay"
 _CPU_PER_GPU = 12_000
 _MEMORY_PER_GPU = 128 * 2**30
 _PODS = 110
@@ -76,50 +77,19 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
 
 
 def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
-    return table_of(names, np.repeat(_amounts(gpus, _PODS)[:, None], len(names), axis=1))
+    return table_of(names, np.repeat(amounts(gpus, _PODS)[:, None], len(names), axis=1))
 
 
 def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:
     """Plain nodes with these amounts, (resources x rows)."""
-    number = len(names)
-    rank = np.empty(number, dtype=np.int64)
-    rank[sorted(range(number), key=lambda i: natural(names[i]))] = np.arange(number)
-    return NodeTable(
-        names=names,
-        row={name: i for i, name in enumerate(names)},
-        rank=rank,
-        allocatable=allocatable,
-        labels=LabelTable(names, [{}] * number),
-        taints=((),),
-        taint_set=np.zeros(number, dtype=np.int32),
-        cordoned=np.zeros(number, dtype=bool),
-        ready=np.ones(number, dtype=bool),
-    )
+    return plain_nodes(names, ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))), allocatable)
 
 
 def shape(number: int, gpus: int, priority: int) -> Shape:
     """Pods that ask for so many GPUs, with the cpu and memory that go with them."""
-    return shape_of(number, _amounts(gpus, 1), priority)
+    return plain_shape(number, amounts(gpus, 1), namespace=NAMESPACE, priority=priority)
 
 
-def shape_of(number: int, request: Ints, priority: int = 0) -> Shape:
-    """Pods that ask for these amounts, and for nothing else."""
-    return Shape(
-        number=number,
-        request=request,
-        asked=np.flatnonzero(request),
-        namespace="replay",
-        labels={},
-        node_selector={},
-        affinity=None,
-        tolerations=(),
-        spread=(),
-        images=(),
-        priority=priority,
-        best_effort=False,
-        never_preempts=False,
-    )
-
-
-def _amounts(gpus: int, pods: int) -> Ints:
+def amounts(gpus: int, pods: int) -> Ints:
+    """So many GPUs and pod slots, and the cpu and memory that go with the GPUs."""
     return AXIS.vector({CPU: gpus * _CPU_PER_GPU, MEMORY: gpus * _MEMORY_PER_GPU, POD_SLOTS: pods, GPU: gpus})

@@ -1,66 +1,48 @@
 """Filling a cluster: pods that share GPUs arrive one by one and stay, until what arrived asks for a share of all GPUs.
 
-Each pod has a cycle of its own, as it arrives; one that finds no place is gone. The order of arrival is drawn with the
-seed: all pods of the trace in an order by chance, then, where they are too few, pods drawn from it with replacement.
+Each pod has a cycle of its own, as it arrives; one that finds no place is gone.
 A plugin of the cycle knows what is left of every device: it says which nodes fit, and what a pod would cost on each.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from msgspec.structs import replace
+from collections.abc import Mapping
+from typing import Any
 
-from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
-from tierwise.model.arrays import Bools, Floats, Ints, Why
+import numpy as np
+
+from tierwise.config.profile import Profile
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
-from tierwise.model.shape import Shape
+from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import grow
 from tierwise.plugins import PLUGINS
-from tierwise.replay.fabric import AXIS, GPU, shape_of, table_of
-from tierwise.replay.gangs import QUEUE, gang
+from tierwise.replay.fabric import AXIS, GPU, NAMESPACE, table_of
+from tierwise.replay.figures import Data
+from tierwise.replay.gangs import Stand, gang
 from tierwise.replay.openb import WHOLE, Pods
-from tierwise.replay.outcome import Data
+from tierwise.replay.policies import SHARED, SharedGpus, strands
 from tierwise.replay.sharing import State, after, fitting, fragmentation, options, stranded
+from tierwise.replay.trace import QUEUE
 from tierwise.scheduler import cycle
 
-__all__ = ["POLICIES", "Filling", "order"]
+__all__ = ["Filling"]
 
-_SHARED = "replay-shared-gpus"
 _PODS = 10_000
-_BINPACK = PluginChoice("binpack", {"binpack.resources": GPU})
+_SAMPLES = 100
+"""How often the cluster is looked at while it fills, at equal steps of what was asked for."""
 
-
-def _profile(*scorers: PluginChoice) -> Profile:
-    plugins = (PluginChoice("predicates"), PluginChoice(_SHARED, {"score": not scorers}), *scorers)
-    return replace(DEFAULT, actions=("allocate",), tiers=((PluginChoice("gang"),), plugins))
-
-
-POLICIES = {"fragmentation": _profile(), "stranding": _profile(), "best-fit": _profile(_BINPACK)}
-"""Profiles by name: nodes by what a pod adds to fragmentation, to that and to what is stranded, or fullest first."""
-
-
-def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:
-    """The kinds of the pods that arrive, until they ask for so much of the GPUs."""
-    rng = np.random.default_rng(seed)
-    arriving = pods.kind[rng.permutation(len(pods.kind))]
-    asked = (pods.kinds.devices * pods.kinds.each)[arriving].sum()
-    while asked < load * gpus * WHOLE:
-        more = pods.kind[rng.integers(len(pods.kind), size=len(pods.kind))]
-        arriving = np.concatenate((arriving, more))
-        asked += (pods.kinds.devices * pods.kinds.each)[more].sum()
-    upto = np.cumsum((pods.kinds.devices * pods.kinds.each)[arriving])
-    return arriving[: int(np.searchsorted(upto, load * gpus * WHOLE)) + 1]
+_SIZES = ((0, 0, "0"), (1, 999, "<1"), (1000, 1000, "1"), (1001, 7999, "2-7"), (8000, None, "8+"))
+"""Classes of pods by what they ask for in thousandths of a GPU, both ends included."""
 
 
 class Filling:
     """A cluster as it fills up under one policy."""
 
-    def __init__(self, names: tuple[str, ...], empty: State, pods: Pods, policy: str) -> None:
-        self.policy = policy
+    def __init__(self, names: tuple[str, ...], empty: State, pods: Pods, name: str, profile: Profile) -> None:
+        self.name, self._profile, self._strands = name, profile, strands(profile)
         self._kinds = pods.kinds
         self._topology, rows = grow([], names)
         names, empty = tuple(names[row] for row in rows), empty.at(np.array(rows))
@@ -76,19 +58,32 @@ class Filling:
         self._devices: dict[int, Ints] = {}
         self._seen: dict[int, int] = {}
         self._moved: list[int] = []
-        self.arrived = self.placed = 0
         self._total = int(empty.left.sum())
-        self._plugins = {**PLUGINS, _SHARED: lambda arguments, view: SharedGpus(self, arguments, view)}
+        self._came = np.zeros(len(pods.kinds), dtype=np.int64)  # pods that arrived, by kind
+        self._samples: list[list[float]] = []
+        self._plugins = {**PLUGINS, SHARED: lambda arguments, view: SharedGpus(self, arguments, view)}
+
+    @property
+    def arrived(self) -> int:
+        """Pods that came."""
+        return int(self._came.sum())
+
+    @property
+    def placed(self) -> int:
+        """Pods that found a place."""
+        return int(self._standing.sum())
 
     def _shape(self, kind: int) -> Shape:
         kinds = self._kinds
         amounts = {CPU: kinds.cpu[kind], MEMORY: kinds.memory[kind], GPU: kinds.devices[kind] * kinds.each[kind]}
-        return shape_of(kind, AXIS.vector({name: int(amount) for name, amount in amounts.items()} | {POD_SLOTS: 1}))
+        request = AXIS.vector({name: int(amount) for name, amount in amounts.items()} | {POD_SLOTS: 1})
+        return plain_shape(kind, request, namespace=NAMESPACE)
 
     def arrive(self, kind: int) -> None:
         """A pod comes: it is placed by a cycle, or it is gone."""
-        job = gang(self.arrived, 0, [self._shapes[kind]], float(self.arrived))
-        self.arrived += 1
+        arrived = self.arrived
+        job = gang(Stand(arrived, 0, float(arrived)), [self._shapes[kind]])
+        self._came[kind] += 1
         every = np.arange(len(self._nodes))
         snapshot = Snapshot(
             axis=AXIS,
@@ -100,11 +95,20 @@ class Filling:
             others=(),
             orphans={},
             faults=(),
-            now=float(self.arrived),
+            now=float(arrived),
             standing={n: np.repeat(every, counts) for n, counts in enumerate(self._standing) if counts.any()},
         )
-        for decision in cycle(snapshot, POLICIES[self.policy], plugins=self._plugins).decisions:
+        for decision in cycle(snapshot, self._profile, plugins=self._plugins).decisions:
             self._place(kind, int(decision.placed[0].rows[0]))
+        self._look()
+
+    def _look(self) -> None:
+        """Note how full and how fragmented the cluster is, where a step of what is asked for was passed."""
+        asked = int((self._came * self._kinds.devices * self._kinds.each).sum())
+        if asked * _SAMPLES >= len(self._samples) * self._total:
+            spoilt = float(fragmentation(self.state, self._kinds).sum())
+            figures = (asked / self._total, self.allocation, spoilt / self._total)
+            self._samples.append([round(value, 6) for value in figures])
 
     def _place(self, kind: int, row: int) -> None:
         self.costs(kind)  # says which device is best
@@ -113,7 +117,6 @@ class Filling:
         self.state.cpu[row], self.state.memory[row], self.state.left[row] = now.cpu[0], now.memory[0], now.left[0]
         self._standing[kind, row] += 1
         self._moved.append(row)
-        self.placed += 1
 
     def fits(self, kind: int) -> Bools:
         return fitting(self.state, self._kinds, kind)
@@ -145,7 +148,7 @@ class Filling:
             *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
         )
         found = fragmentation(stacked, self._kinds)
-        if self.policy == "stranding":
+        if self._strands:
             found += stranded(stacked, self._kinds)
         best = int(np.argmin(found[1:]))
         return float(found[1 + best] - found[0]), choices[best]
@@ -160,41 +163,34 @@ class Filling:
         """The same as a share of all GPUs."""
         return self.allocated * WHOLE / self._total
 
+    def kept(self) -> Data:
+        """All that changes, as JSON data."""
+        arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
+        return {"arrays": [array.tolist() for array in arrays], "samples": self._samples}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
+        for array, values in zip(arrays, kept["arrays"], strict=True):
+            array[...] = values
+        self._samples = kept["samples"]
+
     def outcome(self) -> Data:
-        """How much of the cluster is in use."""
+        """How much of the cluster is in use, who was refused, and how it came to that."""
         return {
-            "profile": self.policy,
+            "profile": self.name,
             "pods": {"arrived": self.arrived, "placed": self.placed, "refused": self.arrived - self.placed},
             "gpus": {
                 "total": self._total / WHOLE,
                 "allocated": self.allocated,
                 "allocation": round(self.allocation, 6),
             },
+            "pods_by_size": [self._size(low, high, name) for low, high, name in _SIZES],
+            "samples": [dict(zip(("asked", "allocated", "fragmented"), s, strict=True)) for s in self._samples],
         }
 
-
-class SharedGpus:
-    """Which nodes have devices for a pod, and, where it is to score, those of which it spoils least first."""
-
-    def __init__(self, filling: Filling, arguments: Arguments, view: CycleView) -> None:
-        self._filling = filling
-        self._scores = bool(arguments.get("score"))
-        self._code = view.reasons.number(Reason("NoDevice", _SHARED, "no GPU has enough left"))
-
-    def why_not(self, shape: Shape) -> Why:
-        """Nodes on which no device, or not enough of them, has enough left."""
-        return np.where(self._filling.fits(shape.number), 0, self._code).astype(np.uint16)
-
-    def reach(self, ask: Ask) -> Reach:
-        """One pod a cycle: nothing moves."""
-        return Reach.FIXED
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        """The less a pod spoils, the better."""
-        if not self._scores:
-            return np.zeros(span.stop - span.start)
-        return -self._filling.costs(ask.shape.number)[span]
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        """Nothing."""
-        return slice(row, row)
+    def _size(self, low: int, high: int | None, name: str) -> Data:
+        asked = self._kinds.devices * self._kinds.each
+        own = (asked >= low) & (asked <= (self._total if high is None else high))
+        came, stand = int(self._came[own].sum()), int(self._standing[own].sum())
+        return {"gpus": name, "arrived": came, "refused": came - stand}

@@ -14,12 +14,11 @@ import numpy as np
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Part, Phase, Status, SubJob, Task
 from tierwise.model.shape import Shape
-from tierwise.replay.fabric import shape
-from tierwise.replay.trace import Trace
+from tierwise.replay.fabric import NAMESPACE, shape
+from tierwise.replay.trace import QUEUE, Trace
 
-__all__ = ["QUEUE", "Gangs", "gang", "split"]
+__all__ = ["Gangs", "Stand", "gang", "split"]
 
-QUEUE = "default"
 _SOFT = Constraint(hard=False)
 _NOWHERE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -53,53 +52,65 @@ class Gangs(msgspec.Struct):
         priority = int(self.trace.priority[job])
         return [self._known[size, priority] for size in split(int(self.trace.gpus[job]), self.gpus_per_host)]
 
-    def model(self, job: int, number: int, rows: Sequence[int] | None = None) -> Job:
-        """A job that waits, or that runs on these rows, at a place in the snapshot."""
-        created = float(self.trace.arrival[job])
-        return gang(job, number, self.pods(job), created, _SOFT if self.aware else None, rows)
+    def waiting(self, job: int, number: int, kept: Sequence[int] | None) -> Job:
+        """A job that waits, at a place in the snapshot; rows may be kept for it."""
+        return self._model(job, number, Status.PENDING, kept)
+
+    def running(self, job: int, number: int, rows: Sequence[int]) -> Job:
+        """A job that runs on these rows."""
+        return self._model(job, number, Status.RUNNING, rows)
+
+    def _model(self, job: int, number: int, status: Status, rows: Sequence[int] | None) -> Job:
+        trace = self.trace
+        stand = Stand(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows)
+        return gang(stand, self.pods(job), _SOFT if self.aware else None)
 
 
-def gang(
-    job: int,
-    number: int,
-    shapes: Sequence[Shape],
-    created: float,
-    constraint: Constraint | None = None,
-    rows: Sequence[int] | None = None,
-) -> Job:
-    """A job of the model with these pods; `job` is its name and its turn, `number` its place in the snapshot."""
-    key = f"replay/job-{job}"
-    status = Status.PENDING if rows is None else Status.RUNNING
+class Stand(msgspec.Struct, frozen=True):
+    """How a gang stands: its name and turn in the trace, its place in the snapshot, and where its pods run."""
+
+    job: int
+    number: int
+    created: float
+    queue: str = QUEUE
+    status: Status = Status.PENDING
+    rows: Sequence[int] | None = None  # where it runs, or what is kept for it while it waits
+
+
+def gang(stand: Stand, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
+    """A job of the model with pods of these shapes, in the order of ranks."""
+    key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
+    rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
     tasks = tuple(
-        Task(f"{key}-{i}", s, "", status, -1 if rows is None else rows[i], created=created, rank=i)
-        for i, s in enumerate(shapes)
+        Task(f"{key}-{i}", s, "", stand.status, row if runs else -1, -1 if runs else row, created, rank=i)
+        for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
     )
-    order: tuple[object, ...] = (job,)
+    order: tuple[object, ...] = (stand.job,)
     sub = SubJob(
         key=key,
-        number=number,
-        job_number=number,
+        number=stand.number,
+        job_number=stand.number,
         policy=-1,
         minimum=len(tasks),
         constraint=constraint,
         match_index=0,
         order=order,
         priority=shapes[0].priority,
-        parts=() if rows is not None else _parts(tasks),
+        parts=() if runs else _parts(tasks),
         total=len(tasks),
         request=np.add.reduce([s.request for s in shapes]),
-        held=_NOWHERE if rows is None else np.array(rows, dtype=np.int64),
-        ready=0 if rows is None else len(tasks),
+        held=np.array(rows, dtype=np.int64) if runs else _NOWHERE,
+        ready=len(tasks) if runs else 0,
         tasks=tasks,
     )
     return Job(
         key=key,
-        number=number,
-        queue=QUEUE,
+        number=stand.number,
+        queue=stand.queue,
         priority=shapes[0].priority,
         created=created,
         order=order,
-        phase=Phase.INQUEUE if rows is None else Phase.RUNNING,
+        phase=Phase.RUNNING if runs else Phase.INQUEUE,
         declared=True,
         minimum=len(tasks),
         roles={},

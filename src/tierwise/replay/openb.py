@@ -10,7 +10,7 @@ from tierwise.model.arrays import Ints
 from tierwise.replay.readers import Table
 from tierwise.replay.sharing import Kinds, State
 
-__all__ = ["WHOLE", "Pods", "is_openb", "read_nodes", "read_pods"]
+__all__ = ["WHOLE", "Pods", "is_openb", "order", "read_nodes", "read_pods"]
 
 WHOLE = 1000
 """A GPU, in thousandths."""
@@ -50,6 +50,22 @@ def read_pods(table: Table) -> Pods:
     columns[columns[:, 2] == 0, 3] = 0
     kinds, kind, count = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
     return Pods(Kinds(kinds[:, 0], kinds[:, 1], kinds[:, 2], kinds[:, 3], count / len(kind)), kind.reshape(-1))
+
+
+def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:
+    """The kinds of the pods that arrive, until they ask for so much of the GPUs.
+
+    All pods of the trace in an order by chance, then, where they are too few, pods drawn from it with replacement.
+    """
+    rng = np.random.default_rng(seed)
+    arriving = pods.kind[rng.permutation(len(pods.kind))]
+    asked = (pods.kinds.devices * pods.kinds.each)[arriving].sum()
+    while asked < load * gpus * WHOLE:
+        more = pods.kind[rng.integers(len(pods.kind), size=len(pods.kind))]
+        arriving = np.concatenate((arriving, more))
+        asked += (pods.kinds.devices * pods.kinds.each)[more].sum()
+    upto = np.cumsum((pods.kinds.devices * pods.kinds.each)[arriving])
+    return arriving[: int(np.searchsorted(upto, load * gpus * WHOLE)) + 1]
 
 
 def _column(table: Table, title: str) -> Ints:

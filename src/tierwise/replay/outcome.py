@@ -9,19 +9,17 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
-from tierwise.replay.engine import SLOT_SIZES, Engine
-from tierwise.replay.spread import FIGURES
+from tierwise.replay.books import SLOT_SIZES
+from tierwise.replay.engine import Engine
+from tierwise.replay.figures import HOUR, Data, figures, of_queue, spread, spread_by_size
+from tierwise.replay.lived import Lived
 from tierwise.replay.state import Sample, State
 from tierwise.replay.trace import Trace
 
-__all__ = ["CLASSES", "Data", "outcome"]
-
-Data = dict[str, object]
+__all__ = ["CLASSES", "outcome"]
 
 CLASSES = ((1, 1), (2, 7), (8, 8), (9, 31), (32, None))
 """Classes of jobs by GPUs, both ends included."""
-
-_HOUR = 3600.0
 
 
 class _Times(msgspec.Struct, frozen=True):
@@ -34,12 +32,12 @@ class _Times(msgspec.Struct, frozen=True):
     def of(self, chosen: Bools) -> Data:
         return {
             "jobs": int(chosen.sum()),
-            "wait_seconds": _figures(self.wait[chosen]),
-            "completion_seconds": _figures(self.completion[chosen]),
+            "wait_seconds": figures(self.wait[chosen]),
+            "completion_seconds": figures(self.completion[chosen]),
         }
 
 
-def outcome(engine: Engine) -> Data:
+def outcome(engine: Engine | Lived) -> Data:
     """The numbers of one contender."""
     state, trace = engine.state, engine.trace
     ended = state.finished()
@@ -58,19 +56,21 @@ def outcome(engine: Engine) -> Data:
             "occupancy": _ratio(state.window_held, state.window_wanted),
         },
         "gpu_hours": {
-            "held": round(state.held / _HOUR, 3),
-            "useful": round((state.useful + _unfinished(state, trace)) / _HOUR, 3),
-            "lost": round(state.lost / _HOUR, 3),
+            "held": round(state.held / HOUR, 3),
+            "useful": round((state.useful + _unfinished(state, trace)) / HOUR, 3),
+            "lost": round(float(state.lost.sum()) / HOUR, 3),
         },
         "times": times.of(np.ones(len(ended), dtype=bool)),
         "times_by_size": [_class(times, low, high) for low, high in CLASSES],
-        "spread": _spread(state),
+        "queues": [of_queue(engine, number) for number in range(len(trace.queues))],
+        "spread": spread(state),
+        "spread_by_size": spread_by_size(engine),
         "fragmentation": {
             str(size): round(float(np.mean([s.fragmentation[i] for s in state.samples])), 6)
             for i, size in enumerate(SLOT_SIZES)
             if state.samples and state.samples[0].fragmentation
         },
-        "stops": {"evictions": state.evictions, "failures": state.failures},
+        "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
@@ -86,27 +86,6 @@ def _class(times: _Times, low: int, high: int | None) -> Data:
     chosen = (times.gpus >= low) & (times.gpus <= (high or np.inf))
     name = str(low) if low == high else f"{low}-{high}" if high else f"{low}+"
     return {"gpus": name, **times.of(chosen)}
-
-
-def _figures(values: Floats) -> Data:
-    if not len(values):
-        return {"mean": None, "p50": None, "p95": None, "max": None}
-    half, most = np.percentile(values, (50, 95))
-    found = {"mean": values.mean(), "p50": half, "p95": most, "max": values.max()}
-    return {name: round(float(value), 3) for name, value in found.items()}
-
-
-def _spread(state: State) -> Data:
-    """Mean and maximum of every figure over the gangs of several pods that started."""
-    known = state.figures[~np.isnan(state.figures[:, 0])]
-    told: Data = {"gangs": len(known)}
-    for i, name in enumerate(FIGURES):
-        column = known[:, i]
-        told[name] = {
-            "mean": round(float(column.mean()), 6) if len(column) else None,
-            "max": round(float(column.max()), 6) if len(column) else None,
-        }
-    return told
 
 
 def _sample(sample: Sample) -> Data:

@@ -76,4 +76,46 @@ def lines(page: Page, results: dict[str, Any]) -> list[Text]:
     outcomes = results["outcomes"]
     columns = (Column("", least=16), *(Column(o["profile"], right=True) for o in outcomes))
     rows: list[Sequence[Cell]] = [(name, *(read(o) for o in outcomes)) for name, read in ROWS]
-    return [*wrapped(Text(head, style="bold"), page.width), Text(), *table(page, columns, rows)]
+    return [
+        *wrapped(Text(head, style="bold"), page.width),
+        Text(),
+        *table(page, columns, rows),
+        *_by_size(page, outcomes),
+        *_by_queue(page, outcomes),
+    ]
+
+
+def _by_size(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
+    """Leaves by size of gangs; nothing where no gang has several pods."""
+    sizes = [one["pods"] for one in outcomes[0]["spread_by_size"]]
+    if not sizes:
+        return []
+    title = Text("leaves per gang by its pods: mean, max, and times the fewest possible", style="bold")
+    columns = (Column("pods"), *(Column(o["profile"], right=True) for o in outcomes))
+    rows: list[Sequence[Cell]] = [(size, *(_leaves(o, size) for o in outcomes)) for size in sizes]
+    return [Text(), *wrapped(title, page.width), Text(), *table(page, columns, rows)]
+
+
+def _leaves(outcome: dict[str, Any], size: str) -> str:
+    found = next((one for one in outcome["spread_by_size"] if one["pods"] == size), None)
+    if found is None:
+        return "-"
+    return f"{found['leaves']['mean']:.2f} {found['leaves']['max']:.0f} ×{found['stretch']['mean']:.2f}"
+
+
+def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
+    """How long jobs of each queue waited, and what they lost; nothing where there is one."""
+    queues = [one["queue"] for one in outcomes[0]["queues"]]
+    if len(queues) < 2:
+        return []
+    title = Text("by queue: mean wait, and GPU-hours lost", style="bold")
+    columns = (Column("queue"), Column("jobs", right=True), *(Column(o["profile"], right=True) for o in outcomes))
+    rows: list[Sequence[Cell]] = [
+        (name, f"{outcomes[0]['queues'][i]['jobs']:,}", *(_queue(o["queues"][i]) for o in outcomes))
+        for i, name in enumerate(queues)
+    ]
+    return [Text(), *wrapped(title, page.width), Text(), *table(page, columns, rows)]
+
+
+def _queue(found: dict[str, Any]) -> str:
+    return f"{duration(found['wait_seconds']['mean'])}, {found['gpu_hours_lost']:,.1f}"

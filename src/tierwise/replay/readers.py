@@ -15,7 +15,7 @@ import numpy as np
 
 from tierwise.api.errors import InputError
 from tierwise.replay.fabric import Fabric, fabric
-from tierwise.replay.trace import Trace, sorted_trace
+from tierwise.replay.trace import QUEUE, Trace, sorted_trace
 
 __all__ = ["Table", "read_fabric", "read_table", "read_trace"]
 
@@ -75,18 +75,23 @@ def read_fabric(file: str, gpus_per_host: int) -> Fabric:
 
 
 def read_trace(file: str) -> Trace:
-    """Jobs with a timestamp, a duration in seconds and a number of GPUs; `priority` may be a further column."""
+    """Jobs with a timestamp, a duration in seconds and a number of GPUs; further columns may say more of them.
+
+    `priority` is a number; `queue`, or Philly's `cluster`, the queue.
+    """
     table = read_table(file)
     missing = [title for title in _PHILLY if title not in table.titles]
     if missing:
         raise InputError(f"columns {', '.join(_PHILLY)} are expected; {missing[0]} is missing", file=file)
     priority = table.column("priority", int) if "priority" in table.titles else [0] * len(table)
+    queue = next((title for title in ("queue", "cluster") if title in table.titles), None)
     return sorted_trace(
         Path(file).stem,
         np.array(table.column("timestamp", _moment)),
         np.array(table.column("duration", _positive)),
         np.array(table.column("num_gpus", _whole), dtype=np.int64),
         np.array(priority, dtype=np.int64),
+        table.column(queue, _word) if queue else [QUEUE] * len(table),
     )
 
 

@@ -31,6 +31,11 @@ class Spreads(msgspec.Struct, frozen=True):
     def over(cls, fabric: Fabric) -> Spreads:
         return cls(fabric, fabric.domains(_LEAF), fabric.domains(_SPINE))
 
+    def fewest(self, pods: int) -> int:
+        """The fewest leaves that could hold so many pods of a host each, were the fabric empty."""
+        _, hosts = np.unique(self.leaf, return_counts=True)
+        return 1 + int(np.searchsorted(np.cumsum(np.sort(hosts)[::-1]), pods))
+
     def of(self, rows: Ints) -> tuple[float, ...]:
         """The figures of a gang whose pods stand on these rows, in the order of their ranks."""
         leaf, spine = self.leaf[rows], self.spine[rows]

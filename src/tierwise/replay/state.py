@@ -5,8 +5,11 @@ What follows from the rest (idle GPUs, who ends when) is not here: the engine de
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from tierwise.model.arrays import Floats, Ints
 from tierwise.replay.spread import FIGURES
@@ -15,6 +18,7 @@ from tierwise.replay.trace import Trace
 __all__ = ["NEVER", "Sample", "State"]
 
 NEVER = -1.0
+_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
 
 
 class Sample(msgspec.Struct):
@@ -37,18 +41,19 @@ class State(msgspec.Struct):
     end: Floats
     ready_since: Floats  # when it began to wait, by job: its arrival, or its last stop
     waited: Floats
+    evictions: Floats  # how often, by job
+    lost: Floats  # GPU-seconds of work that has to be done again, by job
     figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
     clock: float = 0.0
     arrived: int = 0
+    again: float = NEVER  # when the scheduler is to look though nothing happens; NEVER where it need not
     incidents: int = 0  # so many are over
     running: dict[int, tuple[float, tuple[int, ...]]] = {}  # job -> start, rows by rank
     waiting: set[int] = msgspec.field(default_factory=set)
     refused: list[int] = []
     down: set[int] = msgspec.field(default_factory=set)  # rows out of service
-    evictions: int = 0
     failures: int = 0  # gangs stopped by failing hosts
     useful: float = 0.0  # GPU-seconds of work that counts
-    lost: float = 0.0  # GPU-seconds of work that has to be done again
     held: float = 0.0  # GPU-seconds held, over the whole run
     window_held: float = 0.0  # the same up to the last arrival
     window_service: float = 0.0  # GPU-seconds of hosts in service up to the last arrival
@@ -66,8 +71,28 @@ class State(msgspec.Struct):
             end=np.full(jobs, NEVER),
             ready_since=trace.arrival.copy(),
             waited=np.zeros(jobs),
+            evictions=np.zeros(jobs),
+            lost=np.zeros(jobs),
             figures=np.full((jobs, len(FIGURES)), np.nan),
         )
+
+    def kept(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        sets = {"waiting": sorted(self.waiting), "down": sorted(self.down)}
+        return {**asdict(self), **arrays, **sets, "samples": [asdict(sample) for sample in self.samples]}
+
+    @classmethod
+    def restored(cls, raw: dict[str, Any]) -> State:
+        """A state from its JSON data."""
+        arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
+        samples = [
+            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": tuple(s["leaves"])})
+            for s in raw["samples"]
+        ]
+        running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
+        sets = {name: set(raw[name]) for name in ("waiting", "down")}
+        return cls(**{**raw, **arrays, **sets, "samples": samples, "running": running})
 
     def finished(self) -> Ints:
         """The jobs that ended, by number."""

@@ -15,7 +15,7 @@ __all__ = ["PREFIX", "synthetic_fabric", "synthetic_trace"]
 
 PREFIX = "synthetic:"
 _FABRIC = {"spines": 2, "leaves": 8, "hosts": 8}
-_TRACE = {"jobs": 1000, "mean": 3600, "gap": 60, "largest": 64, "priorities": 1}
+_TRACE = {"jobs": 1000, "mean": 3600, "gap": 60, "largest": 64, "priorities": 1, "queues": 1}
 
 
 def synthetic_fabric(text: str, gpus_per_host: int) -> Fabric:
@@ -35,7 +35,8 @@ def synthetic_fabric(text: str, gpus_per_host: int) -> Fabric:
 def synthetic_trace(text: str, seed: int) -> Trace:
     """Poisson arrivals `gap` seconds apart, exponential durations around `mean`, sizes in powers of two.
 
-    Half as many jobs are twice as large, up to `largest` GPUs; priorities below `priorities` are equally likely.
+    Half as many jobs are twice as large, up to `largest` GPUs; priorities below `priorities` are equally likely, and so
+    are the queues.
     """
     size = _numbers(text, _TRACE, "--trace")
     rng = np.random.default_rng((seed, size["jobs"]))
@@ -48,6 +49,7 @@ def synthetic_trace(text: str, seed: int) -> Trace:
         np.maximum(1.0, rng.exponential(size["mean"], jobs)).round(),
         2 ** rng.choice(powers, jobs, p=weights / weights.sum()).astype(np.int64),
         rng.integers(size["priorities"], size=jobs),
+        [f"queue-{number}" for number in rng.integers(size["queues"], size=jobs).tolist()],
     )
 
 

@@ -7,7 +7,7 @@ to the next moment at which something will. Nothing waits for real: whoever show
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,8 +19,10 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
 from tierwise.explain.timeline import Happening
+from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
 from tierwise.port import Key, Objects, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
@@ -31,6 +33,7 @@ from tierwise.sim.habits import check_habits
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed, turn
 from tierwise.sim.machines import Machines
+from tierwise.sim.users import Nobody, User
 
 __all__ = ["Life", "Moment"]
 
@@ -51,7 +54,16 @@ class Moment(msgspec.Struct, frozen=True):
 class Life:
     """A cluster that lives."""
 
-    def __init__(self, objects: Objects, profile: Profile, *, start: float, incidents: Sequence[Incident] = ()) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        profile: Profile,
+        *,
+        start: float,
+        incidents: Sequence[Incident] = (),
+        user: User | None = None,
+        plugins: Mapping[str, Factory] = PLUGINS,
+    ) -> None:
         check_habits(objects)
         _check_nodes(objects, incidents)
         self.start = float(math.ceil(start))  # the API counts whole seconds
@@ -59,11 +71,13 @@ class Life:
         self.unfinished = True  # whether anything is still going to happen
         self.cluster = EmbeddedCluster(objects, clock=self.start)
         self.chronicle = Chronicle(self.start)
-        self._profile = profile
+        self._profile, self._plugins = profile, plugins
+        self._user = user or Nobody()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = Machines()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
+        self._again = math.inf  # when the scheduler is to look though nothing has changed
 
     def run(self, until: float) -> Iterator[Moment]:
         """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
@@ -83,14 +97,20 @@ class Life:
                 return
             now = self.cluster.clock = following
 
+    def forget(self) -> None:
+        """Drop what was told so far: for long runs of which nobody keeps a record."""
+        self.chronicle.happenings.clear()
+        self.cluster.events.clear()
+
     def _live(self, now: float) -> float | None:
         """Everything that happens at one moment; the time at which kubelets have something to do again."""
         self._befall(now)
         for _ in range(_MOST):
             before = self.cluster.read()
+            self.cluster.apply(self._user.act(before, now))
             rounds.reconcile(self.cluster, now, self._profile)
             self._note(before, now)
-            if self.cluster.read() is not self._seen:
+            if self.cluster.read() is not self._seen or self._again <= now:
                 self._cycle(now)
             wake = self._kubelets(now)
             if self.cluster.read() is before:
@@ -100,12 +120,13 @@ class Life:
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
         snapshot = build(before, now)
-        report = cycle(snapshot, self._profile)
+        report = cycle(snapshot, self._profile, plugins=self._plugins)
         self.cluster.apply(effects(snapshot, report))
         self.chronicle.cycle(snapshot, report, now)
         self.cluster.apply(statuses(self.cluster.read(), snapshot, report))
         self._note(before, now)
         self.cycles += 1
+        self._again = math.inf if report.again is None else math.ceil(report.again)
         self._seen, self._last = before, (snapshot, report)
         return self._last
 
@@ -165,7 +186,9 @@ class Life:
     def _following(self, now: float, wake: float | None) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
         due = controllers.due(self.cluster.read())
-        ahead = (wake, due and math.ceil(due), *(self.start + i.after for i in self._ahead[:1]))
+        again = self._again if self._again < math.inf else None
+        befalls = [self.start + incident.after for incident in self._ahead[:1]]
+        ahead = (wake, due and math.ceil(due), again, self._user.due(), *befalls)
         return min((float(time) for time in ahead if time is not None and time > now), default=None)
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierwise.cli.main import cli
-from tierwise.replay.filling import POLICIES, Filling, order
-from tierwise.replay.openb import Pods
+from tierwise.replay.checkpoint import load, save
+from tierwise.replay.figures import Data
+from tierwise.replay.filling import Filling
+from tierwise.replay.fillings import Fillings
+from tierwise.replay.openb import Pods, order
+from tierwise.replay.policies import POLICIES
 from tierwise.replay.sharing import Kinds, State, fitting, fragmentation, stranded
 
 KINDS = Kinds(
@@ -54,7 +59,7 @@ def test_gpus_without_cpu_are_stranded() -> None:
 def test_what_is_placed_is_taken_once(policy: str, arriving: list[int]) -> None:
     """No device goes below nothing, amounts add up, and a pod is refused only where no node fits."""
     empty = State(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
-    filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), policy)
+    filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), policy, POLICIES[policy])
     used = 0
     for kind in arriving:
         possible = bool(fitting(filling.state, KINDS, kind).any())
@@ -76,15 +81,74 @@ def test_arrivals_reach_the_load_and_repeat() -> None:
     assert arriving.tolist() == order(pods, 1.0, 20, seed=7).tolist()
 
 
-def test_nodes_are_filled_from_the_command_line(tmp_path: Path) -> None:
-    """Files with openb's columns are known by them."""
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """The command on two nodes with three GPUs; files with openb's columns are known by them."""
     (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn-10,8000,4096,2,A\nn-2,8000,4096,1,B\n")
     (tmp_path / "pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,16,1,500\nq,1000,16,0,0\n")
-    words = ["simulate", "--topology", str(tmp_path / "nodes.csv"), "--trace", str(tmp_path / "pods.csv")]
-    told = json.loads(CliRunner().invoke(cli, [*words, "--profile", "fragmentation", "-o", "json"]).stdout)
+    return ["simulate", "--topology", str(tmp_path / "nodes.csv"), "--trace", str(tmp_path / "pods.csv")]
+
+
+def run(*words: str) -> Result:
+    """The command line, run."""
+    return CliRunner().invoke(cli, words)
+
+
+def test_nodes_are_filled_from_the_command_line(words: list[str]) -> None:
+    """All GPUs go to pods of half a GPU each, and the page says so for each policy."""
+    told = json.loads(run(*words, "--profile", "fragmentation", "-o", "json").stdout)
     assert told["outcomes"][0]["gpus"] == {"total": 3.0, "allocated": 3.0, "allocation": 1.0}
-    page = CliRunner().invoke(cli, [*words, "--profile", "fragmentation", "--profile", "best-fit"])
+    page = run(*words, "--profile", "fragmentation", "--profile", "best-fit")
     assert page.stdout.count("100.00 %") == 2
-    refused = CliRunner().invoke(cli, [*words, "--profile", "propose"])
+
+
+def test_a_policy_may_be_a_file(words: list[str], tmp_path: Path) -> None:
+    """Any profile will do: nodes without a device are out, and its own plugins rank the others."""
+    (tmp_path / "mine.yaml").write_text('actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: binpack\n')
+    told = json.loads(
+        run(*words, "--profile", str(tmp_path / "mine.yaml"), "--profile", "default", "-o", "json").stdout
+    )
+    assert [outcome["profile"] for outcome in told["outcomes"]] == ["mine", "default"]
+    assert all(outcome["gpus"]["allocation"] == 1.0 for outcome in told["outcomes"])
+
+
+def test_an_unknown_policy_is_named(words: list[str]) -> None:
+    """With those that there are."""
+    refused = run(*words, "--profile", "propose")
     assert refused.exit_code == 2
-    assert "propose cannot share GPUs" in refused.stderr
+    assert "propose is neither a file nor one of default, fragmentation, stranding, best-fit" in refused.stderr
+
+
+def test_the_report_is_written(words: list[str], tmp_path: Path) -> None:
+    """Three plots and a table, in one file that fetches nothing."""
+    file = tmp_path / "report.html"
+    assert run(*words, "--profile", "stranding", "--html", str(file)).exit_code == 0
+    text = file.read_text()
+    assert text.count("<svg") == text.count("</svg>") == 3
+    assert "http" not in text
+
+
+@pytest.mark.parametrize("pods", [1, 9, 17])
+def test_a_filling_goes_on_from_a_checkpoint(pods: int, tmp_path: Path) -> None:
+    """Stopped in the midst of the first policy or of the second, nobody can tell."""
+
+    def fillings() -> Fillings:
+        empty = State(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
+        kinds = Pods(KINDS, np.arange(4))
+        policies = {name: POLICIES[name] for name in ("stranding", "best-fit")}
+        return Fillings(("a", "b", "c"), empty, kinds, order(kinds, 2.0, 5, seed=3), policies)
+
+    def through(some: Fillings) -> Data:
+        for _ in some.run():
+            pass
+        return some.results()
+
+    stopped, file = fillings(), str(tmp_path / "run.json")
+    for _ in islice(stopped.run(), pods):
+        pass
+    save(file, stopped.checkpoint())
+    resumed = fillings()
+    point = load(file, resumed.digest)
+    assert point is not None
+    resumed.resume(point)
+    assert through(resumed) == through(fillings())

@@ -90,7 +90,7 @@ def test_an_unknown_profile_is_named(files: list[str]) -> None:
     """Those that need no file are listed."""
     result = run(*files, "--profile", "best")
     assert result.exit_code == 2
-    assert "best is neither a file nor one of default, propose, best-fit, random" in result.stderr
+    assert "best is neither a file nor one of default, propose, patient, best-fit, random" in result.stderr
 
 
 def test_bad_numbers_of_a_synthetic_trace_are_named() -> None:
@@ -108,7 +108,7 @@ def test_the_report_is_one_file_of_sound_markup(files: list[str], tmp_path: Path
     checker = Nesting()
     checker.feed(text)
     assert not checker.open
-    assert checker.seen["svg"] == 9  # 3 over time, 2 by size, 2 of spread and traffic, 2 heat maps
+    assert checker.seen["svg"] == 10  # 3 over time, 2 by size, 3 of spread and traffic, 2 heat maps
     assert "http" not in text
     assert "src=" not in text
 

@@ -1,0 +1,80 @@
+"""Rows about replays: how many events of a trace pass in a second, and whether memory stays what it was.
+
+A drawn trace on a drawn fabric, about as large and as busy as the public ones of the guide on simulation; those
+themselves where a folder with them is named.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+from tierwise.bench.goals import Row, at_least, at_most
+from tierwise.bench.lab import Lab
+from tierwise.bench.measure import gc_off
+from tierwise.replay.contenders import BUILT_IN
+from tierwise.replay.engine import Engine
+from tierwise.replay.fabric import Fabric
+from tierwise.replay.readers import read_fabric, read_trace
+from tierwise.replay.rules import Rules
+from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.replay.trace import Trace
+
+__all__ = ["s3a", "s3b"]
+
+_GPUS_PER_HOST = 8
+_LOAD = 0.9
+_FABRIC = "spines=3,leaves=40,hosts=7"
+_TOPOLOGY, _JOBS = "lingjun_topology.csv", "philly_jobs.csv"
+
+
+def s3a(lab: Lab) -> Row:
+    """Events of a replay per second of processor time."""
+    fabric, trace = _world(lab, lab.size.replayed)
+    engine = Engine(fabric, trace, BUILT_IN["default"](1), Rules())
+    with gc_off():
+        start = time.process_time()
+        for _ in engine.run():
+            pass
+        seconds = time.process_time() - start
+    state = engine.state
+    if len(state.finished()) < len(trace):
+        raise RuntimeError("every job is meant to end")
+    what = (
+        f"events/s of a replay, {len(trace):,} jobs of {trace.name} on {len(fabric.nodes):,} hosts at load {_LOAD}"
+        f" ({state.events:,} events and {state.cycles:,} cycles in {seconds:.1f} s)"
+    )
+    return Row("S3a", what, state.events / seconds, at_least(2_000))
+
+
+def s3b(lab: Lab) -> Row:
+    """Peak memory of the second half of a replay against that of the first; counted by Python, which takes time."""
+    peaks: list[int] = []
+    tracemalloc.start()
+    try:
+        fabric, trace = _world(lab, lab.size.weighed)
+        engine = Engine(fabric, trace, BUILT_IN["default"](1), Rules())
+        for state in engine.run():
+            if not peaks and state.events >= len(trace):  # every job arrives and ends: this is the middle
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.reset_peak()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    first, second = peaks
+    what = (
+        f"peak memory of the second half of a replay ÷ of the first, {len(trace):,} jobs of {trace.name}"
+        f" ({second / 2**20:.1f} MiB ÷ {first / 2**20:.1f} MiB)"
+    )
+    return Row("S3b", what, second / first, at_most(1.2, 1.05))
+
+
+def _world(lab: Lab, jobs: int) -> tuple[Fabric, Trace]:
+    """So many jobs drawn, or, for speed, all of the public ones; arrivals offer the same load."""
+    if lab.data is None:
+        fabric = synthetic_fabric(_FABRIC, _GPUS_PER_HOST)
+        return fabric, synthetic_trace(f"jobs={jobs},largest=128", 1).at_load(_LOAD, fabric.gpus)
+    fabric = read_fabric(str(Path(lab.data, _TOPOLOGY)), _GPUS_PER_HOST)
+    trace = read_trace(str(Path(lab.data, _JOBS))).at_load(_LOAD, fabric.gpus)
+    return fabric, trace if jobs == lab.size.replayed else trace.first(jobs)

@@ -1,0 +1,71 @@
+"""patience: a gang waits a while for a close place before it takes a wide one.
+
+    until = created + time
+    wide  = innermost domains touched > stretch * the fewest that would hold the gang in an empty cluster
+
+A place that is wide is declined until then; whoever fits without is served meanwhile. Afterwards the gang takes what
+there is, so nobody waits for ever. Gangs without a topology, smaller than `fromPods`, or of which some tasks stand
+already, are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import numpy as np
+
+from tierwise.api.duration import seconds
+from tierwise.framework.arguments import number
+from tierwise.framework.extension import Arguments, CycleView, Delay
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+
+__all__ = ["Patience"]
+
+_NAME = "patience"
+_STRETCH = 2
+_FROM = 8
+
+
+class Patience:
+    """Declines wide places for a time."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        raw = arguments.get("time")
+        self._time = (seconds(raw) if isinstance(raw, str) else None) or 0.0
+        self._stretch = max(1.0, number(arguments, "stretch", _STRETCH))
+        self._from = number(arguments, "fromPods", _FROM)
+        self._topology, self._nodes, self._now = view.topology, view.nodes, view.snapshot.now
+        self._known: dict[tuple[int, int], int] = {}
+
+    def not_yet(self, job: Job, rows: Ints) -> Delay | None:
+        """Why a gang had better wait than stand on these rows."""
+        until = job.created + self._time
+        held = any(len(sub.held) for sub in job.subs)
+        if job.constraint is None or held or job.minimum < self._from or self._now >= until:
+            return None
+        touched, most = len(np.unique(self._topology.leaf[rows])), int(self._stretch * self._fewest(job))
+        if touched <= most:
+            return None
+        when = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = f"a place on {touched} innermost hyperNodes is declined until {when}: {most} at most are wanted"
+        return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
+
+    def _fewest(self, job: Job) -> int:
+        """A lower bound: shape by shape, as if each had the largest domains for itself."""
+        counts: Counter[Shape] = Counter()
+        for part in job.parts():
+            counts[part.shape] += len(part.tasks)
+        return max(self._fewest_of(shape, count) for shape, count in counts.items())
+
+    def _fewest_of(self, shape: Shape, count: int) -> int:
+        found = self._known.get((shape.number, count))
+        if found is None:
+            room = np.where(self._nodes.ready, shape.room(self._nodes.allocatable[shape.asked]), 0)
+            by_domain = np.bincount(self._topology.leaf, weights=room)
+            reached = np.cumsum(np.sort(by_domain)[::-1])
+            found = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))
+        return found
