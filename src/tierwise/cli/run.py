@@ -95,6 +95,12 @@ def _service_options(command: F) -> F:
             metavar="SECONDS",
             help="Look again after so long even where nothing has changed.",
         ),
+        click.option(
+            "--discovery-files",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Topology sources that are files may be below this folder.  [default: they are refused]",
+        ),
     ):
         command = option(command)
     return command
@@ -155,6 +161,7 @@ def run(
     lease_duration: float,
     listen: tuple[str, int] | None,
     log_level: str,
+    discovery_files: Path | None,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
 
@@ -166,7 +173,15 @@ def run(
     lease = None if no_leader_election else (lease_name or "tierwise", lease_namespace, lease_duration)
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
     _set_up(log_level)
-    _serve(access, options, duties, with_controllers=not no_controllers, period=period, listen=listen)
+    _serve(
+        access,
+        options,
+        duties,
+        with_controllers=not no_controllers,
+        period=period,
+        listen=listen,
+        files=discovery_files,
+    )
 
 
 @click.command(
@@ -189,6 +204,7 @@ def controllers(
     lease_duration: float,
     listen: tuple[str, int] | None,
     log_level: str,
+    discovery_files: Path | None,
 ) -> None:
     """Run the controllers on a cluster without the scheduler, until told to end.
 
@@ -199,7 +215,7 @@ def controllers(
     lease = None if no_leader_election else (lease_name or "tierwise-controllers", lease_namespace, lease_duration)
     options = _options("tierwise-controllers", lease, by_eviction=True)
     _set_up(log_level)
-    _serve(access, options, [], with_controllers=True, period=period, listen=listen)
+    _serve(access, options, [], with_controllers=True, period=period, listen=listen, files=discovery_files)
 
 
 def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
@@ -263,6 +279,7 @@ def _serve(
     with_controllers: bool,
     period: float,
     listen: tuple[str, int] | None,
+    files: Path | None,
 ) -> None:
     from tierwise.kube.cluster import KubeCluster
     from tierwise.runtime.listener import listening
@@ -273,7 +290,9 @@ def _serve(
 
     cluster, found = KubeCluster(access, options), registry()
     told = Telemetry(found, cluster)
-    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told])
+    service = Service(
+        cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=[told], files=files
+    )
     if listen is None:
         service.run()
         return

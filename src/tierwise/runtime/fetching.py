@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
@@ -55,11 +56,16 @@ class Fetching:
         *,
         clock: Callable[[], float],
         wake: Callable[[], None] = lambda: None,
+        files: Path | None = None,
     ) -> None:
-        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn."""
+        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn.
+
+        `files` is the folder below which file sources may be; without one they are refused.
+        """
         self._secret = secret
         self._clock = clock
         self._wake = wake
+        self._files = files
         self._tries: dict[str, _Ended | None] = {}  # by kind; None while a thread is at it, which then puts its end
         self._last: dict[str, OtherSource] = {}  # as each was when it was last tried by us
         self._seen: tuple[Objects, list[_Known]] | None = None
@@ -112,7 +118,7 @@ class Fetching:
         """The thread."""
         now = self._clock()
         try:
-            result = refresh(source, self._credentials(source), before, now)
+            result = refresh(source, self._credentials(source), before, now, files=self._files)
         except _CredentialsError as error:
             result = record.failed(before, str(error), now)
         except Exception:  # whatever it is, the source must not be taken for busy for ever

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -49,7 +50,9 @@ class Service:
         with_controllers: bool,
         pace: Pace,
         observers: Sequence[Observer] = (),
+        files: Path | None = None,
     ) -> None:
+        """`files` is the folder below which discovery may read files."""
         self._cluster = cluster
         self._pace = pace
         self._stopping = threading.Event()
@@ -59,7 +62,7 @@ class Service:
             clock=time.time,
             ticks=time.monotonic,
             with_controllers=with_controllers,
-            fetching=Fetching(cluster.secret, clock=time.time, wake=cluster.wake),
+            fetching=Fetching(cluster.secret, clock=time.time, wake=cluster.wake, files=files),
             observers=observers,
         )
 

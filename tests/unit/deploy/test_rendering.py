@@ -95,6 +95,28 @@ def test_chart_and_manifests_install_the_same(tmp_path: Path) -> None:
                 assert theirs[part] == ours[part], (key, part)
 
 
+def _controllers(found: Rendered) -> dict[str, Any]:
+    pod: dict[str, Any] = found["Deployment", "tierwise-controllers"]["spec"]["template"]["spec"]
+    return pod
+
+
+def test_files_of_discovery_are_mounted_where_they_may_be_read(tmp_path: Path) -> None:
+    """Both ways of installing name the folder that they mount, and neither does so unless it is asked."""
+    plain = _controllers(_plain("discovery-files", folder=tmp_path / "with"))
+    chart = _controllers(_chart("discovery.files=tierwise-discovery-files"))
+
+    for pod in (plain, chart):
+        (container,) = pod["containers"]
+        (mount,) = container["volumeMounts"]
+        assert ["--discovery-files", mount["mountPath"]] == container["args"][-2:]
+        assert mount["readOnly"]
+        assert [{"name": mount["name"], "configMap": {"name": "tierwise-discovery-files", "optional": True}}] == pod[
+            "volumes"
+        ]
+    for pod in (_controllers(_plain(folder=tmp_path / "without")), _controllers(_chart())):
+        assert "--discovery-files" not in pod["containers"][0]["args"]
+
+
 def test_the_chart_does_as_it_is_told() -> None:
     """Switches leave out what they are named after, and failing closed reaches everything."""
     small = _chart("webhook.enabled=false", "controllers.enabled=false", "policies.enabled=false")

@@ -17,7 +17,8 @@ scheduler:
     {{- if .Values.schedulerConfig }}, --config, /etc/tierwise/scheduler.conf{{ end }}]
 {{- if .Values.controllers.enabled }}
 controllers:
-  args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}]
+  args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
+    {{- if .Values.discovery.files }}, --discovery-files, /etc/tierwise/discovery{{ end }}]
 {{- end }}
 {{- if .Values.webhook.enabled }}
 webhook:
