@@ -27,13 +27,13 @@ def _rendered(*command: str | Path) -> Rendered:
     return {(document["kind"], document["metadata"]["name"]): document for document in found}
 
 
-def _plain(*components: str, folder: Path) -> Rendered:
+def _plain(*components: str, folder: Path, resource: str = "default") -> Rendered:
     if KUBECTL is None:
         pytest.skip("kubectl is not on this machine")
     copy = folder / "deploy"
     shutil.copytree(DEPLOY / "kustomize", copy)
     names = [f"components/{name}" for name in components]
-    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["default"], "components": names}))
+    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [resource], "components": names}))
     return _rendered(KUBECTL, "kustomize", copy)
 
 
@@ -115,6 +115,46 @@ def test_files_of_discovery_are_mounted_where_they_may_be_read(tmp_path: Path) -
         ]
     for pod in (_controllers(_plain(folder=tmp_path / "without")), _controllers(_chart())):
         assert "--discovery-files" not in pod["containers"][0]["args"]
+
+
+PROGRAMS = ("nodePrograms.probe", "nodePrograms.advertiseBandwidth")
+
+
+def test_chart_and_manifests_put_the_same_on_nodes(tmp_path: Path) -> None:
+    """Rights, pods and the policy are the same; and the chart brings none of it unless it is asked."""
+    without, plain = _chart(), _plain(folder=tmp_path, resource="node-programs")
+    chart = _chart(*(f"{program}.enabled=true" for program in PROGRAMS))
+    added = {key: document for key, document in chart.items() if key not in without}
+
+    assert plain.keys() == added.keys()
+    for key, document in added.items():
+        assert plain[key]["metadata"].get("namespace") == document["metadata"].get("namespace"), key
+        for part in ("rules", "roleRef", "subjects", "data"):
+            assert plain[key].get(part) == document.get(part), (key, part)
+        if key[0].startswith("Validating"):
+            assert plain[key]["spec"] == document["spec"]
+        if key[0] == "DaemonSet":
+            ours, theirs = (d["spec"]["template"]["spec"] for d in (document, plain[key]))
+            (container,), (other,) = ours.pop("containers"), theirs.pop("containers")
+            assert theirs == ours
+            for part in ("env", "ports", "resources", "securityContext", "readinessProbe"):
+                assert other.get(part) == container.get(part), (key, part)
+            assert other["args"] == container["args"][: len(other["args"])]
+
+
+def test_one_program_goes_without_the_other() -> None:
+    """In a namespace of the user's choice, with what its node's interface carries."""
+    chart = _chart(
+        "nodePrograms.advertiseBandwidth.enabled=true",
+        "nodePrograms.advertiseBandwidth.speed=10G",
+        "nodePrograms.namespace=here",
+    )
+    (pod,) = (d["spec"]["template"]["spec"] for (kind, _), d in chart.items() if kind == "DaemonSet")
+    policy = chart["ValidatingAdmissionPolicy", "tierwise-advertise-bandwidth"]
+
+    assert ["--speed", "10G"] == pod["containers"][0]["args"][-2:]
+    assert "'system:serviceaccount:here:" in policy["spec"]["matchConditions"][0]["expression"]
+    assert ("ConfigMap", "netperf-metrics") not in chart
 
 
 def test_the_chart_does_as_it_is_told() -> None:
