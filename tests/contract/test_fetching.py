@@ -153,6 +153,16 @@ def test_a_secret_of_another_namespace_is_not_sent_anywhere(world: _World) -> No
     assert not any("/secrets" in request for request in world.api.requests)
 
 
+def test_the_name_of_a_secret_is_no_way_to_another_namespace(world: _World) -> None:
+    """Steps upwards in it are letters like any others."""
+    world.api.put(_secret("creds", token="abc") | {"metadata": {"name": "creds", "namespace": "kube-system"}})
+    world.configure(secret="../../kube-system/secrets/creds")
+
+    assert world.turns(START)["error"].startswith(f"Secret {NAMESPACE}/../../kube-system/secrets/creds:")
+    assert not any("/namespaces/kube-system/" in request for request in world.api.requests)
+    assert [] == world.manager.asked
+
+
 def test_a_new_configuration_is_tried_at_once(world: _World) -> None:
     """The wait after failures was for the old one."""
     world.configure(endpoint="http://127.0.0.1:1")

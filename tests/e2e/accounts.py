@@ -56,14 +56,16 @@ class Accounts:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         return str(self._api.ask("POST", path, {"spec": asked})["status"]["token"])
 
-    def may(self, account: str, verb: str, resource: str, *, namespace: str = NAMESPACE, **more: str) -> bool:
-        """Whether an account has a right in the namespace `default`; `more` is its group, or the name of an object."""
+    def may(
+        self, account: str, verb: str, resource: str, *, of: str = NAMESPACE, where: str = "default", **more: str
+    ) -> bool:
+        """Whether an account of a namespace has a right in another; `more` is a group, or the name of an object."""
         kind, _, inner = resource.partition("/")
-        attributes = {"verb": verb, "resource": kind, "subresource": inner, "namespace": "default", **more}
+        attributes = {"verb": verb, "resource": kind, "subresource": inner, "namespace": where, **more}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": f"system:serviceaccount:{namespace}:{account}", "resourceAttributes": attributes},
+            "spec": {"user": f"system:serviceaccount:{of}:{account}", "resourceAttributes": attributes},
         }
         answer = self._api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])

@@ -149,5 +149,5 @@ def test_rights_go_no_further(nodes: World) -> None:
         (advertise, "list", "nodes", "", False),
         (advertise, "get", "configmaps", "netperf-metrics", False),
     ):
-        may = nodes.accounts.may(account, verb, resource, namespace=NODES, name=name)
+        may = nodes.accounts.may(account, verb, resource, of=NODES, name=name)
         assert allowed == may, (account, verb, resource)

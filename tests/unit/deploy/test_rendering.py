@@ -117,6 +117,29 @@ def test_files_of_discovery_are_mounted_where_they_may_be_read(tmp_path: Path) -
         assert "--discovery-files" not in pod["containers"][0]["args"]
 
 
+def test_secrets_of_discovery_are_named_one_by_one(tmp_path: Path) -> None:
+    """Each in its namespace, for the controllers, to get; and none where none is named."""
+    plain = _plain("discovery-secret", folder=tmp_path)
+    alike = _chart(*_secret(0, "tierwise", "tierwise-discovery"))
+    several = _chart(*_secret(0, "volcano-system", "a"), *_secret(1, "volcano-system", "b"))
+    role, binding = ("Role", "tierwise-discovery"), ("RoleBinding", "tierwise-discovery")
+
+    assert plain[role]["rules"] == alike[role]["rules"] == [_get("tierwise-discovery")]
+    assert plain[binding]["subjects"] == alike[binding]["subjects"] == several[binding]["subjects"]
+    assert {"tierwise-controllers"} == {subject["name"] for subject in plain[binding]["subjects"]}
+    assert [_get("a", "b")] == several[role]["rules"]
+    assert {"volcano-system"} == {several[key]["metadata"]["namespace"] for key in (role, binding)}
+    assert role not in _chart()
+
+
+def _secret(number: int, namespace: str, name: str) -> list[str]:
+    return [f"discovery.secrets[{number}].namespace={namespace}", f"discovery.secrets[{number}].name={name}"]
+
+
+def _get(*names: str) -> dict[str, Any]:
+    return {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(names), "verbs": ["get"]}
+
+
 PROGRAMS = ("nodePrograms.probe", "nodePrograms.advertiseBandwidth")
 
 
@@ -170,6 +193,11 @@ def test_the_chart_does_as_it_is_told() -> None:
 
 def test_the_chart_refuses_what_it_does_not_know() -> None:
     """A misspelt value, or one that nobody understands, stops the installation."""
-    for wrong in ("webhook.failurePolicy=Maybe", "webhok.enabled=false", "webhook.certificate=none"):
+    for wrong in (
+        "webhook.failurePolicy=Maybe",
+        "webhok.enabled=false",
+        "webhook.certificate=none",
+        "discovery.secrets[0].name=x",
+    ):
         with pytest.raises(subprocess.CalledProcessError):
             _chart(wrong)
