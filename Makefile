@@ -35,8 +35,8 @@ e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/tierwise bench $(ARGS)
 
-bench-kube: $(READY) ## Measure lists, watches and binds on a real kube-apiserver
-	@tools/control_plane
+bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
+	@tools/control_plane --with kube-scheduler || tools/control_plane
 	@PYTHONPATH=. $(BIN)/python -m tests.e2e.load $(ARGS)
 
 # The end-to-end tests are left out of a plain run of pytest, and asked for by their path here.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.contract.fake_api import FakeApi, Json
@@ -27,11 +28,11 @@ LINKS = ("n0-l0", "n1-l1", "l0=s0", "l1=s0")
 class _World:
     """A server, a client of it, a fabric manager, and a loop whose time is ours."""
 
-    def __init__(self, api: FakeApi, cluster: KubeCluster, manager: FabricManager) -> None:
-        self.api, self.cluster, self.manager = api, cluster, manager
+    def __init__(self, api: FakeApi, cluster: KubeCluster, manager: FabricManager, files: Path) -> None:
+        self.api, self.cluster, self.manager, self.files = api, cluster, manager, files
         self.now = START
         self.leading = True
-        fetching = Fetching(cluster.secret, clock=lambda: self.now, wake=cluster.wake)
+        fetching = Fetching(cluster.secret, clock=lambda: self.now, wake=cluster.wake, files=files)
         self.loop = Loop(cluster, [], clock=lambda: self.now, ticks=lambda: self.now, fetching=fetching)
 
     def configure(self, *, secret: str = "", namespace: str = NAMESPACE, endpoint: str = "") -> None:
@@ -40,23 +41,27 @@ class _World:
         source["config"] = {"endpoint": endpoint or self.manager.address}
         if secret:
             source["credentials"] = {"secretRef": {"name": secret, "namespace": namespace}}
+        self.discover(source)
+
+    def discover(self, source: Json) -> None:
+        """By a source of any kind."""
         text = json.dumps({"networkTopologyDiscovery": [source]})
         self.api.put(_config_map("x-controller-configmap", {"volcano-controller.conf": text}))
         assert eventually(self.cluster, lambda: text in str(self.cluster.read().every(ConfigMap)))
 
-    def turns(self, tried: float) -> Json:
+    def turns(self, tried: float, name: str = RECORD) -> Json:
         """Turn until a try of that time is recorded; the record."""
         stamp = f":{int(tried) % 60:02d}Z"
 
         def recorded() -> bool:
             self.loop.turn()
             return any(
-                found["metadata"]["name"] == RECORD and found["data"]["triedAt"].endswith(stamp)
+                found["metadata"]["name"] == name and found["data"]["triedAt"].endswith(stamp)
                 for found in self.api.all("configmaps")
             )
 
         assert eventually(self.cluster, recorded)
-        data: Json = self.api.get("configmaps", RECORD, NAMESPACE)["data"]
+        data: Json = self.api.get("configmaps", name, NAMESPACE)["data"]
         return data
 
     def hypernodes(self) -> list[str]:
@@ -69,14 +74,14 @@ class _World:
 
 
 @pytest.fixture(name="world")
-def _world(monkeypatch: pytest.MonkeyPatch) -> Iterator[_World]:
+def _world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_World]:
     """Two nodes on two leaves."""
     monkeypatch.setattr("tierwise.kube.client.pause", lambda attempt: 0.0)
     with FakeApi() as api, FabricManager({"resources/ports": ports(*LINKS)}) as manager:
         api.put(node("n0"), node("n1"))
         with KubeCluster(Access(api.url)) as cluster:
             assert cluster.synced(timeout=10)
-            yield _World(api, cluster, manager)
+            yield _World(api, cluster, manager, tmp_path)
 
 
 def _config_map(name: str, data: dict[str, str]) -> Json:
@@ -148,6 +153,16 @@ def test_a_secret_of_another_namespace_is_not_sent_anywhere(world: _World) -> No
     assert not any("/secrets" in request for request in world.api.requests)
 
 
+def test_the_name_of_a_secret_is_no_way_to_another_namespace(world: _World) -> None:
+    """Steps upwards in it are letters like any others."""
+    world.api.put(_secret("creds", token="abc") | {"metadata": {"name": "creds", "namespace": "kube-system"}})
+    world.configure(secret="../../kube-system/secrets/creds")
+
+    assert world.turns(START)["error"].startswith(f"Secret {NAMESPACE}/../../kube-system/secrets/creds:")
+    assert not any("/namespaces/kube-system/" in request for request in world.api.requests)
+    assert [] == world.manager.asked
+
+
 def test_a_new_configuration_is_tried_at_once(world: _World) -> None:
     """The wait after failures was for the old one."""
     world.configure(endpoint="http://127.0.0.1:1")
@@ -186,3 +201,18 @@ def test_who_does_not_lead_fetches_nothing(world: _World) -> None:
     world.loop.run(period=0.01, rest=0.0, stopping=lambda: next(rounds, True), may=lambda: False)
 
     assert [] == world.manager.asked
+
+
+def test_files_are_those_of_one_folder(world: _World) -> None:
+    """What a configuration names elsewhere is refused, and nothing of it is told."""
+    (world.files / "hosts.csv").write_text("host,rack\nn0,r0\nn1,r1\n")
+    source: Json = {"source": "csv", "enabled": True, "config": {"path": "/etc/passwd"}}
+    world.discover(source)
+    refused = world.turns(START, "tierwise-discovery-csv")
+    world.now += 1
+    world.discover(source | {"config": {"path": str(world.files / "hosts.csv")}})
+    world.turns(world.now, "tierwise-discovery-csv")
+    world.loop.turn()
+
+    assert f"config.path: /etc/passwd is not below {world.files}, and files elsewhere are not read" == refused["error"]
+    assert ["r0", "r1"] == world.hypernodes()

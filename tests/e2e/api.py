@@ -52,14 +52,15 @@ def path_of(kind: str, name: str = "", namespace: str = "") -> str:
 
 
 class Api:
-    """Requests as the administrator."""
+    """Requests as the administrator, or as whoever a token stands for."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, token: str = "") -> None:
         self._plane = plane
+        self._token = token or plane.token
         self._idle: queue.LifoQueue[http.client.HTTPSConnection] = queue.LifoQueue()
 
     def ask(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
-        headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
         data = json.dumps(body) if body is not None else None
         try:
             status, said = self._once(method, path, data, headers)
@@ -128,7 +129,7 @@ class Api:
     def watch(self, kind: str, version: str) -> Iterator[Json]:
         """Events from a version on, until the connection ends."""
         query = urlencode({"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"})
-        headers = {"Authorization": f"Bearer {self._plane.token}"}
+        headers = {"Authorization": f"Bearer {self._token}"}
         with closing(self._connect()) as connection:
             connection.request("GET", f"{path_of(kind)}?{query}", headers=headers)
             with connection.getresponse() as answer:

@@ -1,13 +1,13 @@
-"""`make bench-kube`: lists, watches and binds of our client on a real kube-apiserver, against goals.
+"""`make bench-kube`: lists, watches and binds of our client, and whole schedulers, on a real kube-apiserver.
 
 Processor time of the client is the figure to trust: client and server share the machine. Binds are compared with a
-client that does nothing but send them, in alternating runs against the same server.
+client that does nothing but send them, and tierwise with kube-scheduler, in alternating runs against the same server.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import contextlib
 import json
 import resource
 import subprocess
@@ -15,13 +15,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
+import msgspec
 from tests.e2e.api import Json
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.tight import Tight, big_node, big_pod
 
 from tierwise.api.core import Node, Pod
 from tierwise.kube.auth import access
@@ -29,58 +30,17 @@ from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Bind, Key
 
 ROOT: Final = Path(__file__).parents[2]
-IN_FLIGHT: Final = 32
 
 
-class Tight:
-    """The least that a client can do: encoded bodies, kept connections, nothing looked at but the status."""
+class Size(msgspec.Struct, frozen=True):
+    """How much of everything."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
-        self._server = f"https://127.0.0.1:{plane.port}"
-
-    def send(self, method: str, requests: Sequence[tuple[str, Json]], kind: str = "application/json") -> float:
-        """Seconds for all requests."""
-        return asyncio.run(self._send(method, requests, kind))
-
-    async def _send(self, method: str, requests: Sequence[tuple[str, Json]], kind: str) -> float:
-        headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
-        connector = aiohttp.TCPConnector(limit=IN_FLIGHT, ssl=self._plane.tls())
-        todo = iter([(self._server + path, json.dumps(body).encode()) for path, body in requests])
-        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-
-            async def worker() -> None:
-                for url, data in todo:
-                    async with session.request(method, url, data=data) as answer:
-                        await answer.read()
-                        assert answer.status < 300, answer.status
-
-            begun = time.perf_counter()
-            await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
-            return time.perf_counter() - begun
-
-
-def _node(number: int) -> Json:
-    amounts = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8"}
-    labels = {"kubernetes.io/hostname": f"n{number}", "rack": f"r{number // 16}", "zone": f"z{number % 3}"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is ready"}
-    status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}", "labels": labels}, "status": status}
-
-
-def _pod(number: int) -> Json:
-    gang = f"g{number // 16}"
-    meta = {
-        "name": f"p{number}",
-        "namespace": "default",
-        "labels": {"app": gang, "volcano.sh/job-name": gang, "volcano.sh/task-index": str(number % 16)},
-        "annotations": {"scheduling.k8s.io/group-name": gang, "volcano.sh/task-spec": "worker"},
-    }
-    resources = {"requests": {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
-    variables = [{"name": name, "value": f"value-{number}"} for name in ("MASTER_ADDR", "WORLD_SIZE", "RANK")]
-    container = {"name": "worker", "image": "example.com/train:1", "env": variables, "resources": resources}
-    spec = {"schedulerName": "tierwise", "containers": [container], "restartPolicy": "Never"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    nodes: int
+    pods: int
+    binds: int
+    rounds: int
+    race: int
+    race_rounds: int
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -153,31 +113,49 @@ def _result(process: subprocess.Popen[str], out: Any) -> dict[str, float]:
     return found
 
 
-def load(nodes: int, pods: int, binds: int, rounds: int) -> int:
-    """Everything; the number of goals that were missed."""
+class Goals:
+    """Lines of the result, and how many goals were missed."""
+
+    def __init__(self) -> None:
+        self.missed = 0
+
+    def say(self, what: str, value: str, goal: str, *, met: bool) -> None:
+        self.missed += not met
+        print(f"{what:<44} {value:>14}   goal {goal:<16} {'met' if met else 'MISSED'}", flush=True)
+
+
+def load(size: Size, goals: Goals) -> None:
+    """Everything."""
     found = subprocess.run([ROOT / "tools" / "control_plane", "--no-build"], capture_output=True, text=True)
     if found.returncode:
-        print(found.stderr.strip(), file=sys.stderr)
-        return 1
+        sys.exit(found.stderr.strip())
+    binaries = Path(found.stdout.strip())
+    if size.pods:
+        with _plane(binaries) as plane:
+            _client(plane, size, goals)
+    if size.race:
+        from tests.e2e.rivals import compare  # here, because the memory of measuring processes is measured
+
+        with _plane(binaries) as plane:
+            compare(plane, binaries, nodes=size.nodes, pods=size.race, rounds=size.race_rounds, say=goals.say)
+
+
+@contextlib.contextmanager
+def _plane(binaries: Path) -> Iterator[ControlPlane]:
     with tempfile.TemporaryDirectory() as folder:
-        plane = ControlPlane(Path(found.stdout.strip()), Path(folder) / "plane")
+        plane = ControlPlane(binaries, Path(folder) / "plane")
         try:
             plane.start()
-            return _load(plane, nodes, pods, binds, rounds)
+            yield plane
         finally:
             plane.stop()
 
 
-def _load(plane: ControlPlane, nodes: int, pods: int, binds: int, rounds: int) -> int:
-    tight, config = Tight(plane), str(plane.kubeconfig)
-    tight.send("POST", [("/api/v1/nodes", _node(i)) for i in range(nodes)])
-    tight.send("POST", [("/api/v1/namespaces/default/pods", _pod(i)) for i in range(pods)])
-    missed = 0
-
-    def say(what: str, value: str, goal: str, *, met: bool) -> None:
-        nonlocal missed
-        missed += not met
-        print(f"{what:<44} {value:>14}   goal {goal:<16} {'met' if met else 'MISSED'}", flush=True)
+def _client(plane: ControlPlane, size: Size, goals: Goals) -> None:
+    """Lists, watches and binds."""
+    tight, config, say, pods, nodes = Tight(plane), str(plane.kubeconfig), goals.say, size.pods, size.nodes
+    tight.send("POST", [("/api/v1/nodes", big_node(i)) for i in range(nodes)])
+    tight.send("POST", [("/api/v1/namespaces/default/pods", big_pod(i)) for i in range(pods)])
 
     listed = _result(*_measure("list", config))
     assert (listed["pods"], listed["nodes"]) == (pods, nodes)
@@ -194,9 +172,8 @@ def _load(plane: ControlPlane, nodes: int, pods: int, binds: int, rounds: int) -
     each = watched["cpu"] / max(1, watched["events"]) * 1e6
     say(f"watch, processor time of {events} events, each", f"{each:.0f} µs", "<= 150 µs", met=each <= 150)
 
-    ratio = _compare_binds(tight, config, binds, rounds)
+    ratio = _compare_binds(tight, config, size.binds, size.rounds)
     say("binds, share of a tight client", f"{ratio:.2f}", ">= 0.75", met=ratio >= 0.75)
-    return missed
 
 
 def _compare_binds(tight: Tight, config: str, binds: int, rounds: int) -> float:
@@ -234,10 +211,16 @@ def main() -> None:
         case arguments:
             parser = argparse.ArgumentParser(description=__doc__)
             parser.add_argument("--nodes", type=int, default=5000)
-            parser.add_argument("--pods", type=int, default=30_000)
+            parser.add_argument(
+                "--pods", type=int, default=30_000, help="for lists, watches and binds; 0 leaves these out"
+            )
             parser.add_argument("--binds", type=int, default=500, help="binds in each run")
             parser.add_argument("--rounds", type=int, default=10)
-            sys.exit(bool(load(**vars(parser.parse_args(arguments)))))
+            parser.add_argument("--race", type=int, default=5000, help="pods for whole schedulers; 0 leaves these out")
+            parser.add_argument("--race-rounds", type=int, default=2)
+            goals = Goals()
+            load(Size(**vars(parser.parse_args(arguments))), goals)
+            sys.exit(bool(goals.missed))
 
 
 if __name__ == "__main__":

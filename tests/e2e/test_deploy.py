@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.accounts import NAMESPACE
+from tests.e2e.accounts import NAMESPACE, NODES
 from tests.e2e.api import ApiRefusal, Json, path_of
 from tests.e2e.world import World, job, task
 from tests.ports import free_port
@@ -59,17 +59,7 @@ def test_two_components_with_their_own_rights_run_a_job(world: World, tmp_path: 
 )
 def test_rights_go_no_further(world: World, account: str, verb: str, group: str, resource: str) -> None:
     """What a component does not do, it may not do."""
-    kind, _, inner = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": kind, "subresource": inner, "namespace": "default"}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": f"system:serviceaccount:{NAMESPACE}:{account}", "resourceAttributes": attributes},
-    }
-
-    answer = world.api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-
-    assert not answer["status"]["allowed"]
+    assert not world.accounts.may(account, verb, resource, group=group)
 
 
 @pytest.fixture
@@ -186,10 +176,18 @@ def _plugin(world: World, *words: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
-def test_everything_is_accepted_as_it_is(world: World) -> None:
-    """Server-side apply of the default manifests, as users do it; dry, so that nothing stays."""
+@pytest.mark.parametrize(
+    ("folder", "namespace", "object_"),
+    [
+        ("default", NAMESPACE, "deployment.apps/tierwise-scheduler"),
+        ("node-programs", NODES, "daemonset.apps/tierwise-probe"),
+    ],
+)
+def test_everything_is_accepted_as_it_is(world: World, folder: str, namespace: str, object_: str) -> None:
+    """Server-side apply of the manifests, as users do it; dry, so that nothing stays."""
+    world.accounts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     command = ["kubectl", "--kubeconfig", str(world.plane.kubeconfig), "apply", "--server-side", "--dry-run=server"]
-    done = subprocess.run([*command, "-k", str(ROOT / "deploy/kustomize/default")], capture_output=True, text=True)
+    done = subprocess.run([*command, "-k", str(ROOT / "deploy/kustomize" / folder)], capture_output=True, text=True)
 
-    assert "deployment.apps/tierwise-scheduler serverside-applied (server dry run)" in done.stdout
+    assert f"{object_} serverside-applied (server dry run)" in done.stdout
     assert 0 == done.returncode, done.stderr

@@ -115,6 +115,12 @@ def _service_options(command: F) -> F:
             metavar="SECONDS",
             help="Look again after so long even where nothing has changed.",
         ),
+        click.option(
+            "--discovery-files",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Topology sources that are files may be below this folder.  [default: they are refused]",
+        ),
     ):
         command = option(command)
     return command
@@ -182,6 +188,7 @@ def run(
     lease_duration: float,
     listen: tuple[str, int] | None,
     log_level: str,
+    discovery_files: Path | None,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
 
@@ -196,7 +203,15 @@ def run(
     options = _options("tierwise", lease, by_eviction=evict_by == "eviction")
     _set_up(log_level)
     served = _Served(listen, with_pages)
-    _serve(access, options, duties, with_controllers=not no_controllers, period=period, served=served)
+    _serve(
+        access,
+        options,
+        duties,
+        with_controllers=not no_controllers,
+        period=period,
+        served=served,
+        files=discovery_files,
+    )
 
 
 @click.command(
@@ -219,6 +234,7 @@ def controllers(
     lease_duration: float,
     listen: tuple[str, int] | None,
     log_level: str,
+    discovery_files: Path | None,
 ) -> None:
     """Run the controllers on a cluster without the scheduler, until told to end.
 
@@ -229,7 +245,7 @@ def controllers(
     lease = None if no_leader_election else (lease_name or "tierwise-controllers", lease_namespace, lease_duration)
     options = _options("tierwise-controllers", lease, by_eviction=True)
     _set_up(log_level)
-    _serve(access, options, [], with_controllers=True, period=period, served=_Served(listen))
+    _serve(access, options, [], with_controllers=True, period=period, served=_Served(listen), files=discovery_files)
 
 
 def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
@@ -300,6 +316,7 @@ def _serve(
     with_controllers: bool,
     period: float,
     served: _Served,
+    files: Path | None,
 ) -> None:
     from tierwise.kube.cluster import KubeCluster
     from tierwise.runtime.listener import listening
@@ -313,7 +330,9 @@ def _serve(
     cluster, found = KubeCluster(access, options), registry()
     told, turns = Telemetry(found, cluster), Turns(access.server)
     observers: list[Observer] = [told, turns] if served.pages else [told]
-    service = Service(cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=observers)
+    service = Service(
+        cluster, duties, with_controllers=with_controllers, pace=Pace(period), observers=observers, files=files
+    )
     if served.place is None:
         service.run()
         return

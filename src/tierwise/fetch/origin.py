@@ -19,6 +19,7 @@ from tierwise.api.volcano import HyperNode
 from tierwise.api.yaml_text import documents
 from tierwise.discovery import from_hypernodes, host_map, slurm_conf, slurm_yaml, topograph, ufm
 from tierwise.discovery.tree import Discovered
+from tierwise.fetch.confined import confined
 from tierwise.fetch.ufm import Ufm, ports_and_systems
 from tierwise.port import Objects
 from tierwise.sim.sources import sources
@@ -33,7 +34,10 @@ _SLURM_FILES: Final = ("topology.yaml", "topology.conf")  # Slurm ignores the se
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A kind of source, its place, and what its reader has to be told; `ufm` is the server to ask."""
+    """A kind of source, its place, and what its reader has to be told; `ufm` is the server to ask.
+
+    Where there is a `folder`, files are read below it alone.
+    """
 
     kind: str
     place: str = ""
@@ -41,6 +45,7 @@ class Origin(msgspec.Struct, frozen=True):
     tiers: tuple[str, ...] = ()
     topology: str = ""
     ufm: Ufm | None = None
+    folder: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.place}" if self.place else self.kind
@@ -52,13 +57,13 @@ def discover(origin: Origin, objects: Objects, stdin: TextIO | BinaryIO | None =
 
 
 def _slurm(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
-    place = origin.place
-    if place != "-" and Path(place).is_dir():
-        found = [str(Path(place, name)) for name in _SLURM_FILES if Path(place, name).is_file()]
+    place, path = origin.place, _path(origin, origin.place)
+    if path is not None and path.is_dir():
+        found = [name for name in _SLURM_FILES if Path(path, name).is_file()]
         if not found:
             raise InputError(f"holds neither {' nor '.join(_SLURM_FILES)}", file=place)
-        place = found[0]
-    data, file = _read(place, stdin)
+        place = str(Path(place, found[0]))
+    data, file = _read(origin, place, stdin)
     if not _is_yaml(data):
         return slurm_conf.parse(_text(data, file), file)
     found_documents = [document for document, _ in documents(data, file=file) if document is not None]
@@ -73,12 +78,12 @@ def _is_yaml(data: bytes) -> bool:
 
 
 def _csv(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
-    data, file = _read(origin.place, stdin)
+    data, file = _read(origin, origin.place, stdin)
     return host_map.parse_csv(_text(data, file), file, origin.host, origin.tiers)
 
 
 def _json(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
-    data, file = _read(origin.place, stdin)
+    data, file = _read(origin, origin.place, stdin)
     found = values(data, file=file)
     # Objects one to a line are a list without its brackets.
     content = found[0] if len(found) == 1 else found
@@ -108,11 +113,22 @@ _READERS: Final[dict[str, Callable[[Origin, Objects, TextIO | BinaryIO | None], 
 }
 
 
-def _read(place: str, stdin: TextIO | BinaryIO | None) -> tuple[bytes, str]:
-    if place != "-" and Path(place).is_dir():
+def _read(origin: Origin, place: str, stdin: TextIO | BinaryIO | None) -> tuple[bytes, str]:
+    path = _path(origin, place)
+    if path is None:
+        [source] = sources([place], stdin)
+        return source.read(), source.name
+    if path.is_dir():
         raise InputError("is a folder, a file is expected", file=place)
-    [source] = sources([place], stdin)
-    return source.read(), source.name
+    [source] = sources([str(path)], None)
+    return source.read(), place
+
+
+def _path(origin: Origin, place: str) -> Path | None:
+    """Where a place is; None for standard input, which is not below any folder."""
+    if origin.folder is not None:
+        return confined(origin.folder, place)
+    return None if place == "-" else Path(place)
 
 
 def _text(data: bytes, file: str) -> str:

@@ -7,22 +7,29 @@ that fails: a failure is a record too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tierwise.api.errors import InputError
 from tierwise.dialects.discovery import OtherSource
 from tierwise.discovery import record
 from tierwise.discovery.record import Record
 from tierwise.fetch.origin import Origin, discover
-from tierwise.fetch.ufm import FetchError, Ufm
+from tierwise.fetch.ufm import FetchError, Ufm, server_of
 from tierwise.port import Objects
 
 __all__ = ["refresh"]
 
 
-def refresh(source: OtherSource, secret: Mapping[str, str], before: Record | None, now: float) -> Record:
-    """Fetch and read a source; `secret` holds the credentials that its configuration refers to."""
+def refresh(
+    source: OtherSource, secret: Mapping[str, str], before: Record | None, now: float, *, files: Path | None
+) -> Record:
+    """Fetch and read a source; `secret` holds the credentials that its configuration refers to.
+
+    Who writes that configuration is not who runs us: files are read below the folder `files` alone, or not at all.
+    """
     try:
-        found = discover(_origin(source, secret), Objects())
+        origin = _server(source, secret) if source.kind == "ufm" else _file(source, files)
+        found = discover(origin, Objects())
     except (FetchError, InputError) as error:
         return record.failed(before, str(error), now)
     if found.errors:
@@ -30,20 +37,29 @@ def refresh(source: OtherSource, secret: Mapping[str, str], before: Record | Non
     return record.fetched(found.tree, now)
 
 
-def _origin(source: OtherSource, secret: Mapping[str, str]) -> Origin:
-    if source.kind != "ufm":
-        if not source.text("path"):
-            raise InputError("is missing", field="config.path")
-        return Origin(
-            source.kind, source.text("path"), source.text("hostColumn"), source.words("tiers"), source.text("topology")
+def _file(source: OtherSource, files: Path | None) -> Origin:
+    path = source.text("path")
+    if not path:
+        raise InputError("is missing", field="config.path")
+    if files is None:
+        raise InputError(
+            "files are not read: --discovery-files DIR says below which folder they may be", field="config.path"
         )
-    if not source.text("endpoint"):
+    topology = source.text("topology")
+    return Origin(source.kind, path, source.text("hostColumn"), source.words("tiers"), topology, folder=files)
+
+
+def _server(source: OtherSource, secret: Mapping[str, str]) -> Origin:
+    endpoint = source.text("endpoint")
+    if not endpoint:
         raise InputError("is missing", field="config.endpoint")
     server = Ufm(
-        source.text("endpoint"),
+        endpoint,
         username=secret.get("username", ""),
         password=secret.get("password", ""),
         token=secret.get("token", ""),
         verify=source.settings.get("insecureSkipVerify") is not True,
     )
-    return Origin("ufm", source.text("endpoint"), ufm=server)
+    if "endpoint" in secret and server_of(Ufm(secret["endpoint"])) != server_of(server):
+        raise InputError("is not the server that the Secret is for", field="config.endpoint")
+    return Origin("ufm", endpoint, ufm=server)

@@ -17,10 +17,12 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Pr
 
 import msgspec
 
-__all__ = ["FetchError", "Ufm", "ports_and_systems"]
+__all__ = ["FetchError", "Ufm", "ports_and_systems", "server_of"]
 
 LARGEST_ANSWER: Final = 100 << 20
 """Bytes beyond which an answer is refused, as Volcano does."""
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 class FetchError(Exception):
@@ -40,15 +42,38 @@ class Ufm(msgspec.Struct, frozen=True):
     @property
     def base(self) -> str:
         """The address of its REST API; a token is accepted by version 3 alone."""
-        address = self.endpoint if "://" in self.endpoint else f"https://{self.endpoint}"
-        return f"{address.rstrip('/')}/{'ufmRestV3' if self.token else 'ufmRest'}"
+        return f"{self.address.rstrip('/')}/{'ufmRestV3' if self.token else 'ufmRest'}"
+
+    @property
+    def address(self) -> str:
+        """The endpoint with its scheme: https where it names none."""
+        return self.endpoint if "://" in self.endpoint else f"https://{self.endpoint}"
 
     def __repr__(self) -> str:
         return f"Ufm({self.endpoint!r})"  # never the credentials
 
 
+def server_of(ufm: Ufm) -> tuple[str, str, int]:
+    """Scheme, host and port; FetchError for an endpoint that is no address of a UFM."""
+    if "@" in ufm.endpoint:
+        raise FetchError("credentials do not belong into the address: give them by environment or secret")
+    # What we append would not count as the path then, and the address could name any page of any server.
+    if "?" in ufm.endpoint or "#" in ufm.endpoint:
+        raise FetchError(f"{ufm.endpoint}: an address of UFM has no ? and no #")
+    refusal = FetchError(f"{ufm.endpoint}: expected http:// or https:// and a host")
+    try:
+        parts = urlsplit(ufm.address)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        raise refusal from None
+    if not host or scheme not in _PORTS:
+        raise refusal
+    return scheme, host, port or _PORTS[scheme]
+
+
 def ports_and_systems(ufm: Ufm) -> tuple[object, object]:
     """What `discovery.ufm.read` needs; systems are None where this UFM does not list them."""
+    server_of(ufm)  # before anything is sent
     opener = _opener(ufm)
     ports = _get(opener, ufm, "resources/ports")
     try:
@@ -78,11 +103,6 @@ def _opener(ufm: Ufm) -> OpenerDirector:
 
 def _get(opener: OpenerDirector, ufm: Ufm, path: str) -> object:
     url = f"{ufm.base}/{path}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise FetchError(f"{ufm.endpoint}: expected http:// or https:// and a host")
-    if parts.username or parts.password:
-        raise FetchError("credentials do not belong into the address: give them by environment or secret")
     request = Request(url, headers={"Accept": "application/json", **_authorization(ufm)})
     try:
         with opener.open(request, timeout=ufm.timeout) as answer:

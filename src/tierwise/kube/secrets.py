@@ -18,7 +18,9 @@ class _Secret(msgspec.Struct):
 
 async def read_secret(client: Client, namespace: str, name: str) -> dict[str, str]:
     """The entries as text, without the line end that editors leave; ApiError or UnreachableError where it fails."""
-    path = f"/api/v1/namespaces/{quote(namespace)}/secrets/{quote(name)}"
+    # Both are what somebody wrote into a configuration: a slash in them must not lead elsewhere.
+    inside, own = (quote(part, safe="") for part in (namespace, name))
+    path = f"/api/v1/namespaces/{inside}/secrets/{own}"
     found = msgspec.json.decode(await client.ask("GET", path), type=_Secret)
     entries = (found.data or {}).items()
     return {key: b64decode(value).decode(errors="replace").rstrip("\r\n") for key, value in entries}

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -54,11 +55,16 @@ class Fetching:
         *,
         clock: Callable[[], float],
         wake: Callable[[], None] = lambda: None,
+        files: Path | None = None,
     ) -> None:
-        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn."""
+        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn.
+
+        `files` is the folder below which file sources may be; without one they are refused.
+        """
         self._secret = secret
         self._clock = clock
         self._wake = wake
+        self._files = files
         self._tries: dict[str, _Ended | None] = {}  # by kind; None while a thread is at it, which then puts its end
         self._last: dict[str, OtherSource] = {}  # as each was when it was last tried by us
         self._seen: tuple[Objects, list[_Known]] | None = None
@@ -111,7 +117,7 @@ class Fetching:
         """The thread."""
         now = self._clock()
         try:
-            result = refresh(source, self._credentials(source), before, now)
+            result = refresh(source, self._credentials(source), before, now, files=self._files)
         except _CredentialsError as error:
             result = record.failed(before, str(error), now)
         except Exception:  # whatever it is, the source must not be taken for busy for ever

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -50,7 +51,9 @@ class Service:
         with_controllers: bool,
         pace: Pace,
         observers: Sequence[Observer] = (),
+        files: Path | None = None,
     ) -> None:
+        """`files` is the folder below which discovery may read files."""
         self._cluster = cluster
         self._pace = pace
         self._stopping = threading.Event()
@@ -61,7 +64,7 @@ class Service:
             clock=clock,
             ticks=time.monotonic,
             with_controllers=with_controllers,
-            fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake),
+            fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
             observers=observers,
         )
 

@@ -19,10 +19,12 @@ from tierwise.config.profile import DEFAULT
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 BASE = DEPLOY / "kustomize/base"
+ON_NODES = DEPLOY / "kustomize/node-programs"
 CHART = DEPLOY / "helm/tierwise"
 POLICIES = sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml"))
 KEYS = ("apiGroups", "resources", "verbs")
 COMPONENTS = ("scheduler", "controllers", "webhook")
+PROGRAMS = ("probe", "advertise-bandwidth")
 BUILT_IN = {
     ("", "Node"): "nodes",
     ("", "Pod"): "pods",
@@ -40,18 +42,22 @@ def _documents(path: Path) -> list[dict[str, Any]]:
     return [found for found in yaml.safe_load_all(path.read_text()) if found]
 
 
+def _folder(component: str) -> Path:
+    return ON_NODES if component in PROGRAMS else BASE
+
+
 def _rules(component: str, kind: str = "ClusterRole") -> list[dict[str, Any]]:
-    found = [d for d in _documents(BASE / f"rbac/{component}.yaml") if d["kind"] == kind]
+    found = [d for d in _documents(_folder(component) / f"rbac/{component}.yaml") if d["kind"] == kind]
     return [rule for document in found for rule in document["rules"]]
 
 
 def _pod(component: str) -> dict[str, Any]:
-    (deployment,) = _documents(BASE / f"{component}.yaml")
-    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    (workload,) = _documents(_folder(component) / f"{component}.yaml")
+    found: dict[str, Any] = workload["spec"]["template"]["spec"]
     return found
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", [*COMPONENTS, *PROGRAMS])
 def test_containers_may_do_little(component: str) -> None:
     """Not root, nothing to write to, no capabilities, and something set aside for them."""
     pod = _pod(component)
@@ -68,8 +74,37 @@ def test_containers_may_do_little(component: str) -> None:
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_the_command_line_takes_the_arguments(component: str) -> None:
+def test_nothing_of_the_node_is_asked_for(component: str) -> None:
+    """As the namespace enforces."""
+    assert not _asked_of_the_node(component)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_on_nodes_need_its_network_and_nothing_else(program: str) -> None:
+    """And say so by a namespace of their own, which allows it; they run on every node, whatever its taints."""
+    (namespace,) = _documents(ON_NODES / "namespace.yaml")
+    (workload,) = _documents(ON_NODES / f"{program}.yaml")
+
+    assert {"hostNetwork"} == _asked_of_the_node(program)
+    assert workload["metadata"]["namespace"] == namespace["metadata"]["name"]
+    assert "privileged" == namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert [{"operator": "Exists"}] == _pod(program)["tolerations"]
+
+
+def _asked_of_the_node(component: str) -> set[str]:
+    """What a pod asks for beyond what pod security calls restricted; a port of the node comes with its network."""
+    pod = _pod(component)
+    asked = {key for key in pod if key.startswith("host")}
+    volumes = {kind for volume in pod.get("volumes", []) for kind in volume if kind != "name"}
+    context = {key for key, on in pod["containers"][0]["securityContext"].items() if on and key == "privileged"}
+    return asked | (volumes - {"configMap", "secret", "emptyDir"}) | context
+
+
+@pytest.mark.parametrize("component", [*COMPONENTS, *PROGRAMS])
+def test_the_command_line_takes_the_arguments(component: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each container runs a verb that exists, with options that it has."""
+    for variable in _pod(component)["containers"][0].get("env", []):
+        monkeypatch.setenv(variable["name"], "of-the-node")
     verb, *words = _pod(component)["containers"][0]["args"]
     context = click.Context(cli)
     command = cli.get_command(context, verb)
@@ -102,7 +137,7 @@ def test_reading_rights_only_read() -> None:
     assert {"get", "list", "watch"} == {verb for rule in _rules("read") for verb in rule["verbs"]}
 
 
-@pytest.mark.parametrize("component", ["read", *COMPONENTS])
+@pytest.mark.parametrize("component", ["read", *COMPONENTS, *PROGRAMS])
 def test_no_right_is_given_wholesale(component: str) -> None:
     """No wildcards, and secrets only by name and in the own namespace."""
     rules = _rules(component) + _rules(component, "Role")
@@ -120,7 +155,7 @@ def test_the_scheduler_makes_and_deletes_no_pods() -> None:
     assert not any(resource == "pods" for resource, _ in verbs)
 
 
-@pytest.mark.parametrize("component", ["read", *COMPONENTS])
+@pytest.mark.parametrize("component", ["read", *COMPONENTS, *PROGRAMS])
 def test_the_page_lists_every_rule(component: str) -> None:
     """What people read of rights is what is given."""
     page = (DEPLOY.parent / "docs/reference/rbac.md").read_text()
@@ -139,7 +174,7 @@ def test_the_chart_gives_the_same_rights() -> None:
     for component, own in chart.items():
         assert _rules(component) == own["cluster"]
         assert _rules(component, "Role") == own.get("namespace", [])
-    assert {"read", *COMPONENTS} == set(chart)
+    assert {"read", *COMPONENTS, *PROGRAMS} == set(chart)
 
 
 def test_the_chart_asks_for_the_same_reviews() -> None:
@@ -162,15 +197,20 @@ def test_every_custom_kind_is_reviewed() -> None:
     assert {(d.group, d.plural) for d in DEFINITIONS if d.kind != "Command"} <= reviewed
 
 
-@pytest.mark.parametrize(
-    "file", sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml")), ids=lambda f: f.stem
-)
+@pytest.mark.parametrize("file", [*POLICIES, ON_NODES / "own-node.yaml"], ids=lambda f: f.stem)
 def test_every_policy_is_in_force(file: Path) -> None:
     """A policy without a binding does nothing."""
     policy, binding = _documents(file)
 
     assert policy["metadata"]["name"] == binding["spec"]["policyName"]
     assert ["Deny"] == binding["spec"]["validationActions"]
+
+
+@pytest.mark.parametrize("file", POLICIES, ids=lambda f: f.stem)
+def test_policies_for_people_name_the_field(file: Path) -> None:
+    """Whoever is refused sees where to look."""
+    policy, _ = _documents(file)
+
     assert all(rule["message"].startswith("spec.") for rule in policy["spec"]["validations"])
 
 
@@ -182,9 +222,9 @@ def test_the_configuration_is_the_default_profile() -> None:
 def test_versions_agree() -> None:
     """Chart, manifests and package are of one version."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    (image,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]
+    images = [yaml.safe_load((folder / "kustomization.yaml").read_text())["images"] for folder in (BASE, ON_NODES)]
 
-    assert {__version__} == {chart["version"], chart["appVersion"], image["newTag"]}
+    assert {__version__} == {chart["version"], chart["appVersion"], *(image["newTag"] for [image] in images)}
 
 
 def test_monitors_find_the_metrics() -> None:

@@ -27,13 +27,13 @@ def _rendered(*command: str | Path) -> Rendered:
     return {(document["kind"], document["metadata"]["name"]): document for document in found}
 
 
-def _plain(*components: str, folder: Path) -> Rendered:
+def _plain(*components: str, folder: Path, resource: str = "default") -> Rendered:
     if KUBECTL is None:
         pytest.skip("kubectl is not on this machine")
     copy = folder / "deploy"
     shutil.copytree(DEPLOY / "kustomize", copy)
     names = [f"components/{name}" for name in components]
-    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["default"], "components": names}))
+    (copy / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [resource], "components": names}))
     return _rendered(KUBECTL, "kustomize", copy)
 
 
@@ -95,6 +95,91 @@ def test_chart_and_manifests_install_the_same(tmp_path: Path) -> None:
                 assert theirs[part] == ours[part], (key, part)
 
 
+def _controllers(found: Rendered) -> dict[str, Any]:
+    pod: dict[str, Any] = found["Deployment", "tierwise-controllers"]["spec"]["template"]["spec"]
+    return pod
+
+
+def test_files_of_discovery_are_mounted_where_they_may_be_read(tmp_path: Path) -> None:
+    """Both ways of installing name the folder that they mount, and neither does so unless it is asked."""
+    plain = _controllers(_plain("discovery-files", folder=tmp_path / "with"))
+    chart = _controllers(_chart("discovery.files=tierwise-discovery-files"))
+
+    for pod in (plain, chart):
+        (container,) = pod["containers"]
+        (mount,) = container["volumeMounts"]
+        assert ["--discovery-files", mount["mountPath"]] == container["args"][-2:]
+        assert mount["readOnly"]
+        assert [{"name": mount["name"], "configMap": {"name": "tierwise-discovery-files", "optional": True}}] == pod[
+            "volumes"
+        ]
+    for pod in (_controllers(_plain(folder=tmp_path / "without")), _controllers(_chart())):
+        assert "--discovery-files" not in pod["containers"][0]["args"]
+
+
+def test_secrets_of_discovery_are_named_one_by_one(tmp_path: Path) -> None:
+    """Each in its namespace, for the controllers, to get; and none where none is named."""
+    plain = _plain("discovery-secret", folder=tmp_path)
+    alike = _chart(*_secret(0, "tierwise", "tierwise-discovery"))
+    several = _chart(*_secret(0, "volcano-system", "a"), *_secret(1, "volcano-system", "b"))
+    role, binding = ("Role", "tierwise-discovery"), ("RoleBinding", "tierwise-discovery")
+
+    assert plain[role]["rules"] == alike[role]["rules"] == [_get("tierwise-discovery")]
+    assert plain[binding]["subjects"] == alike[binding]["subjects"] == several[binding]["subjects"]
+    assert {"tierwise-controllers"} == {subject["name"] for subject in plain[binding]["subjects"]}
+    assert [_get("a", "b")] == several[role]["rules"]
+    assert {"volcano-system"} == {several[key]["metadata"]["namespace"] for key in (role, binding)}
+    assert role not in _chart()
+
+
+def _secret(number: int, namespace: str, name: str) -> list[str]:
+    return [f"discovery.secrets[{number}].namespace={namespace}", f"discovery.secrets[{number}].name={name}"]
+
+
+def _get(*names: str) -> dict[str, Any]:
+    return {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(names), "verbs": ["get"]}
+
+
+PROGRAMS = ("nodePrograms.probe", "nodePrograms.advertiseBandwidth")
+
+
+def test_chart_and_manifests_put_the_same_on_nodes(tmp_path: Path) -> None:
+    """Rights, pods and the policy are the same; and the chart brings none of it unless it is asked."""
+    without, plain = _chart(), _plain(folder=tmp_path, resource="node-programs")
+    chart = _chart(*(f"{program}.enabled=true" for program in PROGRAMS))
+    added = {key: document for key, document in chart.items() if key not in without}
+
+    assert plain.keys() == added.keys()
+    for key, document in added.items():
+        assert plain[key]["metadata"].get("namespace") == document["metadata"].get("namespace"), key
+        for part in ("rules", "roleRef", "subjects", "data"):
+            assert plain[key].get(part) == document.get(part), (key, part)
+        if key[0].startswith("Validating"):
+            assert plain[key]["spec"] == document["spec"]
+        if key[0] == "DaemonSet":
+            ours, theirs = (d["spec"]["template"]["spec"] for d in (document, plain[key]))
+            (container,), (other,) = ours.pop("containers"), theirs.pop("containers")
+            assert theirs == ours
+            for part in ("env", "ports", "resources", "securityContext", "readinessProbe"):
+                assert other.get(part) == container.get(part), (key, part)
+            assert other["args"] == container["args"][: len(other["args"])]
+
+
+def test_one_program_goes_without_the_other() -> None:
+    """In a namespace of the user's choice, with what its node's interface carries."""
+    chart = _chart(
+        "nodePrograms.advertiseBandwidth.enabled=true",
+        "nodePrograms.advertiseBandwidth.speed=10G",
+        "nodePrograms.namespace=here",
+    )
+    (pod,) = (d["spec"]["template"]["spec"] for (kind, _), d in chart.items() if kind == "DaemonSet")
+    policy = chart["ValidatingAdmissionPolicy", "tierwise-advertise-bandwidth"]
+
+    assert ["--speed", "10G"] == pod["containers"][0]["args"][-2:]
+    assert "'system:serviceaccount:here:" in policy["spec"]["matchConditions"][0]["expression"]
+    assert ("ConfigMap", "netperf-metrics") not in chart
+
+
 def test_the_chart_does_as_it_is_told() -> None:
     """Switches leave out what they are named after, and failing closed reaches everything."""
     small = _chart("webhook.enabled=false", "controllers.enabled=false", "policies.enabled=false")
@@ -108,6 +193,11 @@ def test_the_chart_does_as_it_is_told() -> None:
 
 def test_the_chart_refuses_what_it_does_not_know() -> None:
     """A misspelt value, or one that nobody understands, stops the installation."""
-    for wrong in ("webhook.failurePolicy=Maybe", "webhok.enabled=false", "webhook.certificate=none"):
+    for wrong in (
+        "webhook.failurePolicy=Maybe",
+        "webhok.enabled=false",
+        "webhook.certificate=none",
+        "discovery.secrets[0].name=x",
+    ):
         with pytest.raises(subprocess.CalledProcessError):
             _chart(wrong)

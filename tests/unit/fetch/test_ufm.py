@@ -98,13 +98,24 @@ def test_a_plain_server_behind_a_secure_address_is_told(manager: FabricManager) 
     assert text.startswith("https://127.0.0.1")
 
 
-@pytest.mark.parametrize("address", ["file:///etc/passwd", "https://", "ftp://x"])
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "https://", "ftp://x", "https://x:port", "https://[x"])
 def test_other_schemes_are_refused(address: str) -> None:
     """A file is not a fabric manager."""
-    assert "expected http:// or https:// and a host" in _refused(Ufm(address))
+    assert f"{address}: expected http:// or https:// and a host" == _refused(Ufm(address))
+
+
+@pytest.mark.parametrize("rest", ["/other?x=", "/other#", "?", "#", "/a?b#c"])
+def test_an_address_cannot_cut_off_the_path(manager: FabricManager, rest: str) -> None:
+    """Else it could name any page of any server, and what we say of the answer would tell about it."""
+    said = _refused(Ufm(f"{manager.address}{rest}"))
+
+    assert f"{manager.address}{rest}: an address of UFM has no ? and no #" == said
+    assert [] == manager.asked
 
 
 def test_credentials_in_an_address_are_refused_and_not_repeated() -> None:
     """They would end up in conditions and logs."""
-    assert "hunter2" not in _refused(Ufm("https://admin:hunter2@127.0.0.1"))
+    for address in ("https://admin:hunter2@127.0.0.1", "https://admin:hunter2@x:port", "admin:hunter2@[x"):
+        assert "credentials do not belong into the address" in _refused(Ufm(address))
+        assert "hunter2" not in _refused(Ufm(address))
     assert "hunter2" not in repr(Ufm("https://u", password="hunter2"))

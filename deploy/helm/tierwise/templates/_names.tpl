@@ -17,11 +17,31 @@ scheduler:
     {{- if .Values.schedulerConfig }}, --config, /etc/tierwise/scheduler.conf{{ end }}]
 {{- if .Values.controllers.enabled }}
 controllers:
-  args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}]
+  args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
+    {{- if .Values.discovery.files }}, --discovery-files, /etc/tierwise/discovery{{ end }}]
 {{- end }}
 {{- if .Values.webhook.enabled }}
 webhook:
   args: [webhook, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}, --tls-folder, /run/tls
     {{- if eq .Values.webhook.certificate "self-signed" }}, --self-signed{{ end }}]
+{{- end }}
+{{- end }}
+
+{{/* The programs that run on nodes, of those that are asked for. */}}
+{{- define "tierwise.programs" -}}
+{{- with .Values.nodePrograms }}
+{{- if .probe.enabled }}
+probe:
+  args: [probe, --in-cluster, --answer, --host, $(HOST_IP), --namespace, {{ .probe.configMapNamespace }}
+    {{- with .probe.interval }}, --interval, {{ . | quote }}{{ end }}]
+  resources: {{ toYaml .probe.resources | nindent 4 }}
+{{- end }}
+{{- if .advertiseBandwidth.enabled }}
+advertise-bandwidth:
+  args: [advertise-bandwidth, --in-cluster
+    {{- with .advertiseBandwidth.interface }}, --interface, {{ . }}{{ end }}
+    {{- with .advertiseBandwidth.speed }}, --speed, {{ . | quote }}{{ end }}]
+  resources: {{ toYaml .advertiseBandwidth.resources | nindent 4 }}
+{{- end }}
 {{- end }}
 {{- end }}

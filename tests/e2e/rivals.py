@@ -1,0 +1,240 @@
+"""Pods per second of tierwise and of kube-scheduler: the same API server, the same nodes, the same pods, in turns.
+
+Called by `make bench-kube`. Pods wait before a scheduler starts; the clock runs from the moment at which that says it
+is ready until a watch has shown the last of them bound. kube-scheduler sees plain pods. tierwise sees the same pods in
+gangs of 16, each of which must stand in one rack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+from tests.e2e.api import Api, Json, path_of
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.tight import Tight, big_node, big_pod
+from tests.e2e.world import World
+from tests.ports import free_port
+
+__all__ = ["compare"]
+
+GANG: Final = 16
+_RACK: Final = 16
+_PATIENCE: Final = 900.0
+_PODS: Final = "/api/v1/namespaces/default/pods"
+
+
+class Say(Protocol):
+    """Who tells a result beside its goal."""
+
+    def __call__(self, what: str, value: str, goal: str, *, met: bool) -> None: ...
+
+
+class _Rival(msgspec.Struct, frozen=True):
+    """A scheduler: the name that pods ask for, how to start it, and where it says that it is ready."""
+
+    title: str
+    name: str
+    command: tuple[str, ...]
+    ready: str
+    gangs: bool = False
+
+
+def _rivals(plane: ControlPlane, binaries: Path) -> dict[str, _Rival]:
+    """tierwise; and kube-scheduler as it comes, and without the limit that its client sets itself, if it is there."""
+    config, port = str(plane.kubeconfig), free_port()
+    own = (str(Path(sys.executable).parent / "tierwise"), "run", "--kubeconfig", config, "--no-leader-election")
+    found = {
+        "tierwise": _Rival(
+            "tierwise",
+            "tierwise",
+            (*own, "--no-controllers", "--log-level", "warning", "--listen", f"127.0.0.1:{port}"),
+            f"http://127.0.0.1:{port}/readyz",
+            gangs=True,
+        )
+    }
+    program = binaries / "kube-scheduler"
+    if program.is_file():
+        port = free_port()
+        served = (f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={plane.folder}/scheduler-certs")
+        common = (str(program), f"--kubeconfig={config}", "--leader-elect=false", *served)
+        ready, raised = f"https://127.0.0.1:{port}/readyz", ("--kube-api-qps=5000", "--kube-api-burst=10000")
+        found["default"] = _Rival("kube-scheduler, 50 requests/s", "default-scheduler", common, ready)
+        found["raised"] = _Rival("kube-scheduler, 5,000 requests/s", "default-scheduler", common + raised, ready)
+    return found
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    """What came of one turn: pods per second, and the scheduler's processor time for each pod, its start included."""
+
+    rate: float
+    cost: float = 0.0
+
+
+class _Race:
+    """A cluster in which schedulers take turns; whatever one of them leaves is removed."""
+
+    def __init__(self, plane: ControlPlane, api: Api, tight: Tight) -> None:
+        self._plane, self._api, self._tight = plane, api, tight
+
+    def racks(self, nodes: int) -> None:
+        """HyperNodes around nodes n0, n1 …"""
+        for rack in range(-(-nodes // _RACK)):
+            names = [f"n{i}" for i in range(rack * _RACK, min(nodes, (rack + 1) * _RACK))]
+            members = [{"type": "Node", "selector": {"exactMatch": {"name": name}}} for name in names]
+            meta, spec = {"name": f"r{rack}"}, {"tier": 1, "members": members}
+            self._api.create(
+                {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": meta, "spec": spec}
+            )
+
+    def run(self, rival: _Rival, pods: Sequence[Json]) -> _Turn:
+        """Let a scheduler place the pods."""
+        if rival.gangs:
+            groups = [_group(first // GANG, len(pods[first : first + GANG])) for first in range(0, len(pods), GANG)]
+            self._tight.send("POST", [(path_of("PodGroup", namespace="default"), group) for group in groups])
+        with self._waiting(pods, rival.name) as finish, (self._plane.folder / "rival.log").open("wb") as log:
+            process = subprocess.Popen(rival.command, stdout=log, stderr=log)
+            try:
+                begun = _ready(rival, process)
+                rate = len(pods) / (finish.wait() - begun)
+            finally:
+                process.terminate()
+                _, _, used = os.wait4(process.pid, 0)
+            return _Turn(rate, (used.ru_utime + used.ru_stime) / len(pods))
+
+    def bind(self, pods: Sequence[Json], nodes: int) -> _Turn:
+        """No scheduler at all: the most that the server takes from a client that only binds."""
+        bindings = []
+        for number, pod in enumerate(pods):
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}}
+            path = f"{_PODS}/{pod['metadata']['name']}/binding"
+            bindings.append((path, body | {"target": {"name": f"n{number % nodes}"}}))
+        with self._waiting(pods, "nobody") as finish:
+            begun = time.perf_counter()
+            self._tight.send("POST", bindings)
+            return _Turn(len(pods) / (finish.wait() - begun))
+
+    @contextlib.contextmanager
+    def _waiting(self, pods: Sequence[Json], scheduler: str) -> Iterator[_Finish]:
+        """Pods that wait for a scheduler, and a watch of them."""
+        named = {"schedulerName": scheduler}
+        self._tight.send("POST", [(_PODS, pod | {"spec": pod["spec"] | named}) for pod in pods])
+        try:
+            with _Finish(self._plane, len(pods)) as finish:
+                yield finish
+        finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        for kind in ("Pod", "PodGroup", "Event"):
+            self._api.ask("DELETE", path_of(kind, namespace="default"), {"gracePeriodSeconds": 0})
+        end = time.monotonic() + _PATIENCE
+        while self._api.list("Pod"):
+            assert time.monotonic() < end
+            time.sleep(1.0)
+
+
+def compare(plane: ControlPlane, binaries: Path, *, nodes: int, pods: int, rounds: int, say: Say) -> None:
+    """Let all take turns, and tell how fast each was; kube-scheduler with and without its client's limit."""
+    known = _rivals(plane, binaries)
+    if "raised" not in known:
+        print("pods/s ÷ kube-scheduler's: it is not at hand (tools/control_plane --with kube-scheduler builds it)")
+        return
+    api, tight = Api(plane), Tight(plane)
+    World.install(api)
+    tight.send("POST", [("/api/v1/nodes", big_node(i)) for i in range(nodes)])
+    race = _Race(plane, api, tight)
+    race.racks(nodes)
+    waiting = [big_pod(i) for i in range(pods)]
+    turns: dict[str, list[_Turn]] = {"nobody": [], "raised": [], "tierwise": [], "default": []}
+    for i in range(rounds):
+        for who in ("raised", "tierwise", "nobody") if i % 2 else ("nobody", "tierwise", "raised"):
+            turns[who].append(race.bind(waiting, nodes) if who == "nobody" else race.run(known[who], waiting))
+    turns["default"].append(race.run(known["default"], waiting[:2000]))  # it mostly waits, and would for minutes
+    api.close()
+    rate = {who: len(found) / sum(1 / turn.rate for turn in found) for who, found in turns.items()}
+    print(f"{pods} pods on {nodes} nodes, {rounds} rounds in turns:")
+    print(f"{'a client that only binds':<44} {rate['nobody']:>7.0f} pods/s")
+    for who in ("tierwise", "raised", "default"):
+        cost = sum(turn.cost for turn in turns[who]) / len(turns[who]) * 1000
+        print(f"{known[who].title:<44} {rate[who]:>7.0f} pods/s  {cost:>6.2f} ms of processor time each", flush=True)
+    for who in ("default", "raised"):
+        ratio = rate["tierwise"] / rate[who]
+        say(f"pods/s ÷ {known[who].title}", f"{ratio:.1f}", ">= 10", met=ratio >= 10)
+
+
+class _Finish:
+    """Counts pods that get a node, by a watch that shows these alone and is not decoded."""
+
+    def __init__(self, plane: ControlPlane, pods: int) -> None:
+        self._plane, self._pods = plane, pods
+        self._over = threading.Event()
+        self._last = 0.0
+        self._headers = {"Authorization": f"Bearer {plane.token}"}
+        self._connection = http.client.HTTPSConnection("127.0.0.1", plane.port, context=plane.tls(), timeout=_PATIENCE)
+        self._thread = threading.Thread(target=self._count, daemon=True)
+
+    def __enter__(self) -> _Finish:
+        self._connection.request("GET", f"{_PODS}?fieldSelector=spec.nodeName!%3D&limit=1", headers=self._headers)
+        listed: Mapping[str, Json] = json.loads(self._connection.getresponse().read())
+        assert not listed["items"], "somebody has bound pods already"
+        query = f"fieldSelector=spec.nodeName!%3D&watch=true&resourceVersion={listed['metadata']['resourceVersion']}"
+        self._connection.request("GET", f"{_PODS}?{query}", headers=self._headers)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def wait(self) -> float:
+        """When the last pod was bound."""
+        assert self._over.wait(_PATIENCE), "not all pods were bound in time"
+        return self._last
+
+    def _count(self) -> None:
+        left = self._pods
+        with self._connection.getresponse() as answer:
+            for line in answer:
+                left -= line.startswith(b'{"type":"ADDED"')
+                if not left:
+                    self._last = time.perf_counter()
+                    self._over.set()
+                    return
+
+
+def _ready(rival: _Rival, process: subprocess.Popen[bytes]) -> float:
+    """When a scheduler was asked for the first time to which it said that its caches are filled."""
+    anyone = ssl.create_default_context()
+    anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE  # it made its certificate itself
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            asked = time.perf_counter()  # not when it answers: a busy one answers late
+            context = anyone if rival.ready.startswith("https") else None
+            urllib.request.urlopen(rival.ready, timeout=30, context=context).close()
+            return asked
+        time.sleep(0.02)
+    raise AssertionError(f"{rival.title} did not become ready")
+
+
+def _group(number: int, pods: int) -> Json:
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": f"g{number}", "namespace": "default"},
+        "spec": {"minMember": pods, "queue": "default", "networkTopology": topology},
+    }
