@@ -9,7 +9,8 @@ import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod
 
-from tierwise.api.core import Node, Pod
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster, Options
 
@@ -118,3 +119,19 @@ def test_objects_that_cannot_be_read_are_left_out(api: FakeApi) -> None:
         assert cluster.synced(timeout=10)
 
         assert ["p0"] == _pods(cluster)
+
+
+def test_the_network_is_described_in_trusted_namespaces_alone(api: FakeApi) -> None:
+    """Whoever may write ConfigMaps elsewhere does not shape the tree; measurements are taken from anywhere."""
+    api.put(_described("x-controller-configmap", "tierwise"), _described("x-controller-configmap", "somebody"))
+    api.put(_described("measured", "somebody", entry="netperf.p50"))
+    with KubeCluster(Access(api.url), Options(trusted=frozenset({"tierwise"}))) as cluster:
+        assert cluster.synced(timeout=10)
+        kept = set(cluster.read().every(ConfigMap))
+
+    assert {"tierwise/x-controller-configmap", "somebody/measured"} == kept
+
+
+def _described(name: str, namespace: str, entry: str = "volcano-controller.conf") -> Raw:
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {entry: "x"}}

@@ -64,7 +64,7 @@ def test_controllers_read_the_secret_and_the_folder_that_they_are_given(sourced:
     (tmp_path / "hosts.csv").write_text("host,rack\nn2,hidden\nn3,hidden\n")
     with FabricManager({"resources/ports": ports("n0-l0", "n1-l1", "l0=s0", "l1=s0")}) as manager:
         _configure(sourced, _ufm(manager, "other"), {"source": "csv", "config": {"path": "../hosts.csv"}})
-        sourced.run("--discovery-files", str(files), verb="controllers")
+        sourced.run("--discovery-files", str(files), "--discovery-namespace", NAMESPACE, verb="controllers")
         sourced.until(lambda: "none yet" not in (_error(sourced, "ufm"), _error(sourced, "csv")), 60)
         refused = (_error(sourced, "ufm"), _error(sourced, "csv"))
         asked = list(manager.asked)

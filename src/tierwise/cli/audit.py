@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.cli import options
-from tierwise.cli.run import access_options, reach
+from tierwise.cli.reach import access_options, reach
 
 if TYPE_CHECKING:
     from tierwise.port import Objects

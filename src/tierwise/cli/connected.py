@@ -20,7 +20,7 @@ def live_state() -> list[Raw]:
 
     from tierwise.cli.options import cluster_options
     from tierwise.cli.progress import patience
-    from tierwise.cli.run import reach
+    from tierwise.cli.reach import reach
     from tierwise.sim.saved import saved
 
     kubeconfig, context = cluster_options()

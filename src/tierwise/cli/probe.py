@@ -10,7 +10,7 @@ import msgspec
 from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.on_node import ending, live_access, tell
-from tierwise.cli.run import access_options
+from tierwise.cli.reach import access_options
 
 if TYPE_CHECKING:
     from tierwise.daemons.round_trip import Answerer

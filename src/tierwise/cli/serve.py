@@ -13,7 +13,7 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.run import missing, place_option
+from tierwise.cli.reach import missing, place_option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
@@ -129,7 +129,7 @@ def _cluster(config_file: str | None, now: float | None, every: float) -> Source
 
 def _server() -> str:
     from tierwise.cli.options import cluster_options
-    from tierwise.cli.run import reach
+    from tierwise.cli.reach import reach
 
     kubeconfig, context = cluster_options()
     return reach(kubeconfig, context, in_cluster=False).server

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.cli.run import access_options, listen_option, log_option, reach
+from tierwise.cli.reach import access_options, listen_option, log_option, reach
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access

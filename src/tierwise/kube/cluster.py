@@ -48,6 +48,7 @@ class Options(msgspec.Struct, frozen=True):
     component: str = "tierwise"  # who events are from
     by_eviction: bool = True  # else evicted pods are deleted, whatever budgets say
     lease: LeaseOptions | None = None  # None: act without asking
+    trusted: frozenset[str] | None = None  # namespaces whose ConfigMaps may describe the network; None: all
     check_every: float = 1800.0  # seconds between checks of the caches against fresh lists
 
 
@@ -209,7 +210,7 @@ class KubeCluster:
 
     def _follow(self, tasks: asyncio.TaskGroup, client: Client, resources: Iterable[Resource]) -> None:
         for resource in resources:
-            reflector = Reflector(client, resource, self._store)
+            reflector = Reflector(client, resource, self._store, self._options.trusted)
             self._reflectors[resource.group, resource.kind] = reflector
             tasks.create_task(reflector.run())
 

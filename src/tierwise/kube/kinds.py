@@ -5,13 +5,14 @@ A kind whose definition is not installed is not served, and is asked for again l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
 from tierwise.api import codec
+from tierwise.api.meta import ObjectMeta
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError
 from tierwise.port import Key
@@ -22,17 +23,26 @@ _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s
 """Kinds that others keep a great deal in."""
 
 
-def of_interest(group: str, kind: str, name: str, owners: Iterable[str], entries: Iterable[str] = ()) -> bool:
+def of_interest(
+    group: str, kind: str, meta: ObjectMeta, entries: Iterable[str] = (), trusted: Container[str] | None = None
+) -> bool:
     """Whether a controller of ours may look at an object: of some kinds that is little, and the rest is not kept.
 
-    What was made for a job (`owners` are the kinds of an object's owners), what network discovery is told by, and
-    measurements, which their keys show (`entries`), as people choose the names of the ConfigMaps.
+    What was made for a job, what network discovery is told by, in a `trusted` namespace (None: any), and measurements,
+    which their keys show (`entries`), as people choose the names of the ConfigMaps.
     """
     if (group, kind) not in _OTHERS:
         return True
-    discovery = name.endswith("-controller-configmap") or name.startswith("tierwise-discovery-")
+    if any(owner.kind == "Job" for owner in meta.owner_references):
+        return True
     measured = any(entry.startswith("netperf") for entry in entries)
-    return "Job" in owners or (kind == "ConfigMap" and (discovery or measured))
+    return kind == "ConfigMap" and (measured or _discovers(meta, trusted))
+
+
+def _discovers(meta: ObjectMeta, trusted: Container[str] | None) -> bool:
+    """Whoever writes such a ConfigMap shapes the tree, and names servers that are asked."""
+    named = meta.name.endswith("-controller-configmap") or meta.name.startswith("tierwise-discovery-")
+    return named and (trusted is None or meta.namespace in trusted)
 
 
 class Resource(msgspec.Struct, frozen=True):

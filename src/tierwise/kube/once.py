@@ -71,5 +71,5 @@ async def _every(client: Client, resource: Resource, left_out: Callable[[str], N
 
 def _counts(resource: Resource, item: Raw) -> bool:
     meta = msgspec.convert(item.get("metadata"), ObjectMeta)
-    owners, data = [owner.kind for owner in meta.owner_references], item.get("data")
-    return of_interest(resource.group, resource.kind, meta.name, owners, data if isinstance(data, dict) else ())
+    data = item.get("data")
+    return of_interest(resource.group, resource.kind, meta, data if isinstance(data, dict) else ())

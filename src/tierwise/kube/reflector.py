@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Container
 from typing import Final
 
 import msgspec
@@ -34,7 +35,9 @@ _SHORTEST: Final = 1.0
 class Reflector:
     """Lists and watches one kind into a store."""
 
-    def __init__(self, client: Client, resource: Resource, store: Store) -> None:
+    def __init__(self, client: Client, resource: Resource, store: Store, trusted: Container[str] | None = None) -> None:
+        """`trusted` are the namespaces in which the network may be described."""
+        self._trusted = trusted
         self._client = client
         self._resource = resource
         self._store = store
@@ -119,6 +122,5 @@ class Reflector:
 
     def _counts(self, entry: Entry) -> bool:
         record = entry[0]
-        owners = [owner.kind for owner in record.metadata.owner_references]
         entries = record.data if isinstance(record, ConfigMap) else ()
-        return of_interest(self._resource.group, self._resource.kind, record.metadata.name, owners, entries)
+        return of_interest(self._resource.group, self._resource.kind, record.metadata, entries, self._trusted)

@@ -1,0 +1,153 @@
+"""What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from tierwise.cli.reach import listen_option, log_option
+
+if TYPE_CHECKING:
+    from tierwise.kube.auth import Access
+    from tierwise.kube.cluster import Options
+    from tierwise.runtime.loop import Duty, Observer
+
+__all__ = ["Manner", "serve", "service_options"]
+
+_VOLCANO = "volcano-system"
+"""Where Volcano is installed, with the configuration of its controllers."""
+
+
+class Manner(msgspec.Struct, frozen=True):
+    """How a service runs, as its options say."""
+
+    period: float
+    no_leader_election: bool
+    lease_name: str | None
+    lease_namespace: str | None
+    lease_duration: float
+    discovery_files: Path | None
+    discovery_namespaces: tuple[str, ...]
+    listen: tuple[str, int] | None
+    log_level: str
+
+
+def service_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a service; the command is given their `manner`."""
+
+    @functools.wraps(command)
+    def gathered(**words: object) -> None:
+        found = {name: words.pop(name) for name in Manner.__struct_fields__}
+        command(manner=msgspec.convert(found, Manner, strict=False, builtin_types=(Path,)), **words)
+
+    taken: Callable[..., None] = gathered
+    for option in (
+        log_option,
+        listen_option,
+        click.option(
+            "--lease-duration",
+            type=click.FloatRange(min=1.5),
+            default=15.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long others wait for a leader that is silent.",
+        ),
+        click.option(
+            "--lease-namespace",
+            metavar="NAME",
+            help="Where the lease is.  [default: the namespace that this runs in, else kube-system]",
+        ),
+        click.option("--lease-name", metavar="NAME", help="Which lease the leader holds.  [default: by the command]"),
+        click.option("--no-leader-election", is_flag=True, help="Act without holding a lease: there is no other."),
+        click.option(
+            "--period",
+            type=click.FloatRange(min=0.1),
+            default=5.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Look again after so long even where nothing has changed.",
+        ),
+        click.option(
+            "--discovery-files",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Topology sources that are files may be below this folder.  [default: they are refused]",
+        ),
+        click.option(
+            "--discovery-namespace",
+            "discovery_namespaces",
+            multiple=True,
+            metavar="NAME",
+            help="Where ConfigMaps may describe the network. May be repeated."
+            f"  [default: the namespace that this runs in, else kube-system; and {_VOLCANO}]",
+        ),
+    ):
+        taken = option(taken)
+    return taken
+
+
+def serve(
+    access: Access,
+    manner: Manner,
+    duties: Sequence[Duty],
+    *,
+    component: str,
+    with_controllers: bool = True,
+    by_eviction: bool = True,
+    pages: bool = False,
+) -> None:
+    """Schedule for these duties, and run the controllers, until told to end."""
+    from tierwise.kube.cluster import KubeCluster
+    from tierwise.runtime.listener import listening
+    from tierwise.runtime.logs import set_up
+    from tierwise.runtime.metrics import registry
+    from tierwise.runtime.probes import probes
+    from tierwise.runtime.service import Pace, Service
+    from tierwise.runtime.telemetry import Telemetry
+    from tierwise.web.app import add_pages
+    from tierwise.web.turns import Turns
+
+    set_up(sys.stderr, manner.log_level)
+    cluster, found = KubeCluster(access, _options(component, manner, by_eviction=by_eviction)), registry()
+    told, turns = Telemetry(found, cluster), Turns(access.server)
+    observers: list[Observer] = [told, turns] if pages else [told]
+    service = Service(
+        cluster,
+        duties,
+        with_controllers=with_controllers,
+        pace=Pace(manner.period),
+        observers=observers,
+        files=manner.discovery_files,
+    )
+    if manner.listen is None:
+        service.run()
+        return
+    app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
+    if pages:
+        add_pages(app, turns)
+    with listening(app, *manner.listen):
+        service.run()
+
+
+def _options(component: str, manner: Manner, *, by_eviction: bool) -> Options:
+    from tierwise.kube.auth import own_namespace
+    from tierwise.kube.cluster import Options
+    from tierwise.kube.lease import LeaseOptions, LeaseTimes
+
+    own = own_namespace("kube-system")
+    lease = None
+    if not manner.no_leader_election:
+        duration = manner.lease_duration
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        times = LeaseTimes(duration, deadline=duration * 2 / 3, retry=duration * 2 / 15)
+        lease = LeaseOptions(manner.lease_name or component, manner.lease_namespace or own, identity, times)
+    trusted = frozenset(manner.discovery_namespaces or (own, _VOLCANO))
+    return Options(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
