@@ -25,6 +25,7 @@ SMALL = Size(
     small=600,
     large=900,
     gangs=40,
+    pods=1_600,
     backlog=600,
     sample=8,
     gang=24,

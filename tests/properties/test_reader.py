@@ -139,6 +139,25 @@ def _queue(pick: Random) -> Raw:
     return manifest("scheduling.volcano.sh/v1beta1", "Queue", "q", spec={"weight": pick.randrange(1, 4)})
 
 
+def moved(raw: dict[str, Any], pick: Random) -> Raw:
+    """The same pod in another place or state, or with a status that nobody reads."""
+    spec, status, meta = dict(raw["spec"]), dict(raw["status"]), dict(raw["metadata"])
+    match pick.randrange(6):
+        case 0:
+            spec["nodeName"] = f"n{pick.randrange(6)}"
+        case 1:
+            status["phase"] = pick.choice(["Pending", "Running", "Succeeded", "Failed"])
+        case 2:
+            status["nominatedNodeName"] = f"n{pick.randrange(5)}"
+        case 3:
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        case 4:
+            spec["schedulingGates"] = pick.choice([[], [{"name": "x"}]])
+        case _:
+            status["message"] = pick.choice("xyz")
+    return {**raw, "spec": spec, "status": status, "metadata": meta}
+
+
 def decided(snapshot: Snapshot, profile: Profile) -> tuple[list[Effect], list[Raw]]:
     """What a cycle asks for, and why pods wait."""
     report = cycle(snapshot, profile)
@@ -153,9 +172,10 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
     profile = EVICTING if evicting else DEFAULT
     reader = Reader(profile)
     objects = Objects()
-    present: dict[Key, Raw] = {}
+    present: dict[Key, dict[str, Any]] = {}
     for step in range(steps):
-        puts = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(pick.choice([1, 1, 2, 9])))}
+        puts = {key: moved(raw, pick) for key, raw in present.items() if key.kind == "Pod" and pick.random() < 0.2}
+        puts |= {key_of_raw(raw): raw for raw in (some(pick) for _ in range(pick.choice([0, 1, 2, 9])))}
         gone = [key for key in present if key not in puts and pick.random() < 0.08]
         objects = objects.changed(puts, gone)
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
@@ -64,6 +65,27 @@ class Population:
     def cohorts(self) -> list[Cohort]:
         """Every cohort that has members, in an order that does not depend on who came first."""
         return [self._cohorts[key] for key in sorted(self._cohorts)]
+
+    def knows(self, path: str) -> bool:
+        """Whether a pod is here; one that left without ever having had a node is not."""
+        return path in self._homes
+
+    def move(self, path: str, pod: Pod) -> None:
+        """A pod that is here has come to another node or state, and is otherwise what it was."""
+        home, status = self._homes[path], _status(pod)
+        if status is None:
+            self.drop(path)
+            return
+        before = home.members[path].task
+        self.faults.pop(path, None)
+        row, nominated = self._place(path, pod, before.key, status)
+        task = replace(before, status=status, row=row, nominated=nominated)
+        self._went.append(before)
+        self._came.append(task)
+        home.members[path] = Member(pod, task)
+        home.version += 1
+        if path in self.drawn:
+            self.drawn[path] = pod
 
     def put(self, path: str, pod: Pod, template: Template) -> None:
         """A pod comes, or has become another."""
@@ -140,13 +162,7 @@ class Population:
         if status is None:
             return None
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
-        row = -1
-        if pod.spec.node_name:
-            row = self._rows.get(pod.spec.node_name, -1)
-            if row < 0 and status in _HOLDING:
-                text = f"stands on node {pod.spec.node_name}, which does not exist"
-                self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
-        nominated = self._rows.get(pod.status.nominated_node_name, -1) if pod.status.nominated_node_name else -1
+        row, nominated = self._place(path, pod, key, status)
         created = pod.metadata.creation_timestamp
         return Task(
             key=key,
@@ -161,6 +177,17 @@ class Population:
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
         )
+
+    def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
+        """The row that it stands on, and the one that is kept for it; -1 for none."""
+        row, name = -1, pod.spec.node_name
+        if name:
+            row = self._rows.get(name, -1)
+            if row < 0 and status in _HOLDING:
+                text = f"stands on node {name}, which does not exist"
+                self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
+        kept = pod.status.nominated_node_name
+        return row, self._rows.get(kept, -1) if kept else -1
 
 
 def _status(pod: Pod) -> Status | None:

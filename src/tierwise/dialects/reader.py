@@ -121,15 +121,20 @@ class Reader:
         )
         return self._last
 
-    def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> list[str]:
-        """Take note of pods that have come, gone or become others; of the last, those that are read differently now."""
-        changed = []
+    def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
+        """Take note of pods that have come, gone or become others, and say which of them are read differently now.
+
+        True stands for a pod that has come to another node or state alone: most do nothing else all their life.
+        """
+        changed: dict[str, bool] = {}
         for path in paths:
             before, pod = self._pods.get(path), pods.get(path)
-            if before is not None and pod is not None and _same(before[0], pod):
+            if before is not None and pod is not None and _alike(before[0], pod):
                 self._pods[path] = pod, before[1]
+                if not _stays(before[0], pod):
+                    changed[path] = True
                 continue
-            changed.append(path)
+            changed[path] = False
             if before is not None:
                 self._templates.leave(before[1])
                 self._firm -= firm(before[0].metadata)
@@ -155,7 +160,7 @@ class Reader:
         site: Site,
         axis: Axis,
         table: NodeTable,
-        changed: list[str],
+        changed: Mapping[str, bool],
         objects: Objects,
         quotas: Quotas,
         budgets: Budgets,
@@ -174,12 +179,14 @@ class Reader:
         if frame != self._frame:
             self._frame = frame
             self._begin(axis, table, common, Priorities(classes), quotas, budgets)
-            changed = [*self._pods]
-        for path in changed:
-            if path in self._pods:
-                self._population.put(path, *self._pods[path])
-            else:
+            changed = dict.fromkeys(self._pods, False)
+        for path, moved in changed.items():
+            if path not in self._pods:
                 self._population.drop(path)
+            elif moved and self._population.knows(path):
+                self._population.move(path, self._pods[path][0])
+            else:
+                self._population.put(path, *self._pods[path])
         self._population.settle(objects.every(Pod))
 
     def _begin(
@@ -197,17 +204,29 @@ class Reader:
         return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
 
 
-def _same(before: Pod, pod: Pod) -> bool:
-    """Whether all that is read of a pod is as it was: kubelets write much else into its status."""
+def _alike(before: Pod, pod: Pod) -> bool:
+    """Whether all that is read of a pod is as it was, but for its node and its state."""
     old, new = before.metadata, pod.metadata
     return (
-        before.spec == pod.spec
+        old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.creation_timestamp == new.creation_timestamp
+        and (
+            before.spec == pod.spec
+            or replace(before.spec, node_name=pod.spec.node_name, scheduling_gates=pod.spec.scheduling_gates)
+            == pod.spec
+        )
+    )
+
+
+def _stays(before: Pod, pod: Pod) -> bool:
+    """Whether its node and its state are as they were; kubelets write much else into its status."""
+    return (
+        before.spec.node_name == pod.spec.node_name
+        and before.spec.scheduling_gates == pod.spec.scheduling_gates
         and before.status.phase == pod.status.phase
         and before.status.nominated_node_name == pod.status.nominated_node_name
-        and old.labels == new.labels
-        and old.annotations == new.annotations
-        and old.deletion_timestamp == new.deletion_timestamp
-        and old.creation_timestamp == new.creation_timestamp
+        and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
     )
 
 
