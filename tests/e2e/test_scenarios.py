@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.e2e.api import Json
 from tests.e2e.proxy import Proxy
 from tests.e2e.world import World, job, node, task
+from tests.ports import free_port
 
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
 HARD_SPINE: Json = {"mode": "hard", "highestTierAllowed": 2}
@@ -274,3 +277,22 @@ def test_controllers_apart_from_the_scheduler(world: World, verb: str) -> None:
     world.until(lambda: len(world.running("train")) == 2)
 
     assert [] == world.audit()
+
+
+def test_pages_show_the_last_cycle(world: World) -> None:
+    """The scheduler's own pages, beside its metrics: who runs where, and who waits and why."""
+    port = free_port()
+    world.racks(racks=2, size=2)
+    world.run("--listen", f"127.0.0.1:{port}", "--pages")
+    world.api.create(job("fits", task("w", 2), networkTopology=HARD_RACK))
+    world.api.create(job("waits", task("w", 3), networkTopology=HARD_RACK))
+    world.until(lambda: len(world.running("fits")) == 2)
+
+    def board() -> Json:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/board", timeout=5) as answer:
+            found: Json = json.load(answer)
+            return found
+
+    world.until(lambda: board()["jobs"]["running"] == 1)
+    listed = {line["name"].partition("-")[0]: line for line in board()["jobs"]["list"]}
+    assert {"fits", "waits"} == set(listed)
