@@ -16,7 +16,7 @@ from tierwise import controllers
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
-from tierwise.dialects.build import build
+from tierwise.dialects.reader import Reader
 from tierwise.explain.status import statuses
 from tierwise.explain.timeline import Happening
 from tierwise.framework.extension import Factory
@@ -72,6 +72,7 @@ class Life:
         self.cluster = EmbeddedCluster(objects, clock=self.start)
         self.chronicle = Chronicle(self.start)
         self._profile, self._plugins = profile, plugins
+        self._reader = Reader(profile)
         self._user = user or Nobody()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = Machines()
@@ -119,7 +120,7 @@ class Life:
 
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
-        snapshot = build(before, now)
+        snapshot = self._reader.read(before, now)
         report = cycle(snapshot, self._profile, plugins=self._plugins)
         self.cluster.apply(effects(snapshot, report))
         self.chronicle.cycle(snapshot, report, now)
