@@ -1,7 +1,8 @@
 """Scores by how much of a node's cpu and memory is in use: least, most and balanced allocation.
 
 Used by `nodeorder`. Kubernetes' formulas, with equal weights for cpu and memory, over what would be used with the
-task on the node; what a node has none of is left out. Pipelined tasks count as present, for the other tasks of the
+task on the node; what a node has none of is left out. Balanced allocation is that of Kubernetes 1.36: it scores how
+much more or less evenly the node is used with the task than without it. Pipelined tasks count as present, for the other tasks of the
 cycle are to be spread with them in mind. Pods that ask for nothing count as nothing: Kubernetes' guess at what they
 use (100 milli cpu, 200 MiB) is not made.
 """
@@ -50,10 +51,15 @@ class NodeLoad:
         total *= self._least[span]
         if self._most:
             total += self._most * self._any[span]
-        if self._balanced:
-            total += self._balanced
-            total -= self._balanced * self._deviation(shape, span, left)
+        if self._balanced and self._balances(shape):
+            before = np.maximum(self._left(_PAIR, span, 0) * self._each[:, span], 0.0)
+            change = self._deviation(shape, span, left) - self._deviation(shape, span, before, with_task=False)
+            total += self._balanced * (0.75 - 0.5 * change)
         return total
+
+    def _balances(self, shape: Shape) -> bool:
+        """Whether a task of the shape changes what is balanced; Kubernetes skips the score for others."""
+        return bool(shape.request[_PAIR].any()) or (self._gpu is not None and bool(shape.request[self._gpu]))
 
     def _left(self, resource: int | slice, span: slice, request: Ints | int) -> Ints:
         """What a task would leave of a resource on each node."""
@@ -62,13 +68,14 @@ class NodeLoad:
             left -= self._ledger.pipelined[resource, span]
         return left
 
-    def _deviation(self, shape: Shape, span: slice, left: Floats) -> Floats:
+    def _deviation(self, shape: Shape, span: slice, left: Floats, *, with_task: bool = True) -> Floats:
         """The standard deviation of the used fractions of a node, over the resources that it has."""
         if self._gpu is None or self._gpu_each is None or not shape.request[self._gpu]:
             apart: Floats = np.abs(left[0] - left[1]) * self._both[span]  # half of how far two numbers differ
             return apart
         each = self._gpu_each[span]
-        gpu = np.maximum(self._left(self._gpu, span, int(shape.request[self._gpu])) * each, 0.0)
+        asked = int(shape.request[self._gpu]) if with_task else 0
+        gpu = np.maximum(self._left(self._gpu, span, asked) * each, 0.0)
         left, has = np.vstack((left, gpu)), np.vstack((self._has[:, span], each > 0))
         number = np.maximum(np.add.reduce(has, axis=0), 1)
         left -= np.add.reduce(left, axis=0) / number

@@ -5,7 +5,7 @@
 | `nodeaffinity.weight`      | 2       | nodes that match preferred node affinity                                  |
 | `podaffinity.weight`       | 2       | nodes near pods that are preferred, away from those that are not          |
 | `leastrequested.weight`    | 1       | nodes with more of cpu and memory left                                    |
-| `balancedresource.weight`  | 1       | nodes whose cpu, memory and, if asked for, GPUs would be used alike       |
+| `balancedresource.weight`  | 1       | nodes whose use of cpu, memory and GPUs, if asked for, becomes more even  |
 | `mostrequested.weight`     | 0       | nodes with less of cpu and memory left                                    |
 | `tainttoleration.weight`   | 3       | nodes with fewer PreferNoSchedule taints that are not tolerated           |
 | `imagelocality.weight`     | 1       | nodes that have the images                                                |

@@ -87,15 +87,21 @@ def test_most_requested_is_the_opposite() -> None:
     assert {"n0": 40.0, "n1": 70.0, "n2": 0.0} == scores(w, NodeOrder(only(mostrequested=2), w.view))
 
 
-def test_balanced_resources_prefer_equal_shares() -> None:
-    """100 less the standard deviation of the used shares; GPUs join in for tasks that ask for them."""
-    nodes = [node(name, "cpu=10 memory=10 nvidia.com/gpu=10") for name in ("n0", "n1")]
-    w = world(nodes, [pods("cpu=2 memory=2"), pods("cpu=2 memory=2 nvidia.com/gpu=5"), pods("cpu=4", on="n1")])
+def test_balanced_resources_score_the_change() -> None:
+    """75, more where the used shares come closer, less where they part; GPUs join in for tasks that ask for them."""
+    nodes = [node(name, "cpu=10 memory=10 nvidia.com/gpu=10") for name in ("n0", "n1", "n2")]
+    standing = [pods("cpu=4", on="n1"), pods("memory=6", on="n2")]
+    asked = [pods("cpu=2 memory=2"), pods("cpu=2 memory=2 nvidia.com/gpu=5"), pods("cpu=4"), pods("example.com/x=1")]
+    w = world(nodes, [*asked, *standing])
     plugin = NodeOrder(only(balancedresource=1), w.view)
 
-    assert {"n0": 100.0, "n1": 80.0} == scores(w, plugin)
-    shares = [np.std([0.2, 0.2, 0.5]), np.std([0.6, 0.2, 0.5])]
-    assert {f"n{i}": round(100 * (1 - float(s)), 6) for i, s in enumerate(shares)} == scores(w, plugin, 1)
+    assert {"n0": 75.0, "n1": 75.0, "n2": 75.0} == scores(w, plugin)
+    before = [np.std([0, 0, 0]), np.std([0.4, 0, 0]), np.std([0, 0.6, 0])]
+    after = [np.std([0.2, 0.2, 0.5]), np.std([0.6, 0.2, 0.5]), np.std([0.2, 0.8, 0.5])]
+    expected = [round(75 + 50 * float(b - a), 6) for b, a in zip(before, after, strict=True)]
+    assert {f"n{i}": score for i, score in enumerate(expected)} == scores(w, plugin, 1)
+    assert {"n0": 65.0, "n1": 65.0, "n2": 85.0} == scores(w, plugin, 2)
+    assert {"n0": 0.0, "n1": 0.0, "n2": 0.0} == scores(w, plugin, 3)
 
 
 def test_pipelined_tasks_count_as_present() -> None:
