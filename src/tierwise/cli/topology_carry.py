@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import msgspec
 
 from tierwise.cli import options
+
+if TYPE_CHECKING:
+    from tierwise.dialects.topology_map import Entry
 
 __all__ = ["export_", "import_"]
 
@@ -62,16 +65,51 @@ Examples:
 )
 @click.argument("file")
 def import_(file: str) -> None:
-    """Print the hyperNodes for a JSON list of domains, or for a ConfigMap that holds one."""
+    """Print the hyperNodes for a JSON list of domains, or for a ConfigMap that holds one.
+
+    Planes, which are domains of one layer with the same members, become one hyperNode, with a warning.
+    """
     import sys
 
     from tierwise.api.errors import InputError
     from tierwise.dialects.topology_map import hypernodes_of, read_entries
 
     try:
-        _echo_yaml(hypernodes_of(read_entries(_list_in(file, sys.stdin))))
+        _echo_yaml(hypernodes_of(_without_planes(read_entries(_list_in(file, sys.stdin)))))
     except InputError as error:
         raise error.inside(file=file) from None
+
+
+def _without_planes(entries: Sequence[Entry]) -> list[Entry]:
+    """One domain for each set of planes; InputError where a domain or a node has two parents that differ."""
+    from msgspec.structs import replace
+
+    from tierwise.api.errors import InputError
+    from tierwise.cli.main import complain
+    from tierwise.dialects.topology_map import members_of
+    from tierwise.discovery.switches import Switch, without_planes
+
+    domains = {entry.name: i for i, entry in enumerate(entries)}
+    members = members_of(entries)
+    written = [
+        Switch(
+            name,
+            nodes=tuple(m for m in members[name] if m not in domains),
+            children=tuple(m for m in members[name] if m in domains),
+            where=f"[{i}]",
+        )
+        for name, i in domains.items()
+    ]
+    switches, _, remarks = without_planes(written)
+    for remark in remarks:
+        if remark.error:
+            raise InputError(remark.text.replace("switch ", "domain "), field=remark.where)
+        complain(f"warning: {remark.where}: {remark.text.replace('switch ', 'domain ')}")
+    return [
+        replace(entry, parents=(), children=(*kept.children, *kept.nodes))
+        for entry in entries
+        if (kept := switches.get(entry.name)) is not None
+    ]
 
 
 def _list_in(file: str, stdin: TextIO) -> object:

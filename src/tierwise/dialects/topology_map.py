@@ -15,7 +15,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.meta import Int, Record
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Entry", "entries_of", "hypernodes_of", "read_entries"]
+__all__ = ["Entry", "entries_of", "hypernodes_of", "members_of", "read_entries"]
 
 
 class Entry(Record, frozen=True):
@@ -56,13 +56,19 @@ def _entry(item: object, path: str) -> Entry:
         raise InputError(text[:1].lower() + text[1:], field=path + field) from None
 
 
-def hypernodes_of(entries: Sequence[Entry]) -> list[Raw]:
-    """HyperNodes that declare the same tree; who is named as a parent has a child, even if it does not say so."""
-    domains = {entry.name for entry in entries}
+def members_of(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
+    """The members of each domain; a domain that is named as a parent has that child, even if it does not list it."""
     children = {entry.name: dict.fromkeys(entry.children) for entry in entries}
     for entry in entries:
         for parent in entry.parents:
             children[parent].setdefault(entry.name)
+    return {name: tuple(names) for name, names in children.items()}
+
+
+def hypernodes_of(entries: Sequence[Entry]) -> list[Raw]:
+    """HyperNodes that declare the same tree."""
+    domains = {entry.name for entry in entries}
+    children = members_of(entries)
     return [
         {
             "apiVersion": "topology.volcano.sh/v1alpha1",

@@ -1,8 +1,8 @@
 """A tree from switches that name their nodes and the switches below them, as Slurm's configuration does.
 
-Called by the two Slurm readers. Switches with the same members are planes of one domain: Slurm's own guide lists four
-spines over the same leaves, and then advises to list one. Any other switch with two parents, and a node on two
-switches that differ, cannot be told in a tree and is an error.
+Called by the two Slurm readers, and by `topology import` for its planes. Switches with the same members are planes of
+one domain: Slurm's own guide lists four spines over the same leaves, and then advises to list one. Any other switch
+with two parents, and a node on two switches that differ, cannot be told in a tree and is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tierwise.api.natural import natural
 from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
 
-__all__ = ["Switch", "grown"]
+__all__ = ["Switch", "grown", "without_planes"]
 
 
 class Switch(msgspec.Struct, frozen=True):
@@ -32,10 +32,8 @@ def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None
     remarks = list(_references(written))
     if remarks:
         return Discovered.failed(*remarks)
-    switches, planes = _without_planes(written)
-    remarks += planes
-    parents: dict[str, str] = {}
-    remarks += _claims(switches.values(), parents)
+    switches, parents, merged = without_planes(written)
+    remarks += merged
     heights = _heights(switches)
     for switch in switches.values():
         if switch.name not in heights:
@@ -60,8 +58,18 @@ def _references(switches: Iterable[Switch]) -> Iterator[Remark]:
                 yield Remark(switch.where, f"switch {switch.name} names switch {child}, which does not exist")
 
 
-def _without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]:
-    """One switch for all with the same members, and a warning for each that others stand in for."""
+def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[str, str], list[Remark]]:
+    """The switches with one for all that have the same members, the parent of each, and what is to be said.
+
+    A warning for each switch that stands for others; an error for whatever still has two parents.
+    """
+    switches, remarks = _merged(written)
+    parents: dict[str, str] = {}
+    remarks += _claims(switches.values(), parents)
+    return switches, parents, remarks
+
+
+def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]:
     switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
     planes: dict[str, list[str]] = {}
     while True:

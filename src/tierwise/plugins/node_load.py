@@ -2,9 +2,9 @@
 
 Used by `nodeorder`. Kubernetes' formulas, with equal weights for cpu and memory, over what would be used with the
 task on the node; what a node has none of is left out. Balanced allocation is that of Kubernetes 1.36: it scores how
-much more or less evenly the node is used with the task than without it. Pipelined tasks count as present, for the other tasks of the
-cycle are to be spread with them in mind. Pods that ask for nothing count as nothing: Kubernetes' guess at what they
-use (100 milli cpu, 200 MiB) is not made.
+much more or less evenly the node is used with the task than without it. Pipelined tasks count as present, for the
+other tasks of the cycle are to be spread with them in mind. Pods that ask for nothing count as nothing: Kubernetes'
+guess at what they use (100 milli cpu, 200 MiB) is not made.
 """
 
 from __future__ import annotations

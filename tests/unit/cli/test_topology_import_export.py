@@ -41,6 +41,51 @@ def test_a_config_map_holds_the_list(tmp_path: Path) -> None:
     assert ["s0", "b0", "b1"] == [hypernode["metadata"]["name"] for hypernode in found]
 
 
+PLANES = {
+    "two spines over the same leaves": [
+        {"layer": 2, "name": "s2", "children": ["s0", "s1"]},
+        {"layer": 2, "name": "s3", "children": ["s0", "s1"]},
+        {"layer": 1, "name": "s0", "parents": ["s2", "s3"], "children": ["node0", "node1"]},
+        {"layer": 1, "name": "s1", "parents": ["s2", "s3"], "children": ["node2", "node3"]},
+    ],
+    "children named from below alone": [
+        {"layer": 2, "name": "s2"},
+        {"layer": 2, "name": "s3"},
+        {"layer": 1, "name": "s0", "parents": ["s2", "s3"], "children": ["node0", "node1"]},
+        {"layer": 1, "name": "s1", "parents": ["s3", "s2"], "children": ["node2", "node3"]},
+    ],
+    "leaves of two rails, and a core for each plane": [
+        {"layer": 3, "name": "c0", "children": ["s2"]},
+        {"layer": 3, "name": "c1", "children": ["s3"]},
+        {"layer": 2, "name": "s2", "parents": ["c0"], "children": ["s0", "s1"]},
+        {"layer": 2, "name": "s3", "parents": ["c1"], "children": ["r0", "r1"]},
+        {"layer": 1, "name": "s0", "children": ["node0", "node1"]},
+        {"layer": 1, "name": "s1", "children": ["node2", "node3"]},
+        {"layer": 1, "name": "r0", "children": ["node1", "node0"]},
+        {"layer": 1, "name": "r1", "children": ["node2", "node3"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("planes", PLANES)
+def test_planes_are_merged_with_a_warning(planes: str, tmp_path: Path) -> None:
+    """Domains with the same members are one hyperNode, and the tree is whole."""
+    file = tmp_path / "topology.json"
+    file.write_text(json.dumps(PLANES[planes]))
+    result = run("topology", "import", file)
+    hypernodes = list(yaml.safe_load_all(result.stdout))
+    shown = run("topology", "show", "-f", manifests(tmp_path, *hypernodes, *NODES), "-o", "json")
+    tree = json.loads(shown.stdout)
+
+    assert (0, []) == (result.exit_code, tree["problems"])
+    assert "warning: " in result.stderr
+    assert "they have the same members" in result.stderr
+    spine = next(d for d in tree["hyperNodes"].values() if d["tier"] == 2)
+    assert 2 == len(spine["children"])
+    leaves = [sorted(d["nodes"]) for d in tree["hyperNodes"].values() if d["tier"] == 1]
+    assert [["node0", "node1"], ["node2", "node3"]] == sorted(leaves)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -48,6 +93,14 @@ def test_a_config_map_holds_the_list(tmp_path: Path) -> None:
         ('[{"layer": 0, "name": "a"}]', "[0].layer: layer is 0"),
         ('[{"layer": 1, "name": "a"}, {"layer": 1, "name": "a"}]', '[1].name: "a" is listed twice'),
         ('[{"layer": 1, "name": "a", "parents": ["b"]}]', '[0].parents: "b" is not in the list'),
+        (
+            '[{"layer":1,"name":"c"},{"layer":2,"name":"a","children":["c"]},{"layer":2,"name":"b","children":["c","n"]}]',
+            "[2]: domain c is below b and below a: two parents",
+        ),
+        (
+            '[{"layer": 1, "name": "a", "children": ["n"]}, {"layer": 1, "name": "b", "children": ["m", "n"]}]',
+            "[1]: node n is on domain b and on a",
+        ),
         ('{"kind": "Pod"}', "expected a list of domains, or a ConfigMap"),
         ("3", "expected a list of domains"),
     ],
