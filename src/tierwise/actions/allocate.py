@@ -28,7 +28,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Delay, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready, sub_ready
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 
 __all__ = ["Rescue", "allocate"]
@@ -45,15 +45,14 @@ _ONE_LINE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, enqueues: bool, rescue: Rescue | None = None) -> None:
-    """Place what can be placed; `enqueues` says that the profile has an action to let jobs leave phase Pending."""
-    _Allocation(cycle, enqueues=enqueues, rescue=rescue).run()
+def allocate(cycle: Cycle, *, rescue: Rescue | None = None) -> None:
+    """Place what can be placed of the jobs that have left phase Pending."""
+    _Allocation(cycle, rescue=rescue).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, enqueues: bool, rescue: Rescue | None) -> None:
+    def __init__(self, cycle: Cycle, *, rescue: Rescue | None) -> None:
         self._cycle = cycle
-        self._enqueues = enqueues
         self._rescue = rescue
         self._refusals = Refusals(cycle)
         self._waiting: dict[str, list[Entry]] = {}
@@ -90,7 +89,7 @@ class _Allocation:
         return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else ()
 
     def _admit(self, job: Job) -> None:
-        reason = objection(self._cycle, job, enqueues=self._enqueues)
+        reason = objection(self._cycle, job)
         if reason is None:
             self._push(job)
         else:
@@ -98,8 +97,6 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("gate", job.key, reason))
 
     def _push(self, job: Job) -> None:
-        if job.phase is Phase.PENDING:
-            self._cycle.report.phases[job.key] = Phase.INQUEUE
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
         line = _ONE_LINE if self._cycle.pipeline.in_one_line else job.queue
         heapq.heappush(self._waiting.setdefault(line, []), entry)

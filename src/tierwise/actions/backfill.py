@@ -17,17 +17,17 @@ __all__ = ["backfill"]
 _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place yet")
 
 
-def backfill(cycle: Cycle, *, enqueues: bool) -> None:
+def backfill(cycle: Cycle) -> None:
     """Every pending best-effort pod of a job that may run."""
     for job in cycle.snapshot.jobs:
         if job.effortless:
             if cycle.report.probe is not None:
                 cycle.report.probe.look(cycle, job)
-            _serve(cycle, job, enqueues=enqueues)
+            _serve(cycle, job)
 
 
-def _serve(cycle: Cycle, job: Job, *, enqueues: bool) -> None:
-    reason = objection(cycle, job, enqueues=enqueues)
+def _serve(cycle: Cycle, job: Job) -> None:
+    reason = objection(cycle, job)
     if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
         reason = _WAITS
     if reason is not None:
@@ -45,12 +45,16 @@ def _serve(cycle: Cycle, job: Job, *, enqueues: bool) -> None:
 def _place(cycle: Cycle, job: Job, sub: SubJob, part: Part) -> None:
     """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
     known = cycle.report.rejections.get(job.key)
-    takes = place_surplus(cycle, job, _lot(sub, part, cycle.backlog.left(part)))
+    wanted = cycle.backlog.left(part)
+    allowed = cycle.pipeline.headroom(job, part.shape.request, wanted)
+    takes = place_surplus(cycle, job, _lot(sub, part, allowed)) if allowed else []
     if takes:
         decide(cycle, job, takes, action="backfill", score=0.0, bound=True)
     left = cycle.backlog.left(part)
     if known is not None:
         cycle.report.reject(job, known)
+    elif left and (over := cycle.pipeline.over(job, part.shape.request)) is not None:
+        cycle.report.reject(job, Rejection("quota", job.key, over))
     elif left:
         cycle.report.reject(job, diagnose(cycle, job, Demand((_lot(sub, part, left),)), bounded=False))
 

@@ -1,4 +1,8 @@
-"""enqueue: let pending jobs into their queue where nothing objects; only then are their pods created."""
+"""enqueue: let pending jobs into their queue where nothing objects; only then are their pods created.
+
+A profile without the action lets in every job whose queue is there and open (`promote`): controllers create the pods of
+a job once its podGroup has left phase Pending, so nobody else could begin.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Rejection
 
-__all__ = ["enqueue"]
+__all__ = ["enqueue", "promote"]
 
 
 def enqueue(cycle: Cycle) -> None:
@@ -19,6 +23,17 @@ def enqueue(cycle: Cycle) -> None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:
             cycle.report.reject(job, Rejection("enqueue", job.key, reason))
+
+
+def promote(cycle: Cycle) -> None:
+    """Let in every job of an open queue, whether or not its pods exist yet; the others hear why not."""
+    for job in cycle.snapshot.jobs:
+        if job.phase is Phase.PENDING:
+            reason = queue_objection(cycle, job)
+            if reason is None:
+                cycle.report.phases[job.key] = Phase.INQUEUE
+            else:
+                cycle.report.reject(job, Rejection("enqueue", job.key, reason))
 
 
 def _key(cycle: Cycle, job: Job) -> tuple[object, ...]:

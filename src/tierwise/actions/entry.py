@@ -13,12 +13,12 @@ INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
 
 
-def objection(cycle: Cycle, job: Job, *, enqueues: bool) -> Reason | None:
-    """The first thing that keeps a job out; `enqueues` says that jobs leave phase Pending by an action of its own."""
+def objection(cycle: Cycle, job: Job) -> Reason | None:
+    """The first thing that keeps a job out."""
     closed = queue_objection(cycle, job)
     if closed is not None:
         return closed
-    if job.phase is Phase.PENDING and enqueues and job.key not in cycle.report.phases:
+    if job.phase is Phase.PENDING and job.key not in cycle.report.phases:
         known = cycle.report.rejections.get(job.key)
         return known.reason if known is not None else _NOT_ENQUEUED
     return cycle.pipeline.admit(job)

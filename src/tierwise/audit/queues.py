@@ -1,18 +1,24 @@
-"""No queue, and none above it, uses more than its capability."""
+"""No queue, and none above it, uses more than its capability.
+
+Pods count in the queue that their group names, or they themselves where they have none. A queue that names no parent
+stands below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+from tierwise.api.core import Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.audit.finding import Finding
-from tierwise.audit.gangs import members
-from tierwise.audit.pods import asked, holds
+from tierwise.audit.pods import asked, group, holds
 from tierwise.port import Objects
 
 __all__ = ["queues"]
+
+_QUEUE = "scheduling.volcano.sh/queue-name"
 
 
 def queues(objects: Objects) -> Iterator[Finding]:
@@ -20,17 +26,18 @@ def queues(objects: Objects) -> Iterator[Finding]:
     known = objects.every(Queue)
     groups = objects.every(PodGroup)
     used: dict[str, Counter[str]] = {}
-    for path, pods in members(objects).items():
-        name, seen = groups[path].spec.queue or "default", set[str]()
+    for pod in objects.every(Pod).values():
+        if not holds(pod) or pod.metadata.deletion_timestamp:
+            continue
+        record, seen = groups.get(group(pod)), set[str]()
+        name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"
         while name in known and name not in seen:
             seen.add(name)
-            for pod in pods:
-                if holds(pod) and not pod.metadata.deletion_timestamp:
-                    used.setdefault(name, Counter()).update(asked(pod))
-            name = known[name].spec.parent
+            used.setdefault(name, Counter()).update(asked(pod))
+            name = known[name].spec.parent or "root"
     for name, queue in known.items():
         for resource, quantity in sorted(queue.spec.capability.items()):
             most, number = amount(resource, quantity), used.get(name, Counter())[resource]
-            if number > most:
+            if number > most and (most or resource not in ("cpu", "memory")):
                 text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
                 yield Finding("over-capability", f"Queue {name}", text)

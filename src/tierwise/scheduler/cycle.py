@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from tierwise.actions.allocate import Rescue, allocate
 from tierwise.actions.backfill import backfill
-from tierwise.actions.enqueue import enqueue
+from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError
-from tierwise.config.profile import Profile
+from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import CycleView, Factory, Purpose
+from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
@@ -36,9 +36,23 @@ __all__ = ["ACTIONS", "check_profile", "cycle", "open_cycle", "probe_for"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
+_CAPABILITY = "capability"
+
+
+def _capped(profile: Profile) -> Profile:
+    """A profile that holds queues to their capabilities, whatever else it does."""
+    elastic = all(plugin.name != "elasticquota" for plugin in profile.plugins())
+    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_CAPABILITY, {"elastic": elastic}),)))
+
+
+def _capability(arguments: Arguments, view: CycleView) -> object:
+    from tierwise.plugins.capability import Capability  # few clusters limit queues, and importing must stay cheap
+
+    return Capability(arguments, view)
+
 
 def _allocate(current: Cycle, profile: Profile) -> None:
-    allocate(current, enqueues="enqueue" in profile.actions, rescue=_rescue(current, profile))
+    allocate(current, rescue=_rescue(current, profile))
 
 
 def _rescue(current: Cycle, profile: Profile) -> Rescue | None:
@@ -79,7 +93,7 @@ def _give_back(current: Cycle, profile: Profile) -> None:
 ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "enqueue": lambda current, _: enqueue(current),
     "allocate": _allocate,
-    "backfill": lambda current, profile: backfill(current, enqueues="enqueue" in profile.actions),
+    "backfill": lambda current, _: backfill(current),
     "preempt": _classic_evict(Purpose.PREEMPT, "preempt"),
     "reclaim": _classic_evict(Purpose.RECLAIM, "reclaim"),
     "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
@@ -128,6 +142,8 @@ def cycle(
 ) -> CycleReport:
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
     current = open_cycle(snapshot, profile, probe=probe, watch=watch, plugins=plugins)
+    if "enqueue" not in profile.actions:
+        promote(current)
     for name in profile.actions:
         if not (profile.at_once and name in AT_ONCE):
             ACTIONS[name](current, profile)
@@ -155,6 +171,8 @@ def open_cycle(
         ledger=ledger,
         reasons=ReasonBook(),
     )
+    if any(queue.capability for queue in snapshot.queues.values()):
+        profile, plugins = _capped(profile), {**plugins, _CAPABILITY: _capability}
     pipeline = Pipeline(profile, view, plugins)
     rooms = Rooms(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
