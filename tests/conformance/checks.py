@@ -208,7 +208,11 @@ _CHECKS: dict[str, dict[str, Check]] = {
     "schedule": _SCHEDULE,
     "explain": _EXPLAIN,
     "reconcile": {"objects": _objects, "count": _count},
-    "validate": {"valid": lambda wanted, answer: _same(wanted, answer["valid"]), "message": _message},
+    "validate": {
+        "valid": lambda wanted, answer: _same(wanted, answer["valid"]),
+        "message": _message,
+        "warning": lambda wanted, answer: _matches(wanted, "\n".join(w["message"] for w in answer["warnings"])),
+    },
     "topology": {
         "tree": _tree,
         "absent": lambda wanted, answer: _same([], sorted(set(wanted) & set(answer["hyperNodes"]))),

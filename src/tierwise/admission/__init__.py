@@ -33,9 +33,11 @@ from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
+from tierwise.dialects.koordinator import NAME, gang_of
 from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
@@ -122,6 +124,7 @@ class _Checks:
                 return chain(
                     node_pod.check_pod(record, self._nodes, self._groups, self._around),
                     koordinator.check_pod(record, self._layers),
+                    self._groups_of(record.metadata, gang_of(record) if NAME in record.metadata.annotations else ""),
                     self._quotas.check_pod(record),
                 )
             case Node():
@@ -135,7 +138,7 @@ class _Checks:
             case ClusterNetworkTopology():
                 return koordinator.check_topology(record)
             case Gang():
-                return koordinator.check_gang(record, self._layers)
+                return chain(koordinator.check_gang(record, self._layers), self._groups_of(record.metadata, key.path))
             case ElasticQuota():
                 return self._quotas.check(record)
             case Queue():
@@ -154,6 +157,9 @@ class _Checks:
                 ]
             case _:
                 return []
+
+    def _groups_of(self, meta: ObjectMeta, gang: str) -> Iterator[Issue]:
+        return koordinator.check_groups(meta, gang, self._objects.every(Gang), self._objects.every(Pod).values())
 
     def between(self, key: Key) -> Iterable[Issue]:
         """What is wrong between a hyperNode and the others."""

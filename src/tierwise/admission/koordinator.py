@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
@@ -12,7 +12,7 @@ from tierwise.api.meta import ObjectMeta
 from tierwise.dialects import koordinator as gangs
 from tierwise.dialects.layers import Layers, default_topology, read_layers
 
-__all__ = ["check_gang", "check_pod", "check_topology", "known_layers"]
+__all__ = ["check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
 
 _STRATEGIES: Final = frozenset({"MustGather", "PreferGather"})
 _PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
@@ -38,6 +38,14 @@ def known_layers(found: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
     record = default_topology(found)
     layers = read_layers(record) if record is not None else None
     return layers if layers is not None and not layers.fault else None
+
+
+def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> Iterator[Issue]:
+    """Warnings of a gang group that binds nobody: one that others do not name as well, or that crosses namespaces."""
+    if key and meta.annotations.get(gangs.GROUPS):
+        for fault in gangs.gang_faults(gangs.read_gangs(records, pods)):
+            if fault.subject == f"Gang {key}":
+                yield warning(_AT + gangs.GROUPS, fault.text)
 
 
 def check_gang(record: PodGroup, layers: Layers | None) -> Iterator[Issue]:

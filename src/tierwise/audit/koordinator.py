@@ -1,8 +1,8 @@
 """A gang of Koordinator's, and every gang that starts with it, stands whole or not at all.
 
-A gang is a PodGroup of its own kind, or what annotations of its pods declare; gangs that list each other start as one.
-Whether one without an object was whole before it lost pods is told by its pods: it was, where one of them has ended or
-is younger than the first binding, and may have been where fewer are left than it needs.
+A gang is a PodGroup of its own kind, or what annotations of its pods declare; gangs of one namespace that all list the
+same group start as one. Whether one without an object was whole before it lost pods is told by its pods: it was, where
+one of them has ended or is younger than the first binding, and may have been where fewer are left than it needs.
 """
 
 from __future__ import annotations
@@ -82,16 +82,21 @@ def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
 
 
 def gang_groups(objects: Objects) -> list[tuple[list[Gang], list[str]]]:
-    """Gangs that start as one, and keys that they list and nobody has; to be listed by one of them is enough."""
+    """Gangs of a namespace that all list the same group, and what they list and nobody has; others stand alone."""
     every = gangs_of(objects)
-    sets: list[set[str]] = []
-    for one in every.values():
-        new = {one.key, *one.partners()}
-        for old in [old for old in sets if old & new]:
-            sets.remove(old)
-            new |= old
-        sets.append(new)
-    return [([every[k] for k in sorted(keys) if k in every], sorted(keys - every.keys())) for keys in sets]
+    lists = {one.key: {one.key, *(p for p in one.partners() if _space(p) == _space(one.key))} for one in every.values()}
+    found: list[tuple[list[Gang], list[str]]] = []
+    for key, names in lists.items():
+        agree = all(lists[name] == names for name in names if name in every)
+        if not agree:
+            found.append(([every[key]], []))
+        elif key == min(name for name in names if name in every):
+            found.append(([every[k] for k in sorted(names) if k in every], sorted(names - every.keys())))
+    return found
+
+
+def _space(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _was_whole(several: list[Gang]) -> bool:

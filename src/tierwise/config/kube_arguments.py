@@ -64,6 +64,7 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
         "enablePreemption": _flag,
         "defaultMatchPolicy": _policy,
         "defaultTimeout": _duration,
+        "crossNamespaceGangGroups": _flag,
     },
     "ElasticQuota": {
         "enableRuntimeQuota": _flag,

@@ -37,6 +37,18 @@ class Profile(msgspec.Struct, frozen=True):
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple(plugin for tier in self.tiers for plugin in tier)
 
+    def switched_on(self, plugin: str, argument: str) -> bool:
+        """Whether an argument that is off by default is true; for those that matter before plugins exist."""
+        given = (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin)
+        return any(value is True or str(value).lower() in ("true", "t", "1") for value in given)
+
+    def listed(self, plugin: str, argument: str) -> tuple[str, ...]:
+        """The texts that an argument lists, as a list or with commas; likewise."""
+        found: list[str] = []
+        for value in (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin):
+            found += value if isinstance(value, list) else str(value or "").split(",")
+        return tuple(text for text in (str(part).strip() for part in found) if text)
+
 
 DEFAULT = Profile(
     actions=("enqueue", "allocate", "backfill"),

@@ -1,8 +1,9 @@
 """What Koordinator's gangs mean in model words.
 
 A pod belongs to the gang that its label names, or its annotation; a gang is a PodGroup object, or what its pods'
-annotations say. Gangs that name each other as one group become one job, in which each of them is a role with its own
-minimum. What a gang asks of the network becomes a `Gather`; tasks stand in the order of their index, then by name.
+annotations say. Gangs that all name the same group become one job, in which each of them is a role with its own
+minimum; a claim that the others do not return binds nobody, nor does one across namespaces unless a profile allows it.
+What a gang asks of the network becomes a `Gather`; tasks stand in the order of their index, then by name.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tierwise.dialects.job_builder import JobBuilder, Member
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status
+from tierwise.model.snapshot import Fault
 
 __all__ = [
     "INDEX",
@@ -31,7 +33,9 @@ __all__ = [
     "build_gangs",
     "default_match_policy",
     "drawn_to",
+    "gang_faults",
     "gang_of",
+    "groups_across_namespaces",
     "lone_gather",
     "read_gangs",
 ]
@@ -50,6 +54,8 @@ INDEX = f"{_PREFIX}network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
 ONCE_SATISFIED = "once-satisfied"
 _STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Phase.COMPLETED}
+Drawn = Mapping[tuple[str, str], Ints]
+"""Where the pods run that draw others towards them, by namespace and value of their selector annotation."""
 _OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
 
 
@@ -79,6 +85,11 @@ def default_match_policy(profile: Profile) -> str:
     """How gangs count that do not say so themselves, as the arguments of the plugin have it."""
     given = (c.arguments.get("defaultMatchPolicy") for c in profile.plugins() if c.name == "coscheduling")
     return next((str(policy) for policy in given if policy), ONCE_SATISFIED)
+
+
+def groups_across_namespaces(profile: Profile) -> bool:
+    """Whether gangs of several namespaces may form one group; a profile must say so."""
+    return profile.switched_on("coscheduling", "crossNamespaceGangGroups")
 
 
 def read_gangs(
@@ -143,44 +154,82 @@ def _partners(meta: ObjectMeta) -> tuple[tuple[str, ...], str]:
     return ((), f"annotation {GROUPS}: {found}") if isinstance(found, str) else (found, "")
 
 
-def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[str, Ints]:
-    """By the value of the selector annotation, the rows of the running pods that have it, one entry each."""
-    found: dict[str, list[int]] = {}
+def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[tuple[str, str], Ints]:
+    """By namespace and value of the selector annotation, the rows of the running pods that have it, one entry each.
+
+    Pods of another namespace draw nobody: else a tenant could pull the gangs of others to where they are worse off.
+    """
+    found: dict[tuple[str, str], list[int]] = {}
     for pod in pods:
         value = pod.metadata.annotations.get(SELECTOR, "")
         row = rows.get(pod.spec.node_name, -1) if value and pod.spec.node_name else -1
         if row >= 0 and pod.status.phase not in ("Succeeded", "Failed"):
-            found.setdefault(value, []).append(row)
-    return {value: np.array(sorted(rows), dtype=np.int64) for value, rows in found.items()}
+            found.setdefault((pod.metadata.namespace or "default", value), []).append(row)
+    return {key: np.array(sorted(rows), dtype=np.int64) for key, rows in found.items()}
 
 
 def build_gangs(
-    builder: JobBuilder, gangs: Mapping[str, Gang], members: Mapping[str, list[Member]], drawn: Mapping[str, Ints]
+    builder: JobBuilder,
+    gangs: Mapping[str, Gang],
+    members: Mapping[str, list[Member]],
+    drawn: Drawn,
+    *,
+    across: bool = False,
 ) -> list[Job]:
-    """A job for each gang, or for each group of gangs that start together."""
-    return [_job(builder, group, missing, members, drawn) for group, missing in _groups(gangs)]
+    """A job for each gang, or for each group of gangs that start together; `across` allows groups of namespaces."""
+    return [_job(builder, group, missing, members, drawn) for group, missing in _groups(gangs, across=across)]
 
 
-def _groups(gangs: Mapping[str, Gang]) -> list[tuple[list[Gang], tuple[str, ...]]]:
-    """Gangs that start together, and those among them that do not exist; to be named by one partner is enough."""
-    leader = {key: key for gang in gangs.values() for key in (gang.key, *gang.partners)}
+def _claims(gangs: Mapping[str, Gang], *, across: bool) -> dict[str, frozenset[str]]:
+    """The group that each gang says it starts with, itself included; foreign names count only `across` namespaces."""
+    return {
+        key: frozenset((key, *(p for p in gang.partners if across or _namespace(p) == _namespace(key))))
+        for key, gang in gangs.items()
+    }
 
-    def first(key: str) -> str:
-        while leader[key] != key:
-            key = leader[key]
-        return key
 
-    for gang in gangs.values():
-        for partner in gang.partners:
-            leader[first(partner)] = first(gang.key)
-    together: dict[str, list[str]] = {}
-    for key in leader:
-        together.setdefault(first(key), []).append(key)
-    result = []
-    for keys in together.values():
-        ordered = sorted(keys, key=natural)
-        result.append(([gangs[k] for k in ordered if k in gangs], tuple(k for k in ordered if k not in gangs)))
+def _groups(gangs: Mapping[str, Gang], *, across: bool) -> list[tuple[list[Gang], tuple[str, ...]]]:
+    """Gangs that start together, and those of their group that do not exist.
+
+    A group holds where every gang in it that exists names exactly this group. A gang whose claim is not returned
+    starts by itself: neither those that it names nor it may be held up by it.
+    """
+    claims = _claims(gangs, across=across)
+    agreed: dict[frozenset[str], list[str]] = {}
+    for key, claim in claims.items():
+        agreed.setdefault(claim, []).append(key)
+    result: list[tuple[list[Gang], tuple[str, ...]]] = []
+    for claim, keys in agreed.items():
+        existing = claim & gangs.keys()
+        if len(existing) == len(keys):
+            ordered = sorted(claim, key=natural)
+            result.append(([gangs[k] for k in ordered if k in gangs], tuple(k for k in ordered if k not in gangs)))
+        else:
+            result += [([gangs[key]], ()) for key in keys]
     return result
+
+
+def gang_faults(gangs: Mapping[str, Gang], *, across: bool = False) -> list[Fault]:
+    """Claims that bind nobody, with what would make them count."""
+    claims = _claims(gangs, across=across)
+    faults = []
+    for key in sorted((k for k, gang in gangs.items() if gang.partners), key=natural):
+        foreign = sorted((p for p in {*gangs[key].partners} if _namespace(p) != _namespace(key)), key=natural)
+        if foreign and not across:
+            text = (
+                f"names gang {foreign[0]} of another namespace in its gang group: that counts only where the profile "
+                "sets crossNamespaceGangGroups of coscheduling"
+            )
+            faults.append(Fault(f"Gang {key}", "GangGroupAcrossNamespaces", text))
+        other = next((k for k in sorted(claims[key] & gangs.keys(), key=natural) if claims[k] != claims[key]), None)
+        if other is not None:
+            text = f"names gang {other} in its gang group, which does not name the same group: it starts by itself"
+            faults.append(Fault(f"Gang {key}", "OneSidedGangGroup", text))
+    return faults
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _job(
@@ -188,7 +237,7 @@ def _job(
     group: Sequence[Gang],
     missing: tuple[str, ...],
     members: Mapping[str, list[Member]],
-    drawn: Mapping[str, Ints],
+    drawn: Drawn,
 ) -> Job:
     several = len(group) > 1
     everyone = _ranked([(gang, member) for gang in group for member in members.get(gang.key, ())], named=several)
@@ -248,7 +297,7 @@ def _index(pod: Pod) -> tuple[bool, int]:
     return (not readable, int(text) if readable else 0)
 
 
-def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Mapping[str, Ints], total: int) -> Gather | None:
+def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:
     """What the gangs of a group ask of the network, as the first of them that asks says it, else their first pod."""
     near = _near(members, drawn)
     fault = next((gang.fault for gang in group if gang.fault), "")
@@ -270,17 +319,17 @@ def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Mapping[str
     )
 
 
-def lone_gather(member: Member, drawn: Mapping[str, Ints]) -> Gather | None:
+def lone_gather(member: Member, drawn: Drawn) -> Gather | None:
     """A pod of no gang is gathered where it has a selector: towards the pods that have the same."""
     near = _near([member], drawn)
     return Gather(drawn=near) if near is not None else None
 
 
-def _near(members: Sequence[Member], drawn: Mapping[str, Ints]) -> Ints | None:
+def _near(members: Sequence[Member], drawn: Drawn) -> Ints | None:
     """Where the pods run that the first pod with a selector is drawn to; None where no pod has one."""
-    values = (m.pod.metadata.annotations.get(SELECTOR, "") for m in members)
-    value = next((v for v in values if v), "")
-    return drawn.get(value, np.zeros(0, dtype=np.int64)) if value else None
+    found = ((m.pod.metadata.namespace or "default", m.pod.metadata.annotations.get(SELECTOR, "")) for m in members)
+    key = next((key for key in found if key[1]), None)
+    return drawn.get(key, np.zeros(0, dtype=np.int64)) if key is not None else None
 
 
 def _pipeline(spec: GatherSpec, total: int) -> int:

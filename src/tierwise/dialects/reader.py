@@ -24,7 +24,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import Quotas, firm
 from tierwise.dialects.job_builder import JobBuilder
-from tierwise.dialects.koordinator import default_match_policy, drawn_to
+from tierwise.dialects.koordinator import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.nodes import node_table
 from tierwise.dialects.population import Population
 from tierwise.dialects.quotas import left_by_namespace
@@ -113,7 +113,12 @@ class Reader:
             shapes=population.shapes.all(),
             others=tuple(found.others),
             orphans=found.orphans,
-            faults=(*site.faults, *_in_order(population.faults), *_crowded(table, axis, population.used)),
+            faults=(
+                *site.faults,
+                *found.faults,
+                *_in_order(population.faults),
+                *_crowded(table, axis, population.used),
+            ),
             now=now,
             budgets=budgets.allowed,
             services=self._services,
@@ -195,7 +200,8 @@ class Reader:
         shapes = Shapes(axis, common, priorities, nodes=len(table), profile=self._profile, firmness=bool(quotas))
         self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
         alone = bool(quotas) or not _SINGLY.isdisjoint(self._profile.actions)
-        self._roster = Roster(priorities, default_match_policy(self._profile), alone=alone)
+        across = groups_across_namespaces(self._profile)
+        self._roster = Roster(priorities, default_match_policy(self._profile), alone=alone, across=across)
 
     def _read_services(self, objects: Objects) -> Services:
         if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):

@@ -11,12 +11,12 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.job_builder import JobBuilder, Member
-from tierwise.dialects.koordinator import Gang, build_gangs, lone_gather, read_gangs
+from tierwise.dialects.koordinator import Drawn, Gang, build_gangs, gang_faults, lone_gather, read_gangs
 from tierwise.dialects.population import Cohort
 from tierwise.dialects.shapes import Priorities
 from tierwise.dialects.volcano import read_group
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Status, Task
+from tierwise.model.snapshot import Fault
 
 __all__ = ["Roster", "Sorted"]
 
@@ -30,6 +30,7 @@ class Sorted(msgspec.Struct, frozen=True):
     jobs: list[Job]
     others: list[Task]  # they take up room, nothing more
     orphans: dict[str, str]  # pending pods whose group does not exist -> the group
+    faults: list[Fault]  # what groups say of each other and cannot be
 
 
 class _Rest(msgspec.Struct, frozen=True):
@@ -44,15 +45,17 @@ class _Rest(msgspec.Struct, frozen=True):
 class Roster:
     """The jobs of one population.
 
-    `alone` says that a running pod of no group is a job too: its quota counts it, or it may be evicted.
+    `alone` says that a running pod of no group is a job too: its quota counts it, or it may be evicted. `across` says
+    that gangs of several namespaces may form one group.
     """
 
-    def __init__(self, priorities: Priorities, match_policy: str, *, alone: bool) -> None:
+    def __init__(self, priorities: Priorities, match_policy: str, *, alone: bool, across: bool = False) -> None:
         self._priorities = priorities
         self._match_policy = match_policy
         self._alone = alone
+        self._across = across
         self._of_group: dict[str, tuple[PodGroup, Stamp, Job]] = {}
-        self._gangs: tuple[object, dict[str, Gang]] = (None, {})
+        self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
         self._of_pod: dict[str, tuple[Member, Job]] = {}
         self._rest: dict[Cohort, tuple[int, _Rest]] = {}
@@ -63,7 +66,7 @@ class Roster:
         cohorts: Sequence[Cohort],
         groups: Mapping[str, PodGroup],
         records: Mapping[str, GangRecord],
-        drawn: Mapping[str, Ints],
+        drawn: Drawn,
     ) -> Sorted:
         """Every pod to its job, or to those that belong to none."""
         gangs = self._read_gangs(cohorts, records)
@@ -82,7 +85,7 @@ class Roster:
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
-        return Sorted(jobs, [task for r in found for task in r.others], dict(orphans))
+        return Sorted(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
 
     def _group_jobs(
         self, builder: JobBuilder, groups: Mapping[str, PodGroup], cohorts: Mapping[str, list[Cohort]]
@@ -113,7 +116,8 @@ class Roster:
         stamp = (tuple(records.values()), _stamp(named))
         if self._gangs[0] != stamp:
             pods = (member.pod for cohort in named for member in cohort.members.values())
-            self._gangs = stamp, read_gangs(records, pods, self._match_policy)
+            gangs = read_gangs(records, pods, self._match_policy)
+            self._gangs = stamp, gangs, gang_faults(gangs, across=self._across)
         return self._gangs[1]
 
     def _gang_jobs(
@@ -121,13 +125,14 @@ class Roster:
         builder: JobBuilder,
         gangs: Mapping[str, Gang],
         cohorts: Mapping[str, list[Cohort]],
-        drawn: Mapping[str, Ints],
+        drawn: Drawn,
     ) -> list[Job]:
         stamp = (self._gangs[0], _stamp(chain(*cohorts.values())))
         if self._of_gangs[0] == stamp and not drawn:
             jobs = [builder.again(job) for job in self._of_gangs[1]]
         else:
-            jobs = build_gangs(builder, gangs, {key: _members(own) for key, own in cohorts.items()}, drawn)
+            members = {key: _members(own) for key, own in cohorts.items()}
+            jobs = build_gangs(builder, gangs, members, drawn, across=self._across)
         self._of_gangs = stamp if not drawn else None, jobs
         return jobs
 
@@ -155,7 +160,7 @@ class Roster:
                 rest.lone.append(member)
         return rest
 
-    def _single_jobs(self, builder: JobBuilder, found: Sequence[_Rest], drawn: Mapping[str, Ints]) -> list[Job]:
+    def _single_jobs(self, builder: JobBuilder, found: Sequence[_Rest], drawn: Drawn) -> list[Job]:
         jobs = []
         kept = {}
         for member in _merged([rest.lone for rest in found]):

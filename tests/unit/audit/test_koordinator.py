@@ -60,10 +60,17 @@ def test_gangs_of_a_group_stand_together() -> None:
     alone = gang("a", 2, running={0: "n0", 1: "n1"}, annotations=TOGETHER)
 
     absent = [("part-of-gang", "PodGroup default/b", "0 of 2 pods stand")]
-    assert absent == _found(CLUSTER, alone, gang("b", 2))
+    assert absent == _found(CLUSTER, alone, gang("b", 2, annotations=TOGETHER))
     missing = [("part-of-gang", "Gang default/b", "does not exist, and gangs that start with it stand")]
     assert missing == _found(CLUSTER, alone)
-    assert [] == _found(CLUSTER, alone, gang("b", 2, running={0: "n0", 1: "n1"}))
+    assert [] == _found(CLUSTER, alone, gang("b", 2, running={0: "n0", 1: "n1"}, annotations=TOGETHER))
+
+
+def test_a_group_that_only_one_side_names_is_none() -> None:
+    """Each of the two gangs stands or falls by itself."""
+    alone = gang("a", 2, running={0: "n0", 1: "n1"}, annotations=TOGETHER)
+
+    assert [] == _found(CLUSTER, alone, gang("b", 2))
 
 
 def _annotated_gang(standing: int, *, last_made: str = EARLY, ended: bool = False) -> list[Raw]:

@@ -12,13 +12,36 @@ POLICY = "gang.scheduling.koordinator.sh/match-policy"
 
 
 def test_gangs_of_a_group_are_roles_of_one_job() -> None:
-    """To be named by one partner is enough; each gang keeps its minimum."""
-    master = gang("master", 1, annotations={GROUPS: '["default/master", "default/worker"]'})
-    (job,) = build(objects_of(cluster(FLAT), master, gang("worker", 2)), now=0.0).jobs
+    """Where each names the same group; each gang keeps its minimum."""
+    together = {GROUPS: '["default/master", "default/worker"]'}
+    master, worker = gang("master", 1, annotations=together), gang("worker", 2, annotations=together)
+    (job,) = build(objects_of(cluster(FLAT), master, worker), now=0.0).jobs
 
     assert ("default/master", "default/worker") == job.gangs
     assert 3 == job.minimum
     assert {"default/master": 1, "default/worker": 2} == {job.role_names[n]: least for n, least in job.roles.items()}
+
+
+def test_a_claim_that_is_not_returned_is_a_fault() -> None:
+    """The gangs are jobs of their own, and the one that claims is told."""
+    master = gang("master", 1, annotations={GROUPS: '["default/master", "default/worker"]'})
+    snapshot = build(objects_of(cluster(FLAT), master, gang("worker", 2)), now=0.0)
+
+    assert {"default/master": 1, "default/worker": 2} == {job.key: job.minimum for job in snapshot.jobs}
+    assert [("Gang default/master", "OneSidedGangGroup")] == [(f.subject, f.code) for f in snapshot.faults]
+
+
+def test_only_pods_of_the_own_namespace_draw_others() -> None:
+    """The same selector on a pod elsewhere moves nobody."""
+    world = cluster({"s0": {"b0": "n0", "b1": "n1"}}, cpu=4)
+    lured = annotated(pod("lured"), selector="app")
+    elsewhere = annotated(pod("bait", on="n1"), selector="app")
+    meta = elsewhere["metadata"]
+    assert isinstance(meta, dict)
+    bait = {**elsewhere, "metadata": {**meta, "namespace": "evil"}}
+
+    assert {"lured": "n1"} == run(world, [lured, elsewhere])[0]
+    assert {"lured": "n0"} == run(world, [lured, bait, pod("stands", on="n0")])[0]
 
 
 def test_a_missing_gang_keeps_its_group_waiting() -> None:
