@@ -15,6 +15,8 @@ _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending"
 
 def objection(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
+    if job.unsupported:
+        return Reason("NotSupported", "pod", job.unsupported)
     closed = queue_objection(cycle, job)
     if closed is not None:
         return closed

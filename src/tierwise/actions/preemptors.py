@@ -30,7 +30,7 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
     if queue is None or not queue.open or not inside or not any(job.parts()):
         return False
-    if job.key in cycle.report.delays:  # it could have had a place without
+    if job.unsupported or job.key in cycle.report.delays:  # or it could have had a place without
         return False
     starved = not job_ready(cycle.ledger, job, waiting=True) and cycle.pipeline.starving(job)
     return starved and cycle.pipeline.admit(job) is None

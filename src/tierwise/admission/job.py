@@ -39,7 +39,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     yield from pattern.check(written.metadata, total)
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
-        yield warning("spec.volumes", "volumes of a job are not provided: name the claims in the pod templates instead")
+        yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")
     yield from _check_queue(spec, around)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)

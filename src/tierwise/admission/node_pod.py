@@ -8,10 +8,11 @@ from typing import Final
 from tierwise.admission.names import dns_subdomain
 from tierwise.admission.surroundings import Surroundings
 from tierwise.admission.verdict import Issue, at_least, one_of, warning
-from tierwise.api.core import Node, Pod, PodSpec
+from tierwise.api.core import Node, Pod, PodSpec, PodTemplate
+from tierwise.api.unsupported import unsupported
 from tierwise.dialects.volcano_job import GROUP_NAME
 
-__all__ = ["check_node", "check_pod", "check_pod_spec"]
+__all__ = ["check_node", "check_pod", "check_pod_spec", "check_support"]
 
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 _PHASES: Final = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Unknown"})
@@ -33,12 +34,20 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around:
     yield from dns_subdomain("metadata.name", pod.metadata.name)
     yield from one_of("status.phase", pod.status.phase, _PHASES)
     yield from check_pod_spec("spec", pod.spec)
+    yield from check_support(pod)
     yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
     if pod.spec.node_name and pod.spec.node_name not in nodes:
         yield warning("spec.nodeName", f'node "{pod.spec.node_name}" does not exist')
     group = pod.metadata.annotations.get(GROUP_NAME)
     if group and f"{pod.metadata.namespace or 'default'}/{group}" not in groups:
         yield warning(f"metadata.annotations.{GROUP_NAME}", f'pod group "{group}" does not exist')
+
+
+def check_support(pod: Pod | PodTemplate, path: str = "") -> Iterator[Issue]:
+    """A warning about what a pod, or a template at a path, names and what keeps its pods waiting."""
+    found = unsupported(pod) if isinstance(pod, PodTemplate) or not pod.spec.node_name else None
+    if found is not None:
+        yield warning(f"{path}{found.field}", f"not supported: {found.why}; the pod will wait (NotSupported)")
 
 
 def check_pod_spec(path: str, spec: PodSpec) -> Iterator[Issue]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.admission import network_topology, policy
 from tierwise.admission.names import dns_label
-from tierwise.admission.node_pod import check_pod_spec
+from tierwise.admission.node_pod import check_pod_spec, check_support
 from tierwise.admission.surroundings import Surroundings
 from tierwise.admission.verdict import Issue, at_least, error, one_of
 from tierwise.api.volcano import TaskSpec
@@ -34,6 +34,7 @@ def check(path: str, task: TaskSpec, outer: int | None, around: Surroundings) ->
     if not template.containers:
         yield error(f"{path}.template.spec.containers", "at least one container is needed")
     yield from check_pod_spec(f"{path}.template.spec", template)
+    yield from check_support(task.template, f"{path}.template.")
     yield from around.priority_class(f"{path}.template.spec.priorityClassName", template.priority_class_name)
     yield from _check_partitions(f"{path}.partitionPolicy", task, outer, around)
 

@@ -53,16 +53,22 @@ __all__ = [
     "PodTemplate",
     "PreferredNodeTerm",
     "PriorityClass",
+    "ResourceClaim",
     "ResourceList",
     "ResourceQuota",
     "ResourceQuotaSpec",
     "ResourceQuotaStatus",
     "ResourceRequirements",
+    "RestartRule",
+    "SchedulingGroup",
     "Service",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
+    "Volume",
+    "VolumeSource",
     "WeightedPodAffinityTerm",
+    "WorkloadReference",
 ]
 
 ResourceList = dict[str, Quantity]
@@ -151,11 +157,24 @@ class ContainerPort(Record, frozen=True):
     protocol: str = ""
 
 
+class ResourceClaim(Record, frozen=True):
+    """A claim of devices that a pod or a container names."""
+
+    name: str = ""
+
+
 class ResourceRequirements(Record, frozen=True):
     """What a container asks for and may use at most."""
 
     requests: ResourceList = {}
     limits: ResourceList = {}
+    claims: tuple[ResourceClaim, ...] = ()
+
+
+class RestartRule(Record, frozen=True):
+    """What is done when a container ends in a certain way."""
+
+    action: str = ""
 
 
 class Container(Record, frozen=True):
@@ -166,10 +185,43 @@ class Container(Record, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class PodSchedulingGate(Record, frozen=True):
     """A reason not to look at a pod yet."""
+
+    name: str = ""
+
+
+class VolumeSource(Record, frozen=True):
+    """Where a volume comes from; that there is one is all that matters here."""
+
+
+class Volume(Record, frozen=True):
+    """A volume of a pod: the kinds that bear on where it may run. A volume of another kind has its name alone."""
+
+    name: str = ""
+    persistent_volume_claim: VolumeSource | None = None
+    ephemeral: VolumeSource | None = None
+    aws_elastic_block_store: VolumeSource | None = None
+    azure_disk: VolumeSource | None = None
+    cinder: VolumeSource | None = None
+    gce_persistent_disk: VolumeSource | None = None
+    iscsi: VolumeSource | None = None
+    portworx_volume: VolumeSource | None = None
+    rbd: VolumeSource | None = None
+    vsphere_volume: VolumeSource | None = None
+
+
+class SchedulingGroup(Record, frozen=True):
+    """The PodGroup of scheduling.k8s.io that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(Record, frozen=True):
+    """The Workload of scheduling.k8s.io that a pod belongs to."""
 
     name: str = ""
 
@@ -192,8 +244,13 @@ class PodSpec(Record, frozen=True):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
+    host_users: bool = True
     restart_policy: str = ""
     termination_grace_period_seconds: Int | None = None
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[ResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
 
 
 class ContainerStateWaiting(Record, frozen=True):

@@ -13,6 +13,7 @@ from tierwise.audit.koordinator import koordinator_gangs
 from tierwise.audit.nodes import nodes
 from tierwise.audit.queues import queues
 from tierwise.audit.quotas import quotas
+from tierwise.audit.support import support
 from tierwise.audit.topology import topology
 from tierwise.port import Objects
 
@@ -21,5 +22,5 @@ __all__ = ["Finding", "audit"]
 
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
-    checks = (nodes, gangs, koordinator_gangs, topology, gathered, queues, quotas)
+    checks = (nodes, support, gangs, koordinator_gangs, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

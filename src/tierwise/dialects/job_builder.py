@@ -235,8 +235,18 @@ class JobBuilder:
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
+            unsupported=_unsupported(split),
             **rest,  # type: ignore[arg-type]
         )
+
+
+def _unsupported(split: Split) -> str:
+    """What the first pending task names that cannot be honoured; in a gang, with the name of its pod."""
+    tasks = [m.task for _, _, members in split.values() for m in members if m.task.status is Status.PENDING]
+    first = min((t for t in tasks if t.unsupported), key=lambda task: natural(task.key), default=None)
+    if first is None:
+        return ""
+    return first.unsupported if len(tasks) == 1 else f"pod {first.key}: {first.unsupported}"
 
 
 def _counts_ready(task: Task) -> bool:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
+from tierwise.api.unsupported import unsupported
 from tierwise.dialects.budgets import Budgets
 from tierwise.dialects.elastic_quota import OWNER, shielded
 from tierwise.dialects.job_builder import Member
@@ -163,6 +164,7 @@ class Population:
             return None
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         row, nominated = self._place(path, pod, key, status)
+        refused = unsupported(pod) if not pod.spec.node_name else None
         created = pod.metadata.creation_timestamp
         return Task(
             key=key,
@@ -176,6 +178,7 @@ class Population:
             spared=spared(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
+            unsupported=str(refused) if refused is not None else "",
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:

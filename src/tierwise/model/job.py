@@ -62,6 +62,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     spared: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
+    unsupported: str = ""  # what it names and what cannot be honoured, as a sentence
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -139,6 +140,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
     satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
+    unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

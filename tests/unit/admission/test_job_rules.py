@@ -178,7 +178,7 @@ def test_few_fields_may_change(change: Raw, allowed: bool) -> None:
     [
         ({"plugins": {"mpi": []}}, "spec.plugins.mpi", 'job plugin "mpi" is provided by Volcano alone: it is ignored'),
         ({"plugins": {"x": []}}, "spec.plugins.x", 'job plugin "x" is not known: it is ignored'),
-        ({"volumes": [{"mountPath": "/data"}]}, "spec.volumes", "volumes of a job are not provided"),
+        ({"volumes": [{"mountPath": "/data"}]}, "spec.volumes", "volume claims are not supported"),
     ],
 )
 def test_people_are_told_what_is_not_carried_out(fields: Raw, path: str, message: str) -> None:

@@ -14,6 +14,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins, rank, worker
+from tierwise.controllers.job.containers import with_volume
 from tierwise.controllers.job.dependencies import held_back
 from tierwise.controllers.job.owner import owner_reference
 from tierwise.controllers.job.roster import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended
@@ -87,9 +88,19 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "annotations": template.metadata.annotations | _annotations(job, task, index),
         "ownerReferences": [owner_reference(job)],
     }
+    spec = _with_claims(spec, job)
     told = plugins.furnish(rank.furnish(spec, job), job, task, index)
     spec = worker.furnish(told, job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _with_claims(spec: Raw, job: Job) -> Raw:
+    """A pod's spec with the volumes of its job: claims, so that scheduling sees them; none is made here."""
+    for i, volume in enumerate(job.spec.volumes):
+        claim = str(volume.get("volumeClaimName") or f"{job.metadata.name}-volume-{i}")
+        source: Raw = {"name": f"job-volume-{i}", "persistentVolumeClaim": {"claimName": claim}}
+        spec = with_volume(spec, source, str(volume.get("mountPath", "")))
+    return spec
 
 
 def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:

@@ -1,0 +1,135 @@
+"""What a pod asks of its placement that this version cannot honour.
+
+A pod that names such a thing waits with the reason `NotSupported`: binding it would ignore something that somebody
+asked for, such as a volume of another zone, or start a gang by half that is written in a language which is not read.
+`docs/reference/kubernetes-support.md` lists the same fields, and a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tierwise.api.core import Pod, PodSpec, PodTemplate, Volume
+from tierwise.api.meta import ObjectMeta
+
+__all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsupported", "unsupported"]
+
+_VOLCANO: Final = "scheduling.volcano.sh/group-name"
+_READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
+
+VOLUMES: Final = {
+    "persistentVolumeClaim": "volume claims are not read",
+    "ephemeral": "volume claims are not read",
+    "awsElasticBlockStore": "disks that attach to nodes are not counted",
+    "azureDisk": "disks that attach to nodes are not counted",
+    "cinder": "disks that attach to nodes are not counted",
+    "gcePersistentDisk": "disks that attach to nodes are not counted",
+    "iscsi": "disks that attach to nodes are not counted",
+    "portworxVolume": "disks that attach to nodes are not counted",
+    "rbd": "disks that attach to nodes are not counted",
+    "vsphereVolume": "disks that attach to nodes are not counted",
+}
+"""Kinds of volumes that Kubernetes' scheduler looks at, and why a pod with one waits here."""
+
+SPEC_FIELDS: Final = {
+    "resourceClaims": "device claims are not read",
+    "schedulingGroup": "PodGroups of scheduling.k8s.io are not read",
+    "workloadRef": "Workloads of scheduling.k8s.io are not read",
+    "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
+    "restartPolicyRules": "RestartAllContainers needs a feature that nodes declare, and that is not read",
+}
+"""Fields of a pod's spec that Kubernetes' scheduler looks at, and why a pod with one waits here."""
+
+LABELS: Final = {
+    "scheduling.x-k8s.io/pod-group": "PodGroups of scheduling.x-k8s.io are not read",
+    "godel.bytedance.com/pod-group-name": "PodGroups of godel.bytedance.com are not read",
+    "grove.io/podgang": "PodGangs of grove.io are not read",
+}
+"""Labels, and annotations of the same name, that make a pod one of a gang in a language that is not read."""
+
+ANNOTATIONS: Final = {
+    "pod-group-name": "PodGroups of scheduling.run.ai are not read",
+    "gpu-fraction": "parts of a GPU are not counted",
+    "gpu-memory": "parts of a GPU are not counted",
+    "scheduling.koordinator.sh/reservation-affinity": "Reservations are not read",
+    "yunikorn.apache.org/task-group-name": "task groups of YuniKorn are not read",
+    "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
+    _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",
+}
+"""Annotations that ask for something which is not read."""
+
+PREFIXES: Final = {
+    "kai.scheduler/": "KAI's groups, queues and topologies are not read",
+    "kueue.x-k8s.io/pod-group-": "pod groups of Kueue are not read",
+    "kueue.x-k8s.io/podset-": "pod sets of Kueue are not read",
+}
+"""How labels and annotations begin that ask for something which is not read."""
+
+_BEGINNINGS: Final = tuple(PREFIXES)
+
+
+class Unsupported(msgspec.Struct, frozen=True):
+    """One thing that a pod names and that cannot be honoured."""
+
+    field: str  # where it stands: "spec.volumes[0].persistentVolumeClaim"
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field} is not supported: {self.why}"
+
+
+def unsupported(pod: Pod | PodTemplate) -> Unsupported | None:
+    """The first thing that a pod, or a template of pods, names and that cannot be honoured; None where all can."""
+    return _in_spec(pod.spec) or _in_marks(pod.metadata)
+
+
+def _in_spec(spec: PodSpec) -> Unsupported | None:
+    for i, volume in enumerate(spec.volumes):
+        kind = _attached(volume)
+        if kind:
+            return Unsupported(f"spec.volumes[{i}].{kind}", VOLUMES[kind])
+    for name, given in (
+        ("resourceClaims", spec.resource_claims),
+        ("schedulingGroup", spec.scheduling_group),
+        ("workloadRef", spec.workload_ref),
+    ):
+        if given:
+            return Unsupported(f"spec.{name}", SPEC_FIELDS[name])
+    if spec.host_network and not spec.host_users:
+        return Unsupported("spec.hostUsers", SPEC_FIELDS["hostUsers"])
+    for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
+            if container.resources.claims:
+                return Unsupported(f"spec.{part}[{i}].resources.claims", SPEC_FIELDS["resourceClaims"])
+            if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+                return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
+    return None
+
+
+def _attached(volume: Volume) -> str:
+    """The kind of a volume where it matters, as the API spells it."""
+    for field in volume.__struct_fields__:
+        if field != "name" and getattr(volume, field) is not None:
+            return _SPELLED[field]
+    return ""
+
+
+_SPELLED: Final = {field.name: field.encode_name for field in msgspec.structs.fields(Volume)}
+
+
+def _in_marks(meta: ObjectMeta) -> Unsupported | None:
+    for part, marks in (("labels", meta.labels), ("annotations", meta.annotations)):
+        for key, value in marks.items():
+            why = _why(key, labels=part == "labels") if value else ""
+            if why and not (key == _VOLCANO and meta.annotations.get(_READ_INSTEAD)):
+                return Unsupported(f"metadata.{part}.{key}", why)
+    return None
+
+
+def _why(key: str, *, labels: bool) -> str:
+    found = LABELS.get(key) or ("" if labels else ANNOTATIONS.get(key, ""))
+    if found or not key.startswith(_BEGINNINGS):
+        return found
+    return next(why for prefix, why in PREFIXES.items() if key.startswith(prefix))

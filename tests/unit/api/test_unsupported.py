@@ -1,0 +1,101 @@
+"""What a pod names and what cannot be honoured, and the page that lists it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tierwise.api import codec
+from tierwise.api.core import Volume
+from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES, SPEC_FIELDS, VOLUMES, unsupported
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "kubernetes-support.md"
+
+
+def _field(*, spec: dict[str, object] | None = None, **meta: dict[str, str]) -> str:
+    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **meta}, "spec": spec or {}}
+    found = unsupported(codec.decode(raw))
+    return found.field if found is not None else ""
+
+
+@pytest.mark.parametrize("kind", sorted(VOLUMES))
+def test_volumes_that_bear_on_placement_are_named(kind: str) -> None:
+    """The message says which volume it is, by its place in the list."""
+    harmless = {"name": "tmp", "emptyDir": {}}
+
+    assert f"spec.volumes[1].{kind}" == _field(spec={"volumes": [harmless, {"name": "v", kind: {"x": 1}}]})
+
+
+@pytest.mark.parametrize(
+    "kind", ["emptyDir", "configMap", "secret", "projected", "downwardAPI", "hostPath", "nfs", "csi", "image"]
+)
+def test_volumes_without_effect_on_placement_are_fine(kind: str) -> None:
+    """Kubernetes' scheduler does not look at them either."""
+    assert "" == _field(spec={"volumes": [{"name": "v", kind: {}}]})
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
+        (
+            {"containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}]},
+            "spec.containers[0].resources.claims",
+        ),
+        ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
+        ({"workloadRef": {"name": "w", "podGroup": "g"}}, "spec.workloadRef"),
+        ({"hostNetwork": True, "hostUsers": False}, "spec.hostUsers"),
+        ({"hostUsers": False}, ""),
+        (
+            {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            "spec.containers[0].restartPolicyRules",
+        ),
+        ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]}, ""),
+    ],
+)
+def test_fields_of_the_spec_are_named(spec: dict[str, object], field: str) -> None:
+    """A field that cannot be honoured is found wherever it stands."""
+    assert field == _field(spec=spec)
+
+
+@pytest.mark.parametrize("key", [*LABELS, *ANNOTATIONS, *(f"{prefix}x" for prefix in PREFIXES)])
+def test_marks_of_languages_that_are_not_read_are_named(key: str) -> None:
+    """An annotation with a value counts; one without is no mark."""
+    assert f"metadata.annotations.{key}" == _field(annotations={key: "g"})
+    assert "" == _field(annotations={key: ""})
+
+
+@pytest.mark.parametrize("key", [*LABELS, *(f"{prefix}x" for prefix in PREFIXES)])
+def test_labels_count_like_annotations(key: str) -> None:
+    """Most of these marks are labels."""
+    assert f"metadata.labels.{key}" == _field(labels={key: "g"})
+
+
+def test_languages_that_are_read_are_fine() -> None:
+    """Volcano's and Koordinator's marks keep nobody waiting, nor does a queue of Kueue's."""
+    labels = {"pod-group.scheduling.sigs.k8s.io": "g", "kueue.x-k8s.io/queue-name": "q"}
+    marks = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/group-name": "g"}
+
+    assert "" == _field(labels=labels, annotations=marks)
+
+
+def test_the_page_lists_what_waits() -> None:
+    """Every field, kind of volume and mark that keeps a pod waiting is on the page, and nothing else is."""
+    page = PAGE.read_text(encoding="utf-8")
+    waits = set(re.findall(r"^\| `([^`]+)` \| waits ", page, re.M))
+    marks = set(re.findall(r"^\| `([^`]+)` \| (?:label or )?annotation \|", page, re.M))
+    inside = {"restartPolicyRules"}  # of containers
+
+    assert {*VOLUMES, *SPEC_FIELDS} - inside == waits
+    assert {*LABELS, *ANNOTATIONS, *(f"{prefix}*" for prefix in PREFIXES)} == marks
+    assert all(name in page for name in inside)
+
+
+def test_every_kind_of_volume_is_on_the_page() -> None:
+    """What the record knows is what the table of reasons knows."""
+    known = {field.encode_name for field in msgspec.structs.fields(Volume)} - {"name"}
+
+    assert set(VOLUMES) == known
