@@ -1,7 +1,8 @@
 """A small API server on loopback: lists, watches, writes, binds and evictions as far as a client can tell.
 
-It fails on demand: `fail` makes the next requests that match refused, dropped before or after they were carried out, or
-cut in half. Objects are plain manifests; every change has a resource version of its own, as in etcd.
+It fails on demand: `fail` makes the next requests that match refused, dropped before or after they were carried out,
+cut in half, or frozen until the test thaws them. Objects are plain manifests; every change has a resource version of
+its own, as in etcd.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -52,10 +53,18 @@ class Fault:
 
     method: str
     path: str
-    how: int | str  # a status, or "drop", "lose" (carry out, then drop), "half" (of the answer)
+    how: int | str  # a status, or "drop", "lose" (carry out, then drop), "half" (of the answer), "freeze"
     times: int = 1
     headers: dict[str, str] = field(default_factory=dict)
     said: Json = field(default_factory=dict)
+    before: Callable[[], None] = lambda: None  # called when the request comes
+    who: str = ""  # whose requests, by their token; "" for everybody's
+
+    def hits(self, request: web.Request) -> bool:
+        """Whether a request goes wrong."""
+        meant = self.who in ("", request.headers.get("Authorization"))
+        matches = self.method == request.method and re.search(self.path, request.path_qs)
+        return bool(self.times and meant and matches)
 
 
 class FakeApi:
@@ -71,6 +80,8 @@ class FakeApi:
         self._news = asyncio.Condition()
         self._watches: set[asyncio.Transport] = set()
         self._faults: list[Fault] = []
+        self._thawed = asyncio.Event()
+        self.frozen = threading.Event()  # set when a request is held
         self.requests: list[str] = []  # "METHOD path"
         self.bodies: list[Json] = []  # of patches
         self.kubelet = True  # terminating pods are gone at once
@@ -109,6 +120,10 @@ class FakeApi:
     def heal(self) -> None:
         """Nothing fails any more."""
         self._faults.clear()
+
+    def thaw(self) -> None:
+        """Drop the requests that are held; none is held from now on."""
+        self._loop.call_soon_threadsafe(self._thawed.set)
 
     def forget_history(self) -> None:
         """No watch can go on from where it was: all versions so far are too old."""
@@ -151,7 +166,7 @@ class FakeApi:
     async def _faulty(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.path}")
         for fault in self._faults:
-            if fault.times and fault.method == request.method and re.search(fault.path, request.path_qs):
+            if fault.hits(request):
                 fault.times -= 1
                 return await self._break(fault, request, handler)
         answer: web.StreamResponse = await handler(request)
@@ -159,11 +174,15 @@ class FakeApi:
 
     async def _break(self, fault: Fault, request: web.Request, handler: Any) -> web.StreamResponse:
         assert request.transport is not None
+        fault.before()
         if isinstance(fault.how, int):
             said = {"kind": "Status", "code": fault.how, **fault.said}
             return web.json_response(said, status=fault.how, headers=fault.headers)
         if fault.how == "lose":
             await handler(request)
+        if fault.how == "freeze":
+            self.frozen.set()
+            await self._thawed.wait()
         if fault.how == "half":
             whole: web.Response = await handler(request)
             assert isinstance(whole.body, bytes)

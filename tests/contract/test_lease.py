@@ -35,7 +35,8 @@ def _leads(*clusters: KubeCluster) -> bool:
     """Whether one of them comes to lead."""
     until = time.monotonic() + 5
     while not any(cluster.leading() for cluster in clusters) and time.monotonic() < until:
-        clusters[0].wait(clusters[0].read().version, 0.02)
+        for cluster in clusters:
+            cluster.wait(cluster.read().version, 0.02)
     return any(cluster.leading() for cluster in clusters)
 
 

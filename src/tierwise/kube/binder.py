@@ -4,11 +4,13 @@ The rule for a gang of which some binds fail:
 
 1. Before anything is sent, every pod and node of the gang is looked at once more; where one is gone, nothing is sent.
 2. A refusal that may pass (429, 503) is waited out. Where nobody knows whether a bind happened (time-out, broken
-   connection, 409, 500) the pod is looked up, and bound again to the same node where it has none.
+   connection, 409, 500) the pod is looked up, and bound again to the same node where it has none. Every attempt asks
+   whether we still lead: the next leader may have given the node to others.
 3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods stand, the less there is
    to mend. The next cycle, which comes at once, places what is missing beside what stands, within the gang's domain;
    if that is not possible in time, what stands is released (`scheduler.release`).
-4. A bind whose outcome stays unknown is held as assumed, and looked up until there is an answer.
+4. A bind whose outcome stays unknown, because no answer came or the lease was lost before one did, is held as assumed
+   and looked up until there is an answer; nothing is sent for that pod before.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tierwise.api.core import Pod
 from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, pause
 from tierwise.kube.decoding import read
 from tierwise.kube.each import each
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
 from tierwise.port import Bind, Key, Outcome
@@ -67,32 +69,34 @@ class Binder:
     async def _one(self, bind: Bind) -> Outcome:
         if broken := self._broken.get(_gang(bind)):
             return Outcome(bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}")
-        if not self._may():
-            return Outcome(bind, ok=False, error="withheld: no longer the leader")
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
-        said, answered = "", True
+        said, unanswered = "", False  # the last refusal; whether an attempt may still be under way
         for attempt in range(_ATTEMPTS):
             wait = None
             try:
                 await self._send(bind, pod)
                 return self._done(bind)
+            except NotLeadingError as error:
+                return self._unknown(bind, pod) if unanswered else Outcome(bind, ok=False, error=str(error))
             except ApiError as error:
                 if not (error.passing or error.status == 409):
                     return self._failed(bind, str(error))
-                said, wait, answered = str(error), error.retry_after, error.status not in (502, 504)
-                refused = error.status in (429, 503)
+                said, wait = str(error), error.retry_after
+                # A gateway's word is no answer of the API server.
+                unanswered, refused = unanswered or error.status in (502, 504), error.status in (429, 503)
             except UnreachableError as error:
-                said, answered, refused = str(error), False, False
+                said, unanswered, refused = str(error), True, False
             if not refused:
                 found = await self._look_up(bind, pod)
                 if found is not None:
                     return found
             await asyncio.sleep(pause(attempt, least=0.05) if wait is None else wait)
-        if answered:
-            return self._failed(bind, said)
-        # The last attempt may still be under way on the server.
+        return self._unknown(bind, pod) if unanswered else self._failed(bind, said)
+
+    def _unknown(self, bind: Bind, pod: Pod) -> Outcome:
+        """An attempt may still be under way on the server: the pod keeps its place here until it is known."""
         self._store.assume(bind.pod, node=bind.node)
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
@@ -115,7 +119,7 @@ class Binder:
         }
         self.in_flight += 1
         try:
-            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body)
+            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body, may=self._may)
         finally:
             self.in_flight -= 1
 

@@ -1,7 +1,8 @@
 """HTTP to an API server: requests with typed errors, patience where it is safe, and streams.
 
 One answer or one error per request. Who may retry what is said by the caller: `send` asks once, `ask` asks again
-while the refusal is a passing one. Knows nothing of kinds.
+while the refusal is a passing one. A write of a leader says by `may` whether it may leave, and every attempt asks, as
+late as possible: the lease may be lost between two of them. Knows nothing of kinds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Final
 
@@ -18,9 +19,9 @@ import msgspec
 
 from tierwise import __version__
 from tierwise.kube.auth import Access
-from tierwise.kube.errors import ApiError, UnreachableError, refusal
+from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError, refusal
 
-__all__ = ["IN_FLIGHT", "Client", "pause"]
+__all__ = ["IN_FLIGHT", "ON_SERVER", "Client", "always", "pause"]
 
 IN_FLIGHT: Final = 32
 """Requests at once: more than this costs the server more than it gains (docs/benchmarks.md)."""
@@ -42,6 +43,11 @@ def pause(attempt: int, *, least: float = 0.1, most: float = 5.0) -> float:
     return min(most, least * 2.0**attempt) * random.uniform(0.5, 1.0)
 
 
+def always() -> bool:
+    """Whether a request may be made that needs no lease."""
+    return True
+
+
 class Client:
     """Requests to one API server; an asynchronous context manager."""
 
@@ -51,9 +57,10 @@ class Client:
 
     async def __aenter__(self) -> Client:
         tls = self._access.tls if self._access.tls is not None else True
-        # Streams hold their connection for minutes, so they have a pool of their own.
+        # Streams hold their connection for minutes, so they have a pool of their own. Writers limit themselves, and
+        # events and look-ups come on top: a write that waited for a connection would leave long after it was let.
         self._requests = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=IN_FLIGHT, keepalive_timeout=60, ssl=tls)
+            connector=aiohttp.TCPConnector(limit=2 * IN_FLIGHT, keepalive_timeout=60, ssl=tls)
         )
         self._streams = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
         return self
@@ -73,11 +80,12 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        may: Callable[[], bool] = always,
     ) -> bytes:
         """The answer to a request that does no harm when it is made twice: again while the refusal may pass."""
         for attempt in range(_ATTEMPTS):
             try:
-                return await self.send(method, path, body, query=query, kind=kind)
+                return await self.send(method, path, body, query=query, kind=kind, may=may)
             except ApiError as error:
                 if not error.passing or attempt == _ATTEMPTS - 1:
                     raise
@@ -97,8 +105,9 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        may: Callable[[], bool] = always,
     ) -> bytes:
-        """The answer to one request; ApiError for a no, UnreachableError where none came."""
+        """The answer to one request; ApiError for a no, UnreachableError where none came; NotLeadingError."""
         asked = dict(query or {})
         if method != "GET":
             asked["timeout"] = f"{ON_SERVER}s"
@@ -118,6 +127,7 @@ class Client:
                 timeout=patience,
                 proxy=self._access.proxy,
                 server_hostname=self._access.server_name,
+                middlewares=() if may is always else (_asking(may),),
             ) as answer:
                 found = await answer.read()
                 if answer.status >= 300:
@@ -158,6 +168,17 @@ class Client:
         if answer.status == 401:
             self._token = (float("-inf"), None)  # perhaps it has just expired
         return refusal(answer.status, body, answer.headers.get("Retry-After"))
+
+
+def _asking(may: Callable[[], bool]) -> aiohttp.ClientMiddlewareType:
+    """Ask before every attempt: the HTTP client sends a PUT or DELETE twice by itself where a connection was stale."""
+
+    async def ask(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if not may():
+            raise NotLeadingError
+        return await send(request)
+
+    return ask
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

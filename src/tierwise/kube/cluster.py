@@ -2,6 +2,10 @@
 
 An event loop in a thread of its own keeps one reflector for each kind, the event recorder and the lease; `read`,
 `apply` and `wait` are plain calls from the scheduler's thread. Leaving the context ends the loop.
+
+Who takes the lease looks at all pods and nodes once more before it acts, however well its watches seem to run: what the
+leader before, be it we ourselves, has bound up to its last moment is known then. Leading begins between two turns of
+the loop (`wait`): what was decided in one term is never sent in a later one.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -59,6 +64,7 @@ class Pulse(msgspec.Struct, frozen=True):
     binds: int  # that await their answer
     lag: Mapping[str, float]  # seconds since the watch was last heard of
     missed: Mapping[str, int]  # changes that fresh lists showed and the watch had not
+    losses: int = 0  # how often the lease was lost
 
 
 class _StoppedError(Exception):
@@ -68,13 +74,22 @@ class _StoppedError(Exception):
 class KubeCluster:
     """Objects from informers, effects as requests."""
 
-    def __init__(self, access: Access, options: Options | None = None) -> None:
+    def __init__(
+        self, access: Access, options: Options | None = None, ticks: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`ticks` gives seconds that never jump; the lease is counted in them."""
         self._access = access
         self._options = options or Options()
+        self._ticks = ticks
         self._store = Store()
         self._resources: dict[tuple[str, str], Resource] = {}
         self._reflectors: dict[tuple[str, str], Reflector] = {}
         self._lease: Lease | None = None
+        self._following = asyncio.Event()  # set once there is a reflector for each kind that is served
+        self._terms = 0  # how often we took the lease or lost it
+        self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
+        self._deciding = 0  # the term that the scheduler's thread acts in
+        self._catching_up: asyncio.Task[None] | None = None
         self._synced = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -98,8 +113,10 @@ class KubeCluster:
         return self._store.read()
 
     def wait(self, since: Version, timeout: float) -> Version:
-        """Return once something has changed since, or the time is over."""
-        return self._store.wait(since, timeout)
+        """Return once something has changed since, or the time is over; called between turns, never within one."""
+        version = self._store.wait(since, timeout)
+        self._deciding = self._term
+        return version
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
@@ -116,7 +133,8 @@ class KubeCluster:
         """Whether we may write."""
         if self._options.lease is None:
             return True
-        return self._lease is not None and self._lease.held()
+        led = 0 != self._term == self._deciding
+        return led and self._lease is not None and self._lease.held()
 
     def secret(self, namespace: str, name: str) -> dict[str, str]:
         """The entries of one Secret, asked for now; ApiError and UnreachableError. May be called from any thread."""
@@ -138,6 +156,7 @@ class KubeCluster:
             binds=self._writer.binds if self._synced.is_set() and self._failure is None else 0,
             lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},
             missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
+            losses=self._lease.losses if self._lease is not None else 0,
         )
 
     def _call(self, work: Coroutine[object, object, T]) -> T:
@@ -155,10 +174,18 @@ class KubeCluster:
     async def _serve(self) -> None:
         with contextlib.suppress(_StoppedError):
             try:
-                async with Client(self._access) as client, asyncio.TaskGroup() as tasks:
+                # The lease has a client of its own, so that nothing that is slow keeps it from being renewed.
+                async with (
+                    Client(self._access) as client,
+                    Client(self._access) as leader,
+                    asyncio.TaskGroup() as tasks,
+                ):
                     recorder = Recorder(client, self._store, self._options.component)
                     tasks.create_task(self._end(recorder))
                     tasks.create_task(recorder.run())
+                    if self._options.lease is not None:
+                        self._lease = Lease(leader, self._options.lease, self._ticks)
+                        tasks.create_task(self._lease.run(partial(self._lease_changed, tasks)))
                     await self._open(tasks, client, recorder)
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from None
@@ -176,14 +203,38 @@ class KubeCluster:
             by_eviction=self._options.by_eviction,
         )
         self._follow(tasks, client, self._resources.values())
-        if self._options.lease is not None:
-            self._lease = Lease(client, self._options.lease)
-            tasks.create_task(self._lease.run(self._store.nudge))
+        self._following.set()
         tasks.create_task(self._late(tasks, client))
         tasks.create_task(self._check())
         for reflector in list(self._reflectors.values()):
             await reflector.synced.wait()
         self._synced.set()
+        self._store.nudge()
+
+    def _lease_changed(self, tasks: asyncio.TaskGroup) -> None:
+        """We hold the lease, or no longer do."""
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            self._catching_up = None
+        self._terms, self._term = self._terms + 1, 0
+        if self._lease is not None and self._lease.held():
+            self._catching_up = tasks.create_task(self._catch_up(time.monotonic()))
+        self._store.nudge()
+
+    async def _catch_up(self, taken: float) -> None:
+        """See to it that pods and nodes have been listed since then; `leading` from there on."""
+        await self._following.wait()
+        for kind in _NEEDED:
+            reflector, attempt = self._reflectors[kind], 0
+            await reflector.synced.wait()
+            while reflector.begun < taken:
+                try:
+                    await reflector.check()
+                except (ApiError, UnreachableError, msgspec.MsgspecError) as error:
+                    log.warning("%s cannot be looked at before leading: %s", reflector.plural, error)
+                    await asyncio.sleep(pause(attempt))
+                    attempt += 1
+        self._term = self._terms
         self._store.nudge()
 
     async def _end(self, recorder: Recorder) -> None:

@@ -7,13 +7,20 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ApiError", "UnreachableError", "refusal"]
+__all__ = ["ApiError", "NotLeadingError", "UnreachableError", "refusal"]
 
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class UnreachableError(Exception):
     """No whole answer came: the connection failed or broke, or time ran out. A write may have happened or not."""
+
+
+class NotLeadingError(Exception):
+    """Nothing was sent: we no longer hold the lease, and another may lead by now."""
+
+    def __init__(self) -> None:
+        super().__init__("withheld: no longer the leader")
 
 
 class ApiError(Exception):

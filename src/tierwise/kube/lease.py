@@ -2,14 +2,14 @@
 
 Times on different machines are never compared: a lease has lapsed when it has not changed for its whole duration by our
 own clock. The holder stops acting some time before others may think so (`held`), and gives the lease back when it ends,
-so that the next one need not wait.
+so that the next one need not wait. What it holds counts from before the request that renewed it: others may count from
+the moment at which the server wrote it, which is later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -51,8 +51,10 @@ class LeaseOptions(msgspec.Struct, frozen=True):
 class Lease:
     """One candidate for a lease."""
 
-    def __init__(self, client: Client, options: LeaseOptions) -> None:
+    def __init__(self, client: Client, options: LeaseOptions, ticks: Callable[[], float]) -> None:
+        """`ticks` gives seconds that never jump."""
         self._client = client
+        self._ticks = ticks
         self._path = f"/apis/{_API}/namespaces/{options.namespace}/leases"
         self._namespace, self._name = options.namespace, options.name
         self._identity = options.identity
@@ -60,25 +62,39 @@ class Lease:
         self._renewed = float("-inf")
         self._seen: tuple[object, float] = (None, 0.0)  # the holder's last word, and when we first heard it
         self._over = False
+        self._told = False  # whether we held it when we last looked
         self.holder = ""
+        self.losses = 0  # how often it was lost; giving it back is no loss
 
     def held(self) -> bool:
         """Whether we may act now."""
-        return not self._over and time.monotonic() < self._renewed + self._times.deadline
+        return not self._over and self._ticks() < self._renewed + self._times.deadline
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Take the lease when it is free, and renew it while we hold it; `changed` is told when we begin or end."""
         while not self._over:
-            before = self.held()
+            # A process that was stopped for a while has lost the lease before it can try to renew it.
+            self._look(changed)
             try:
                 async with asyncio.timeout(self._times.deadline):
-                    await self._try()
+                    await self.renew()
             except (ApiError, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
                 log.warning("the lease %s cannot be renewed: %s", self._name, str(error) or "no answer in time")
-            if self.held() != before:
-                log.info("%s the lease %s", "holding" if self.held() else "no longer holding", self._name)
-                changed()
+            self._look(changed)
             await asyncio.sleep(self._times.retry)
+
+    def _look(self, changed: Callable[[], None]) -> None:
+        """Tell of a lease that we hold since we last looked, or no longer do."""
+        held = self.held()
+        if held == self._told:
+            return
+        self._told = held
+        if held:
+            log.info("holding the lease %s", self._name)
+        elif not self._over:
+            self.losses += 1
+            log.warning("no longer holding the lease %s: it was not renewed in time", self._name)
+        changed()
 
     async def release(self) -> None:
         """Give the lease back, and take it no more."""
@@ -99,8 +115,9 @@ class Lease:
             else:
                 return
 
-    async def _try(self) -> None:
-        begun = time.monotonic()
+    async def renew(self) -> None:
+        """Take the lease where it is free or has lapsed, renew it where it is ours; ApiError and UnreachableError."""
+        begun = self._ticks()
         try:
             lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
         except ApiError as error:
@@ -112,7 +129,8 @@ class Lease:
         self.holder = str(spec.get("holderIdentity") or "")
         word = (self.holder, spec.get("renewTime"), spec.get("leaseTransitions"))
         if word != self._seen[0]:
-            self._seen = (word, begun)
+            # Heard now: the word may be younger than our question, which was perhaps long under way.
+            self._seen = (word, self._ticks())
         duration = spec.get("leaseDurationSeconds")
         patience = float(duration) if isinstance(duration, int) else self._times.duration
         if self.holder not in ("", self._identity) and begun < self._seen[1] + patience:

@@ -44,7 +44,12 @@ class Reflector:
         self._version = ""  # the last that we were told of
         self.synced = asyncio.Event()
         self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
+        self.begun = float("-inf")  # when the last whole list was asked for
         self.missed = 0  # changes that a list showed and the watch had passed over: always 0, or something is wrong
+
+    @property
+    def plural(self) -> str:
+        return self._resource.plural
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -65,6 +70,7 @@ class Reflector:
 
     async def _list(self, *, watching: bool) -> str:
         """List everything; the version from which to watch."""
+        begun = time.monotonic()
         entries: list[Entry] = []
         rest = ""
         while True:
@@ -78,7 +84,7 @@ class Reflector:
         if missed and self.synced.is_set():
             log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
         self.missed += missed
-        self.heard = time.monotonic()
+        self.heard, self.begun = time.monotonic(), begun
         self.synced.set()
         return found.version
 

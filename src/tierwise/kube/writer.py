@@ -1,7 +1,8 @@
 """Effects as requests to the API server; one outcome each.
 
 Effects are carried out in order, but neighbours of one kind at the same time. The server's answer goes into the store,
-so whoever reads after `apply` sees what was written even where the watch lags behind.
+so whoever reads after `apply` sees what was written even where the watch lags behind. Every attempt of every write asks
+whether we still lead; events alone may tell late what was done in time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tierwise.kube.binder import Binder
 from tierwise.kube.client import IN_FLIGHT, Client
 from tierwise.kube.decoding import LEAN, read
 from tierwise.kube.each import each
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
@@ -91,10 +92,10 @@ class Writer:
         if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
             return Outcome(effect, ok=False, error=f"withheld, because an eviction for it failed: {stuck[effect.gang]}")
         if not self._may():
-            return Outcome(effect, ok=False, error="withheld: no longer the leader")
+            return Outcome(effect, ok=False, error=str(NotLeadingError()))
         try:
             await self._one(effect)
-        except (ApiError, UnreachableError) as error:
+        except (ApiError, UnreachableError, NotLeadingError) as error:
             return Outcome(effect, ok=False, error=str(error))
         except KeyError as error:
             return Outcome(effect, ok=False, error=f"the API server does not serve {error}")
@@ -159,14 +160,14 @@ class Writer:
             "metadata": {"name": key.name, "namespace": key.namespace},
             "deleteOptions": _only(pod.metadata.uid if pod is not None else ""),
         }
-        await self._client.ask("POST", f"{self._resource(key).at(key)}/eviction", body)
+        await self._client.ask("POST", f"{self._resource(key).at(key)}/eviction", body, may=self._may)
         self._store.assume(key, leaving=_now())
 
     async def _delete(self, key: Key) -> None:
         known = self._store.find(key)
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(known[0].metadata.uid if known is not None else "")
-        await self._client.ask("DELETE", self._resource(key).at(key), body)
+        await self._client.ask("DELETE", self._resource(key).at(key), body, may=self._may)
         if (key.group, key.kind) == _POD:
             self._store.assume(key, leaving=_now())
 
@@ -176,7 +177,7 @@ class Writer:
         """Send, and put the object that comes back into the store."""
         ask = self._client.send if once else self._client.ask
         resource = self._resource(key)
-        entry = read(resource, await ask(method, path, body, kind=kind))
+        entry = read(resource, await ask(method, path, body, kind=kind, may=self._may))
         if entry is not None:
             self._store.answered(resource, entry)
 

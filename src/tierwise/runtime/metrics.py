@@ -101,6 +101,12 @@ class Metrics:
             registry=to,
         )
         self._leads = Gauge("tierwise_leader", "1 while this replica decides, 0 while it stands by.", registry=to)
+        self._losses = Counter(
+            "tierwise_lease_losses_total",
+            "Times that this replica lost the lease because it did not renew it in time.",
+            registry=to,
+        )
+        self._lost = 0  # of them counted so far
 
     def observe(self, snapshot: Snapshot, report: CycleReport, stages: Mapping[str, float]) -> None:
         """One cycle: what it saw and decided, and how many seconds each stage took."""
@@ -153,6 +159,11 @@ class Metrics:
     def leads(self, *, yes: bool) -> None:
         """Whether this replica decides."""
         self._leads.set(1 if yes else 0)
+
+    def lease_losses(self, number: int) -> None:
+        """The lease was lost so many times since the process began."""
+        self._losses.inc(number - self._lost)
+        self._lost = number
 
 
 class AdmissionMetrics:

@@ -27,9 +27,9 @@ class Refused:
         self._until: dict[Key, float] = {}
 
     def note(self, outcomes: Iterable[Outcome], now: float) -> None:
-        """Remember evictions that failed."""
+        """Remember evictions that failed; what was withheld, nobody has refused."""
         for outcome in outcomes:
-            if isinstance(outcome.effect, Evict) and not outcome.ok:
+            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.error.startswith("withheld"):
                 self._until[outcome.effect.pod] = now + _LONG
 
     def over(self, objects: Objects, now: float) -> Objects:

@@ -70,6 +70,7 @@ class Telemetry:
         """Take the figures of the connection as they are now."""
         pulse = self._cluster.pulse()
         self._metrics.leads(yes=pulse.leading)
+        self._metrics.lease_losses(pulse.losses)
         self._metrics.binds_in_flight(pulse.binds)
         for kind, seconds in pulse.lag.items():
             self._metrics.watch_lag(kind, seconds)

@@ -30,7 +30,7 @@ WORLD = objects_of(
 
 class Pulsing:
     def pulse(self) -> Pulse:
-        return Pulse(leading=True, binds=2, lag={"Pod": 0.5}, missed={"Pod": 0})
+        return Pulse(leading=True, binds=2, lag={"Pod": 0.5}, missed={"Pod": 0}, losses=2)
 
 
 def _loop(telemetry: Telemetry) -> Loop:
@@ -78,6 +78,7 @@ def test_the_pages_show_the_turn_and_the_connection() -> None:
     assert "tierwise_binds_in_flight 2.0" in metrics
     assert 'tierwise_watch_lag_seconds{kind="Pod"} 0.5' in metrics
     assert "tierwise_leader 1.0" in metrics
+    assert "tierwise_lease_losses_total 2.0" in metrics
     assert "_created" not in metrics
 
 
