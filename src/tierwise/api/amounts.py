@@ -37,8 +37,17 @@ def of_node(node: Node) -> Iterator[Field]:
 
 
 def of_pod(pod: Pod) -> Iterator[Field]:
-    """The amounts of a pod."""
-    return _of_pod_spec(pod.spec, "spec")
+    """The amounts of a pod, as asked for and as given."""
+    yield from _of_pod_spec(pod.spec, "spec")
+    status = pod.status
+    for name, given in (("container", status.container_statuses), ("initContainer", status.init_container_statuses)):
+        for index, one in enumerate(given):
+            if one.resources is not None:
+                yield f"status.{name}Statuses[{index}].resources.requests", one.resources.requests
+                yield f"status.{name}Statuses[{index}].allocatedResources", one.allocated_resources
+    if status.resources is not None:
+        yield "status.resources.requests", status.resources.requests
+        yield "status.allocatedResources", status.allocated_resources
 
 
 def of_job(job: Job) -> Iterator[Field]:

@@ -14,6 +14,7 @@ from tierwise.api import amounts, core, elastic_quota, koordinator, network_awar
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.mistakes import explain, said
+from tierwise.api.pod_defaults import filled_pod
 from tierwise.api.tidying import lists, tidy
 
 __all__ = [
@@ -122,7 +123,7 @@ def decode(raw: object) -> Any:
         raise error.inside(obj=shown) from None
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
-    return found
+    return _completed(found)
 
 
 def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | None:
@@ -136,7 +137,13 @@ def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | 
         _check(found)
     except (msgspec.MsgspecError, InputError):
         return None
-    return found
+    completed: R = _completed(found)
+    return completed
+
+
+def _completed(record: Any) -> Any:
+    """A pod with the defaults that an API server gives it; any other record as it is."""
+    return filled_pod(record) if isinstance(record, core.Pod) else record
 
 
 def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:

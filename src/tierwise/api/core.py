@@ -291,6 +291,8 @@ class ContainerStatus(Record, frozen=True):
     restart_count: Int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
 
 
 class PodStatus(Record, frozen=True):
@@ -304,6 +306,8 @@ class PodStatus(Record, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
 
 
 class Pod(Record, frozen=True):

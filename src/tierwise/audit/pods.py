@@ -44,21 +44,36 @@ def asked(pod: Pod) -> Counter[str]:
     """What a pod asks of its node, as Kubernetes counts: sidecars run on, other init containers one after the other."""
     total: Counter[str] = Counter()
     for container in pod.spec.containers:
-        total += _amounts(_requests(container))
+        total += _held(pod, container)
     before: Counter[str] = Counter()
     peak: Counter[str] = Counter()
     for container in pod.spec.init_containers:
         if container.restart_policy == "Always":
-            before += _amounts(_requests(container))
+            before += _held(pod, container)
             peak |= before
         else:
             peak |= before + _amounts(_requests(container))
     total = (total + before) | peak
     if pod.spec.resources is not None and pod.spec.resources.requests:
-        total |= _amounts(pod.spec.resources.requests)
+        whole = {n: q for n, q in pod.spec.resources.requests.items() if not n.count("/") and n != "ephemeral-storage"}
+        total |= _amounts(whole)
+        if pod.status.resources is not None:
+            total |= _amounts(pod.status.resources.requests) | _amounts(pod.status.allocated_resources)
     total += _amounts(pod.spec.overhead)
     total["pods"] = 1
     return total
+
+
+def _held(pod: Pod, container: Container) -> Counter[str]:
+    """What a container asks for, or has: while it is resized in place, the larger of the two."""
+    own = _amounts(_requests(container))
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    told = next((s for s in statuses if s.name == container.name), None)
+    if told is None or told.resources is None:
+        return own
+    has = _amounts(told.resources.requests) | _amounts(told.allocated_resources)
+    out_of_reach = [c for c in pod.status.conditions if c.type == "PodResizePending" and c.reason == "Infeasible"]
+    return has if out_of_reach else own | has
 
 
 def _requests(container: Container) -> ResourceList:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.api.core import Pod, ResourceQuota
 from tierwise.api.quantity import amount
-from tierwise.dialects.requests import effective_request
+from tierwise.dialects.requests import counted, effective_request
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import POD_SLOTS, Axis
 
@@ -56,6 +56,6 @@ def _held(namespace: str, pods: Collection[Pod]) -> dict[str, int]:
     for pod in pods:
         holds = bool(pod.spec.node_name) and pod.status.phase not in _ENDED
         if holds and (pod.metadata.namespace or "default") == namespace:
-            for name, number in {**effective_request(pod.spec), POD_SLOTS: 1}.items():
+            for name, number in {**effective_request(counted(pod)), POD_SLOTS: 1}.items():
                 total[name] = total.get(name, 0) + number
     return total

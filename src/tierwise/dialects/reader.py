@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
+from tierwise.api.core import Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -28,7 +28,7 @@ from tierwise.dialects.koordinator import default_match_policy, drawn_to, groups
 from tierwise.dialects.nodes import node_table
 from tierwise.dialects.population import Population
 from tierwise.dialects.quotas import left_by_namespace
-from tierwise.dialects.requests import firm_request
+from tierwise.dialects.requests import counted, firm_request
 from tierwise.dialects.roster import Roster
 from tierwise.dialects.services import app_groups, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes
@@ -217,12 +217,13 @@ def _alike(before: Pod, pod: Pod) -> bool:
         old.labels == new.labels
         and old.annotations == new.annotations
         and old.creation_timestamp == new.creation_timestamp
-        and (
-            before.spec == pod.spec
-            or replace(before.spec, node_name=pod.spec.node_name, scheduling_gates=pod.spec.scheduling_gates)
-            == pod.spec
-        )
+        and _same(counted(before), counted(pod))
     )
+
+
+def _same(before: PodSpec, spec: PodSpec) -> bool:
+    """Whether two specs differ in node and gates at most."""
+    return before == spec or replace(before, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) == spec
 
 
 def _stays(before: Pod, pod: Pod) -> bool:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tierwise.api.core import Container, PodSpec
+from msgspec.structs import replace
+
+from tierwise.api.core import Container, Pod, PodSpec, ResourceList, ResourceRequirements
+from tierwise.api.pod_defaults import container_requests, filled, whole_pod_resource
 from tierwise.api.quantity import amount
 
-__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "effective_request", "firm_request", "nominal"]
+__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "counted", "effective_request", "firm_request", "nominal"]
 
 PORT_PREFIX = "port/"
 FIRM_PREFIX = "firm/"
@@ -22,26 +25,65 @@ _EVERYWHERE = "0.0.0.0"
 
 
 def effective_request(spec: PodSpec) -> dict[str, int]:
-    """Containers in sum, or the largest init container where that is more, plus overhead; zero amounts left out.
-
-    Init containers with restartPolicy Always run beside the others from their turn on, as Kubernetes counts them.
-    """
-    running: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in spec.init_containers:
-        own = _requests(container)
-        if container.restart_policy == "Always":
-            _add(running, own)
-            _raise(peak, running)
-        else:
-            _raise(peak, {name: own.get(name, 0) + running.get(name, 0) for name in {*own, *running}})
-    for container in spec.containers:
-        _add(running, _requests(container))
-    _raise(peak, running)
+    """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts."""
+    spec = filled(spec)
+    asked = container_requests(spec)
     if spec.resources is not None:
-        peak |= {name: amount(name, q) for name, q in spec.resources.requests.items()}
-    _add(peak, {name: amount(name, q) for name, q in spec.overhead.items()})
-    return {name: number for name, number in peak.items() if number}
+        asked |= {n: amount(n, q) for n, q in spec.resources.requests.items() if whole_pod_resource(n)}
+    for name, quantity in spec.overhead.items():
+        asked[name] = asked.get(name, 0) + amount(name, quantity)
+    return {name: number for name, number in asked.items() if number}
+
+
+def counted(pod: Pod) -> PodSpec:
+    """The spec that a pod is counted by: its own, or with what its node gives it while it is resized in place.
+
+    As Kubernetes counts: the most of what is asked for, what the node has set aside and what the containers have;
+    where the node cannot ever give what is asked for, of the last two. The pod's own record where nothing differs.
+    """
+    status, spec = pod.status, pod.spec
+    known = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources}
+    if not known and status.resources is None:
+        return spec
+    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
+    infeasible = pending is not None and pending.reason == "Infeasible"
+
+    def of(container: Container, *, sidecars: bool) -> Container:
+        given = known.get(container.name)
+        if given is None or given.resources is None or (sidecars and container.restart_policy != "Always"):
+            return container
+        asked = {} if infeasible else {**container.resources.limits, **container.resources.requests}
+        most = _most(asked, given.resources.requests, given.allocated_resources)
+        if _amounts(most) == _amounts({**container.resources.limits, **container.resources.requests}):
+            return container
+        return replace(container, resources=ResourceRequirements(requests=most))
+
+    containers = tuple(of(container, sidecars=False) for container in spec.containers)
+    first = tuple(of(container, sidecars=True) for container in spec.init_containers)
+    if containers != spec.containers or first != spec.init_containers:
+        spec = replace(spec, containers=containers, init_containers=first)
+    whole = spec.resources
+    if whole is not None and whole.requests and status.resources is not None:
+        asked = {} if infeasible else whole.requests
+        most = _most(asked, status.resources.requests, status.allocated_resources)
+        requests = {name: most.get(name, "0") for name in whole.requests}
+        if _amounts(requests) != _amounts(whole.requests):
+            spec = replace(spec, resources=replace(whole, requests=requests))
+    return spec
+
+
+def _most(*given: ResourceList) -> ResourceList:
+    """The largest amount of each resource."""
+    most: ResourceList = {}
+    for amounts in given:
+        for name, quantity in amounts.items():
+            if name not in most or amount(name, quantity) > amount(name, most[name]):
+                most[name] = quantity
+    return most
+
+
+def _amounts(given: ResourceList) -> dict[str, int]:
+    return {name: number for name, quantity in given.items() if (number := amount(name, quantity))}
 
 
 def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
@@ -52,22 +94,6 @@ def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
 def nominal(name: str) -> bool:
     """Whether it is a resource that people know by that name, and not one that only serves to count."""
     return not name.startswith((PORT_PREFIX, FIRM_PREFIX))
-
-
-def _requests(container: Container) -> dict[str, int]:
-    """A limit without a request is a request."""
-    asked = {**container.resources.limits, **container.resources.requests}
-    return {name: amount(name, q) for name, q in asked.items()}
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, number in more.items():
-        total[name] = total.get(name, 0) + number
-
-
-def _raise(peak: dict[str, int], other: Mapping[str, int]) -> None:
-    for name, number in other.items():
-        peak[name] = max(peak.get(name, 0), number)
 
 
 class Ports:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tierwise.api.core import Pod, PodSpec
-from tierwise.dialects.requests import Ports
+from tierwise.dialects.requests import Ports, counted
 from tierwise.model.pod_terms import label_keys
 
 __all__ = ["Common", "Template", "Templates"]
@@ -46,7 +46,7 @@ class Templates:
 
     def join(self, pod: Pod) -> Template:
         """The template of a pod that comes."""
-        spec = pod.spec
+        spec = counted(pod)
         body = _encode(
             (
                 pod.metadata.namespace,
