@@ -1,18 +1,19 @@
 """Type errors in manifests, in words.
 
 Called by the codec where msgspec refuses a manifest: turns its message into an InputError with the field's path, and
-names the key where a map holds something other than texts. Judges nothing itself.
+names the key where a map holds something other than texts. Knows the nearest word to a misspelt one. Judges nothing
+itself.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec import ValidationError
 
 from tierwise.api.errors import InputError
 
-__all__ = ["explain", "said"]
+__all__ = ["explain", "said", "suggestion"]
 
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?", re.DOTALL)
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<given>[^`]*)`)?(?P<rest>.*)", re.DOTALL)
@@ -94,3 +95,12 @@ def _at(raw: object, path: str) -> Iterator[object]:
                 inner += value
         values = inner
     yield from values
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
+    from difflib import get_close_matches  # only mistakes pay for it
+
+    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.errors import InputError
+from tierwise.api.mistakes import suggestion
 from tierwise.config.kube_arguments import wrong_argument
 from tierwise.config.kube_names import DEFAULTS, PLUGINS
 from tierwise.config.kube_points import Points
@@ -31,6 +32,7 @@ _FIELDS: Final = """
     podMaxBackoffSeconds delayCacheUntilActive
 """
 """What may stand in the file; of all but the first three nothing is needed here."""
+_OF_PROFILE: Final = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
 _TYPE: Final = ("apiVersion", "kind")
 _GANG: Final = PluginChoice("gang", off=frozenset({"JobOrder"}))
 """Gangs start whole; turns go by priority, age and name alone, so a gang's surplus has its turn with the gang."""
@@ -57,7 +59,7 @@ def read_kube(raw: object, file: str | None = None) -> Profile:
         raise InputError(f"expected one of {known}", file=file, field="apiVersion")
     for key in raw:
         if key not in _FIELDS.split():
-            raise InputError(f"unknown field {key}", file=file)
+            raise InputError(f"unknown field {key}{suggestion(str(key), _FIELDS.split())}", file=file)
     if raw.get("extenders"):
         raise InputError("extenders cannot be asked: leave them out", file=file, field="extenders")
     profiles = list(_profiles(raw.get("profiles"), version, file))
@@ -74,8 +76,8 @@ def _profiles(raw: object, version: str, file: str | None) -> Iterator[_KubeProf
         if not isinstance(entry, Mapping):
             raise InputError("expected a mapping", file=file, field=path)
         for key in entry:
-            if key not in ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore"):
-                raise InputError(f"unknown field {key}", file=file, field=path)
+            if key not in _OF_PROFILE:
+                raise InputError(f"unknown field {key}{suggestion(str(key), _OF_PROFILE)}", file=file, field=path)
         name = entry.get("schedulerName") or _DEFAULT_NAME
         if not isinstance(name, str):
             raise InputError("expected a text", file=file, field=f"{path}.schedulerName")
@@ -107,7 +109,7 @@ def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, 
         if not isinstance(args, Mapping):
             raise InputError("expected a mapping", file=file, field=f"{where}.args")
         if name not in PLUGINS:
-            raise InputError(f"unknown plugin {name}", file=file, field=where)
+            raise InputError(f"unknown plugin {name}{suggestion(name, PLUGINS)}", file=file, field=where)
         refused = next((key for key in PLUGINS[name].refused if args.get(key)), None)
         if refused is not None:
             raise InputError(f"{name} knows no {refused} here", file=file, field=f"{where}.args.{refused}")
@@ -144,6 +146,14 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         schedulers=tuple(profile.name for profile in profiles),
         at_once=True,
         backfills=False,
+        notes=tuple(
+            dict.fromkeys(
+                f"plugin {name} has no effect: {PLUGINS[name].idle}"
+                for profile in profiles
+                for name in profile.points.enabled()
+                if PLUGINS[name].idle
+            )
+        ),
     )
 
 

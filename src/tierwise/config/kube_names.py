@@ -27,6 +27,7 @@ class KubePlugin(msgspec.Struct, frozen=True):
     evicts_if: str = ""  # ... where this argument of its own is true
     acts: str = ""  # an action that it brings, whatever its points
     acts_if: str = ""  # ... which does its work where this argument of its own is true, and else says that it does not
+    idle: str = ""  # what it means that it has no effect here, where somebody may count on it
     refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
 
     def off_but(self, points: Collection[str]) -> frozenset[str]:
@@ -40,6 +41,8 @@ class KubePlugin(msgspec.Struct, frozen=True):
 
 
 _NOTHING: Final = KubePlugin()
+_LOAD: Final = "no metrics are read, so nodes are ranked by requests alone"
+_NUMA: Final = "nodes are not looked into, so NUMA policies are not kept"
 
 PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
     {
@@ -57,6 +60,8 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "NodeResourcesFit": KubePlugin(
             scores="leastrequested.weight", refused=("ignoredResources", "ignoredResourceGroups")
         ),
+        "NodeResourcesLeastAllocated": KubePlugin(scores="leastrequested.weight"),
+        "NodeResourcesMostAllocated": KubePlugin(scores="mostrequested.weight"),
         "NodeUnschedulable": _NOTHING,
         "PodTopologySpread": KubePlugin(
             filters="predicate.PodTopologySpreadEnable",
@@ -66,10 +71,17 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "PrioritySort": KubePlugin(switches={"queueSort": "JobOrder"}),  # `priority` stands in every profile
         "SchedulingGates": _NOTHING,
         "TaintToleration": KubePlugin(filters="predicate.TaintTolerationEnable", scores="tainttoleration.weight"),
+        "NodeLabel": KubePlugin(idle="labels are looked at as pods ask for, and not for all of them"),
+        "NodePreferAvoidPods": KubePlugin(idle="the annotation that it reads is not"),
+        "RequestedToCapacityRatio": KubePlugin(idle="NodeResourcesFit has the strategy of that name"),
+        "SelectorSpread": KubePlugin(idle="PodTopologySpread does its work"),
+        "ServiceAffinity": KubePlugin(idle="services are not looked at"),
         **dict.fromkeys(
             (
                 *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
                 *("DynamicResources", "NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
+                *("DeferredPodScheduling", "GangScheduling", "NodeDeclaredFeatures", "PodGroupPodsCount"),
+                "TopologyPlacementGenerator",
             ),
             _NOTHING,
         ),
@@ -87,9 +99,27 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             acts="giveback",
             acts_if="monitorAllQuotas",
         ),
-        **dict.fromkeys(
-            ("DefaultPreBind", "DeviceShare", "LoadAwareScheduling", "NodeNUMAResource", "Reservation"), _NOTHING
-        ),
+        "DefaultPreBind": _NOTHING,
+        "DeviceShare": KubePlugin(idle="devices are counted as whole resources of nodes, and not shared"),
+        "LoadAwareScheduling": KubePlugin(idle=_LOAD),
+        "NodeNUMAResource": KubePlugin(idle=_NUMA),
+        "NodeResourcesFitPlus": KubePlugin(idle="each resource is scored alike: see NodeResourcesFit"),
+        "Reservation": KubePlugin(idle="reservations keep no room, and pods do not use it"),
+        "ScarceResourceAvoidance": KubePlugin(idle="nodes with scarce resources are not avoided"),
+        "SchedulingHint": KubePlugin(idle="hints about nodes are not followed"),
+        # scheduler-plugins
+        "CapacityScheduling": KubePlugin(idle="the ElasticQuotas of scheduling.x-k8s.io are not read"),
+        "CrossNodePreemption": KubePlugin(idle="DefaultPreemption looks at whole gangs already"),
+        "LoadVariationRiskBalancing": KubePlugin(idle=_LOAD),
+        "LowRiskOverCommitment": KubePlugin(idle=_LOAD),
+        "NodeMetadata": KubePlugin(idle="nodes are not ranked by numbers or times in their labels"),
+        "NodeResourceTopologyMatch": KubePlugin(idle=_NUMA),
+        "NodeResourcesAllocatable": KubePlugin(idle="nodes are not ranked by their size"),
+        "Peaks": KubePlugin(idle="nodes are not ranked by the power that they draw"),
+        "PodState": KubePlugin(idle="nodes are not ranked by pods that end or are nominated there"),
+        "PreemptionToleration": KubePlugin(idle="nobody is evicted for it; DefaultPreemption knows no tolerations"),
+        "SySched": KubePlugin(idle="system calls are not compared"),
+        "TargetLoadPacking": KubePlugin(idle=_LOAD),
         # own
         "NetworkOverhead": KubePlugin(
             plugin="NetworkOverhead",
@@ -110,7 +140,7 @@ _UNWEIGHTED: Final = ("PrioritySort", "DefaultPreemption")
 
 DEFAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     version: {**dict.fromkeys(_UNWEIGHTED, 0), **_WEIGHTS, **weights}
-    for version, weights in (("v1beta2", _EARLIER), ("v1beta3", _TODAY), ("v1", _TODAY))
+    for version, weights in (("v1beta1", _EARLIER), ("v1beta2", _EARLIER), ("v1beta3", _TODAY), ("v1", _TODAY))
 }
 """By version of the format: the plugins that are enabled at all their points unless a profile says otherwise, with
 their weights; those that mean nothing here are left out."""

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.errors import InputError
+from tierwise.api.mistakes import suggestion
 from tierwise.config.kube_names import ALIASES, PLUGINS
 
 __all__ = ["POINTS", "Points"]
@@ -21,6 +22,8 @@ POINTS: Final = (
     *("queueSort", "preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score"),
     *("reserve", "permit", "preBind", "bind", "postBind"),
 )
+
+_CHANGES: Final = ("enabled", "disabled")
 
 Weights = dict[str, int]
 """Plugins in their order with their weights; 0 where none was given."""
@@ -48,7 +51,8 @@ class Points:
             raise InputError("expected a mapping of extension points", file=file, field=path)
         unknown = next((str(key) for key in plugins if key not in (*POINTS, "multiPoint")), None)
         if unknown is not None:
-            raise InputError(f"unknown extension point {unknown}", file=file, field=path)
+            text = f"unknown extension point {unknown}{suggestion(unknown, (*POINTS, 'multiPoint'))}"
+            raise InputError(text, file=file, field=path)
         self._changes = {str(p): _change(given, f"{path}.{p}", file) for p, given in plugins.items()}
         nothing = _Change({}, frozenset())
         everywhere = self._changes.get("multiPoint", nothing).applied(dict(defaults))
@@ -67,6 +71,10 @@ class Points:
         names = [name for change in changes if change is not None for name in change.enabled]
         return tuple(name for name in dict.fromkeys(names) if name in self._at[point])
 
+    def enabled(self) -> tuple[str, ...]:
+        """Every plugin that the profile itself enables, wherever."""
+        return tuple(dict.fromkeys(name for change in self._changes.values() for name in change.enabled))
+
     def names(self) -> tuple[str, ...]:
         """Every plugin that stands anywhere."""
         return tuple(dict.fromkeys(name for weights in self._at.values() for name in weights))
@@ -77,15 +85,16 @@ def _change(raw: object, path: str, file: str | None) -> _Change:
     if not isinstance(given, Mapping):
         raise InputError("expected a mapping with enabled and disabled", file=file, field=path)
     for key in given:
-        if key not in ("enabled", "disabled"):
-            raise InputError(f"unknown field {key}", file=file, field=path)
+        if key not in _CHANGES:
+            raise InputError(f"unknown field {key}{suggestion(str(key), _CHANGES)}", file=file, field=path)
     enabled: Weights = {}
     for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled", file):
         if name in enabled:
             raise InputError(f"plugin {name} is enabled twice", file=file, field=where)
         if name not in PLUGINS:
             known = ", ".join(sorted(PLUGINS))
-            raise InputError(f"unknown plugin {name} (there are {known})", file=file, field=where)
+            text = f"unknown plugin {name}{suggestion(name, PLUGINS)} (there are {known})"
+            raise InputError(text, file=file, field=where)
         enabled[name] = weight
     disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled", file))
     return _Change(enabled, disabled)

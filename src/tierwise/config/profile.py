@@ -34,6 +34,8 @@ class Profile(msgspec.Struct, frozen=True):
     )
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
+    notes: tuple[str, ...] = ()  # what its file says that has no effect here, for whoever wrote it
+
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple(plugin for tier in self.tiers for plugin in tier)
 

@@ -1,16 +1,115 @@
 """Read Volcano's scheduler configuration: an existing `volcano-scheduler.conf` works unchanged.
 
-Raises `InputError` for whatever is not a configuration; which names exist is the scheduler's business.
+A misspelt word would change what is scheduled without a sign, so every key, switch and argument that nobody knows is
+refused, with the word that was probably meant. Names of the field that mean nothing here are taken out of the profile
+and noted in it. Raises `InputError` for whatever is not a configuration; which plugins and actions exist is the
+scheduler's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from tierwise.api.errors import InputError
+from tierwise.api.mistakes import suggestion
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
-__all__ = ["read_volcano"]
+__all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
+
+IDLE_PLUGINS: Final[Mapping[str, str]] = {
+    "cdp": "pods that have started lately are not spared",
+    "deviceshare": "devices are counted as whole resources of nodes, and not shared",
+    "extender": "extenders are not asked",
+    "nodegroup": "queues are not tied to groups of nodes",
+    "numa-aware": "nodes are not looked into, so NUMA policies are not kept",
+    "rescheduling": "running pods are not moved",
+    "reservation": "no nodes are kept free for a job that has waited long",
+    "resource-strategy-fit": "nodes are ranked by nodeorder and binpack alone",
+    "task-topology": "tasks of a job are not tied to each other",
+    "tdm": "revocable zones are not kept",
+    "usage": "no metrics are read, so nodes are ranked by requests alone",
+}
+"""Plugins of Volcano's that have no effect here, and what that means."""
+
+_IDLE_ACTIONS: Final = {
+    "elect": "no job is elected to have nodes kept free for it",
+    "reserve": "no nodes are kept free for a job that has waited long",
+    "shuffle": "running pods are not moved",
+}
+"""The same of its actions."""
+
+_ELASTIC: Final = """
+    enableMinQuotaScale enableRuntimeQuota enableCheckParentQuota disableDefaultQuotaPreemption delayEvictTime
+    defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval
+"""
+_VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "NetworkOverhead": "lookAhead namespaces weightsName networkTopologyName strict bothWays",
+    "QOSSort": "",
+    "TopologicalSort": "namespaces",
+    "binpack": "binpack.weight binpack.cpu binpack.memory binpack.resources binpack.resources.*",
+    "capacity": """
+        ancestorReclaimLevel capacity.DynamicResourceAllocationEnable capacity.DRAConsumableCapacityEnable
+    """,
+    "conformance": "",
+    "coscheduling": "awareNetworkTopology crossNamespaceGangGroups enablePreemption defaultMatchPolicy defaultTimeout",
+    "drf": "",
+    "elasticquota": _ELASTIC,
+    "gang": "",
+    "network-topology-aware": """
+        weight unknownTierName hypernode.binpack.cpu hypernode.binpack.memory hypernode.binpack.resources
+        hypernode.binpack.resources.* hypernode.binpack.normal-pod.enable hypernode.binpack.normal-pod.fading
+        hypernode.gradient.*
+    """,
+    "nodeorder": """
+        nodeaffinity.weight podaffinity.weight leastrequested.weight mostrequested.weight balancedresource.weight
+        tainttoleration.weight imagelocality.weight podtopologyspread.weight selectorspread.weight
+    """,
+    "overcommit": "overcommit-factor max-queue-overcommit-factor",
+    "patience": "time stretch fromPods",
+    "pdb": "",
+    "predicates": f"""
+        predicate.NodeAffinityEnable predicate.NodePortsEnable predicate.TaintTolerationEnable
+        predicate.PodAffinityEnable predicate.NodeVolumeLimitsEnable predicate.VolumeZoneEnable
+        predicate.PodTopologySpreadEnable predicate.VolumeBindingEnable predicate.DynamicResourceAllocationEnable
+        predicate.CacheEnable predicate.GPUSharingEnable predicate.GPUNumberEnable predicate.ProportionalEnable
+        predicate.resources predicate.resources.* predicate.MemoryPressureEnable predicate.DiskPressureEnable
+        predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds {_VOLUMES}
+    """,
+    "priority": "",
+    "proportion": "",
+    "propose": "objective cells sortBySize",
+    "resourcequota": "",
+    "sla": "sla-waiting-time",
+}
+"""The arguments that each plugin knows, here or in Volcano; a star stands for any ending."""
+
+_IDLE_ARGUMENTS: Final[Mapping[str, str]] = {
+    "predicate.GPUSharingEnable": "devices are counted as whole resources of nodes, and not shared",
+    "predicate.GPUNumberEnable": "devices are counted as whole resources of nodes, and not shared",
+    "predicate.ProportionalEnable": "no cpu and memory are kept back for devices: resource-strategy-fit does",
+}
+
+_CACHE: Final = "predicateErrorCacheEnable"
+_BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
+_SETTINGS: Final[Mapping[str, str]] = {
+    "enqueue": "overcommit-factor",
+    "allocate": _CACHE,
+    "backfill": _CACHE,
+    "preempt": f"""
+        enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage
+        minCandidateNodesAbsolute maxCandidateNodesAbsolute {_CACHE}
+    """,
+    "reclaim": _CACHE,
+    "gangpreempt": _BUNDLES,
+    "gangreclaim": _BUNDLES,
+    "jobpreempt": _BUNDLES,
+    "podpreempt": _BUNDLES,
+    "quotapreempt": _BUNDLES,
+    "giveback": "enabled",
+}
+"""The arguments of each action."""
 
 _SWITCHES = """
     Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder HyperNodeProposal
@@ -22,16 +121,48 @@ _POINTS = {point.lower(): point for point in _SWITCHES.split()}
 """The switches of a plugin, spelled `enable<Point>` or `enabled<Point>`."""
 
 
+def spelled(action: str) -> str:
+    """The name of an action however it is written: gangPreempt, gang-preempt and gang_preempt are one."""
+    return action.strip().replace("-", "").replace("_", "").lower()
+
+
 def read_volcano(raw: object, file: str | None = None) -> Profile:
     """A profile from the parsed configuration file; what it leaves out is as in the default profile."""
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers", file=file)
+    _known(raw, ("actions", "tiers", "configurations", "metrics"), None, file)
     actions = _actions(raw.get("actions"), file)
+    tiers = _tiers(raw.get("tiers"), file) if raw.get("tiers") is not None else DEFAULT.tiers
+    arguments = _action_arguments(raw.get("configurations"), file)
+    if not isinstance(raw.get("metrics"), Mapping | None):
+        raise InputError("expected a mapping", file=file, field="metrics")
+    kept = tuple(tuple(plugin for plugin in tier if plugin.name not in IDLE_PLUGINS) for tier in tiers)
     return Profile(
-        actions=actions if actions is not None else DEFAULT.actions,
-        tiers=_tiers(raw.get("tiers"), file) if raw.get("tiers") is not None else DEFAULT.tiers,
-        action_arguments=_action_arguments(raw.get("configurations"), file),
+        actions=tuple(a for a in actions if a not in _IDLE_ACTIONS) if actions is not None else DEFAULT.actions,
+        tiers=kept,
+        action_arguments=arguments,
+        notes=tuple(dict.fromkeys(_notes(actions or (), tiers))),
     )
+
+
+def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]]) -> list[str]:
+    """What of a configuration has no effect."""
+    found = [f"action {name} has no effect: {_IDLE_ACTIONS[name]}" for name in actions if name in _IDLE_ACTIONS]
+    for plugin in (plugin for tier in tiers for plugin in tier):
+        if plugin.name in IDLE_PLUGINS:
+            found.append(f"plugin {plugin.name} has no effect: {IDLE_PLUGINS[plugin.name]}")
+        else:
+            idle = (name for name, value in plugin.arguments.items() if name in _IDLE_ARGUMENTS and value)
+            found += [f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}" for name in idle]
+    return found
+
+
+def _known(raw: Mapping[object, object], names: Collection[str], path: str | None, file: str | None) -> None:
+    """Refuse a mapping with a key that is not among the names, of which one may end in a star."""
+    starred = tuple(name[:-1] for name in names if name.endswith("*"))
+    for key in raw:
+        if str(key) not in names and not (starred and str(key).startswith(starred)):
+            raise InputError(f"unknown field {key}{suggestion(str(key), names)}", file=file, field=path)
 
 
 def _actions(raw: object, file: str | None) -> tuple[str, ...] | None:
@@ -40,8 +171,13 @@ def _actions(raw: object, file: str | None) -> tuple[str, ...] | None:
     if not isinstance(raw, str):
         raise InputError("expected a comma-separated text", file=file, field="actions")
     names = tuple(word.strip() for word in raw.split(",") if word.strip())
-    if not names:
-        raise InputError("names no action", file=file, field="actions")
+    names = tuple(
+        spelled(name) if spelled(name) in _SETTINGS or spelled(name) in _IDLE_ACTIONS else name for name in names
+    )
+    if not set(names) - set(_IDLE_ACTIONS):
+        raise InputError(
+            "names no action that has an effect" if names else "names no action", file=file, field="actions"
+        )
     return names
 
 
@@ -50,6 +186,7 @@ def _tiers(raw: object, file: str | None) -> tuple[tuple[PluginChoice, ...], ...
     for i, tier in enumerate(_list(raw, "tiers", file)):
         if not isinstance(tier, Mapping):
             raise InputError("expected a mapping with plugins", file=file, field=f"tiers[{i}]")
+        _known(tier, ("plugins",), f"tiers[{i}]", file)
         path = f"tiers[{i}].plugins"
         tiers.append(
             tuple(_plugin(p, f"{path}[{j}]", file) for j, p in enumerate(_list(tier.get("plugins") or [], path, file)))
@@ -63,18 +200,31 @@ def _plugin(raw: object, path: str, file: str | None) -> PluginChoice:
     arguments = raw.get("arguments") or {}
     if not isinstance(arguments, Mapping):
         raise InputError("expected a mapping", file=file, field=f"{path}.arguments")
+    name = "numa-aware" if raw["name"] == "numaaware" else str(raw["name"])
+    known = ARGUMENTS[name].split() if name in ARGUMENTS else None
     off = set()
     for key, value in raw.items():
         if key in ("name", "arguments"):
             continue
-        point = _POINTS.get(str(key).removeprefix("enabled").removeprefix("enable").lower())
-        if point is None or not str(key).startswith("enable"):
-            raise InputError(f"unknown field {key}", file=file, field=path)
+        switch = str(key)
+        disables = switch.startswith("disable")  # as before Volcano 1.0
+        point = _POINTS.get(switch.removeprefix("disable").removeprefix("enabled").removeprefix("enable").lower())
+        if point is None or not switch.startswith(("enable", "disable")):
+            raise InputError(f"unknown field {key}{_meant(switch, known or ())}", file=file, field=path)
         if not isinstance(value, bool):
             raise InputError("expected true or false", file=file, field=f"{path}.{key}")
-        if not value:
+        if value == disables:
             off.add(point)
-    return PluginChoice(str(raw["name"]), {str(k): v for k, v in arguments.items()}, frozenset(off))
+    if known is not None:
+        _known(arguments, known, f"{path}.arguments", file)
+    return PluginChoice(name, {str(k): v for k, v in arguments.items()}, frozenset(off))
+
+
+def _meant(key: str, arguments: Collection[str]) -> str:
+    """What an unknown field of a plugin may have been meant for."""
+    if key in arguments:
+        return " (it belongs below arguments)"
+    return suggestion(key, ("name", "arguments", *(f"enable{point}" for point in _POINTS.values())))
 
 
 def _action_arguments(raw: object, file: str | None) -> dict[str, dict[str, object]]:
@@ -82,10 +232,18 @@ def _action_arguments(raw: object, file: str | None) -> dict[str, dict[str, obje
     for i, entry in enumerate(_list(raw or [], "configurations", file)):
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
             raise InputError("expected a mapping with a name", file=file, field=f"configurations[{i}]")
+        _known(entry, ("name", "arguments"), f"configurations[{i}]", file)
         arguments = entry.get("arguments") or {}
         if not isinstance(arguments, Mapping):
             raise InputError("expected a mapping", file=file, field=f"configurations[{i}].arguments")
-        found[str(entry["name"])] = {str(k): v for k, v in arguments.items()}
+        name = spelled(str(entry["name"]))
+        if name in _IDLE_ACTIONS:
+            continue
+        if name not in _SETTINGS:
+            text = f"unknown action {entry['name']}{suggestion(name, (*_SETTINGS, *_IDLE_ACTIONS))}"
+            raise InputError(text, file=file, field=f"configurations[{i}].name")
+        _known(arguments, _SETTINGS[name].split(), f"configurations[{i}].arguments", file)
+        found[name] = {str(k): v for k, v in arguments.items()}
     return found
 
 

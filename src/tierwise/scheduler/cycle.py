@@ -15,7 +15,9 @@ from tierwise.actions.allocate import Rescue, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError
+from tierwise.api.mistakes import suggestion
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
@@ -106,16 +108,14 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
 AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
 """Actions that a profile of Kubernetes' kind runs for each job right after its turn."""
 
-ALIASES = {"gang-preempt": "gangpreempt", "gang-reclaim": "gangreclaim"}
-
 
 def check_profile(profile: Profile, file: str | None = None) -> Profile:
     """The profile with every action by its own name; InputError where an action or plugin does not exist.
 
     The classic and the gang variant of one action would undo each other's plans: one profile has one of them.
     """
-    arguments = {ALIASES.get(name, name): given for name, given in profile.action_arguments.items()}
-    actions = tuple(ALIASES.get(name, name) for name in profile.actions)
+    arguments = {spelled(name): given for name, given in profile.action_arguments.items()}
+    actions = tuple(spelled(name) if spelled(name) in ACTIONS else name for name in profile.actions)
     profile = replace(profile, actions=actions, action_arguments=arguments)
     for classic in ("preempt", "reclaim"):
         if classic in actions and f"gang{classic}" in actions:
@@ -124,11 +124,15 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     for name in profile.actions:
         if name not in ACTIONS:
             known = ", ".join(sorted(ACTIONS))
-            raise InputError(f"unknown action {name} (there are {known})", file=file, field="actions")
+            text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
+            raise InputError(text, file=file, field="actions")
     for plugin in profile.plugins():
         if plugin.name not in PLUGINS:
             known = ", ".join(sorted(PLUGINS))
-            raise InputError(f"unknown plugin {plugin.name} (there are {known})", file=file, field="tiers.plugins")
+            text = (
+                f"unknown plugin {plugin.name}{suggestion(plugin.name, (*PLUGINS, *IDLE_PLUGINS))} (there are {known})"
+            )
+            raise InputError(text, file=file, field="tiers.plugins")
     return profile
 
 

@@ -1,0 +1,172 @@
+"""Volcano's format: nothing in it is passed over, names of the field are known, and ConfigMaps are unwrapped."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.commands import manifests, run
+from tests.manifests import node
+
+import tierwise.plugins
+from tierwise.api.errors import InputError
+from tierwise.config.volcano import ARGUMENTS, IDLE_PLUGINS, read_volcano
+from tierwise.plugins import PLUGINS
+from tierwise.scheduler import ACTIONS, check_profile
+
+VOLCANO = [
+    "binpack",
+    "capacity",
+    "cdp",
+    "conformance",
+    "deviceshare",
+    "drf",
+    "extender",
+    "gang",
+    "network-topology-aware",
+    "nodegroup",
+    "nodeorder",
+    "numa-aware",
+    "overcommit",
+    "pdb",
+    "predicates",
+    "priority",
+    "proportion",
+    "rescheduling",
+    "resource-strategy-fit",
+    "resourcequota",
+    "sla",
+    "task-topology",
+    "tdm",
+    "usage",
+]
+"""The plugins that Volcano registers."""
+
+
+def _refused(raw: object) -> str:
+    with pytest.raises(InputError) as caught:
+        check_profile(read_volcano(raw, "f"), "f")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ({"action": "allocate"}, "f: unknown field action (did you mean actions?)"),
+        ({"tier": []}, "f: unknown field tier (did you mean tiers?)"),
+        ({}, "f: a scheduler configuration is a mapping with actions and tiers"),
+        ({"tiers": [{"plugin": []}]}, "f: tiers[0]: unknown field plugin (did you mean plugins?)"),
+        (
+            {"tiers": [{"plugins": [{"name": "gang", "enablePremptable": False}]}]},
+            "f: tiers[0].plugins[0]: unknown field enablePremptable (did you mean enablePreemptable?)",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "overcommit", "overcommit-factor": 2}]}]},
+            "f: tiers[0].plugins[0]: unknown field overcommit-factor (it belongs below arguments)",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "binpack", "arguments": {"binpack.wieght": 2}}]}]},
+            "f: tiers[0].plugins[0].arguments: unknown field binpack.wieght (did you mean binpack.weight?)",
+        ),
+        (
+            {"configurations": [{"name": "gangpreempt", "argument": {}}]},
+            "f: configurations[0]: unknown field argument (did you mean arguments?)",
+        ),
+        (
+            {"configurations": [{"name": "gangpreempt", "arguments": {"maxDomain": 1}}]},
+            "f: configurations[0].arguments: unknown field maxDomain (did you mean maxDomains?)",
+        ),
+        (
+            {"configurations": [{"name": "alocate"}]},
+            "f: configurations[0].name: unknown action alocate (did you mean allocate?)",
+        ),
+        ({"actions": "enqueue, alocate"}, "f: actions: unknown action alocate (did you mean allocate?)"),
+        ({"actions": "shuffle"}, "f: actions: names no action that has an effect"),
+    ],
+)
+def test_a_misspelt_word_is_refused_with_the_right_one(raw: object, text: str) -> None:
+    """At every level, a word that nobody knows ends the run and names what was probably meant."""
+    assert text == _refused(raw)
+
+
+def test_every_plugin_of_volcano_is_known() -> None:
+    """What has no effect is noted once and taken out; the rest stays."""
+    raw = {"tiers": [{"plugins": [{"name": name} for name in VOLCANO]}] * 2}
+
+    profile = check_profile(read_volcano(raw))
+
+    assert [name for name in VOLCANO if name not in IDLE_PLUGINS] * 2 == [p.name for p in profile.plugins()]
+    assert sorted(IDLE_PLUGINS) == sorted({*(note.split()[1] for note in profile.notes), "reservation"})
+    assert not set(IDLE_PLUGINS) & set(PLUGINS)
+
+
+@given(st.data())
+def test_actions_may_be_spelled_as_people_spell_them(data: st.DataObject) -> None:
+    """Capitals, hyphens and underscores make no difference to the name of an action."""
+    name = data.draw(st.sampled_from(sorted(ACTIONS)))
+    cut = data.draw(st.integers(0, len(name)))
+    between = data.draw(st.sampled_from(["", "-", "_"]))
+    written = name[:cut] + between + (name[cut:].capitalize() if data.draw(st.booleans()) else name[cut:])
+
+    assert (name,) == check_profile(read_volcano({"actions": written})).actions
+
+
+def test_switches_of_old_are_read() -> None:
+    """Before Volcano 1.0, plugins were switched off by disable."""
+    raw = {"tiers": [{"plugins": [{"name": "gang", "disableJobOrder": True, "disableJobReady": False}]}]}
+
+    assert [frozenset({"JobOrder"})] == [plugin.off for plugin in read_volcano(raw).plugins()]
+
+
+GOOD = 'actions: "allocate"\ntiers: [{plugins: [{name: priority}, {name: deviceshare}]}]\n'
+
+
+def _schedule(folder: Path, config: str) -> tuple[int, str]:
+    (folder / "conf.yaml").write_text(config)
+    objects = manifests(folder, node("n0"))
+    result = run("schedule", "-f", objects, "--config", folder / "conf.yaml", "-o", "json")
+    return result.exit_code, result.stderr.replace(f"{folder}/", "")
+
+
+def _config_map(**data: str) -> str:
+    lines = [f"  {key}: |\n" + "".join(f"    {line}\n" for line in text.splitlines()) for key, text in data.items()]
+    return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n" + "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "said"),
+    [
+        (GOOD, 0, "tierwise: warning: conf.yaml: plugin deviceshare has no effect"),
+        (_config_map(conf=GOOD), 0, "tierwise: warning: conf.yaml (conf): plugin deviceshare has no effect"),
+        (_config_map(readme="a text", conf=GOOD), 0, "conf.yaml (conf): plugin deviceshare has no effect"),
+        ("kind: Namespace\napiVersion: v1\nmetadata: {name: x}\n---\n" + _config_map(conf=GOOD), 0, "deviceshare"),
+        (_config_map(a=GOOD, b=GOOD), 2, "one configuration is expected, not 2: conf.yaml (a), conf.yaml (b)"),
+        (_config_map(a="x: 1", b="y: 2"), 2, "no key of it holds a scheduler configuration (keys: a, b)"),
+        (_config_map(conf="action: allocate"), 2, "conf.yaml (conf): unknown field action (did you mean actions?)"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", 2, "an object of kind Pod is no scheduler configuration"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1\nprofiles: []\n", 2, "the kind is missing"),
+        ("", 2, "a scheduler configuration is a mapping"),
+        ("- a\n", 2, "a scheduler configuration is a mapping"),
+    ],
+)
+def test_a_file_holds_one_configuration(tmp_path: Path, config: str, status: int, said: str) -> None:
+    """As it is or in a ConfigMap; anything else is bad input, in one line."""
+    code, stderr = _schedule(tmp_path, config)
+
+    assert status == code, stderr
+    assert said in stderr
+    assert 1 == len(stderr.splitlines())
+
+
+def test_every_argument_that_plugins_read_is_known() -> None:
+    """A plugin that reads an argument can be given it."""
+    read = re.compile(r'\b(?:flag|number|words|listed)\(arguments, "([^"]+)"|\barguments\.get\("([^"]+)"')
+    folder = Path(inspect.getfile(tierwise.plugins)).parent
+    found = {next(filter(None, names)) for file in folder.glob("*.py") for names in read.findall(file.read_text())}
+    known = {word for words in ARGUMENTS.values() for word in words.split()}
+
+    assert set() == found - known - {"elastic"}  # of the check that the scheduler adds itself
