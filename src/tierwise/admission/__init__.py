@@ -42,7 +42,18 @@ from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["Finding", "Ground", "Issue", "Verdict", "complete", "judge", "review", "survey", "validate"]
+__all__ = [
+    "Finding",
+    "Ground",
+    "Issue",
+    "Verdict",
+    "complete",
+    "judge",
+    "judge_deletion",
+    "review",
+    "survey",
+    "validate",
+]
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -81,6 +92,14 @@ def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = No
     if isinstance(before, Job) and isinstance(record, Job):
         issues += job.check_change(before, record)
     return _verdict((key, issue) for issue in issues)
+
+
+def judge_deletion(objects: Objects, record: Object) -> Verdict:
+    """What stands against deleting an object of a collection; of most kinds everything may go at any time."""
+    if not isinstance(record, Queue):
+        return Verdict((), ())
+    key = Key("scheduling.volcano.sh", "Queue", "", record.metadata.name)
+    return _verdict((key, issue) for issue in queue.check_deletion(record, objects))
 
 
 def review(objects: Objects, raw: Raw) -> Verdict:

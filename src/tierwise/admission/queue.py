@@ -1,4 +1,4 @@
-"""Queues: each one by itself, and the tree that they form together."""
+"""Queues: each one by itself, the tree that they form together, and which of them may be deleted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from tierwise.admission.surroundings import ROOT_QUEUE
 from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import ResourceList
 from tierwise.api.quantity import amount, show
-from tierwise.api.volcano import Queue
+from tierwise.api.volcano import Job, PodGroup, Queue
+from tierwise.dialects.volcano_job import DEFAULT_QUEUE, pod_group_name
+from tierwise.port import Objects
 
-__all__ = ["check"]
+__all__ = ["check", "check_deletion"]
 
+_ENDED: Final = frozenset({"Completed", "Failed", "Terminated"})
+_SHOWN: Final = 3
 _STATES: Final = frozenset({"", "Open", "Closed", "Closing", "Unknown"})
 
 
@@ -29,6 +33,38 @@ def check(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
     yield from _within("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
     yield from _check_parent(queue, queues)
     yield from _check_children(queue, queues.values())
+
+
+def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
+    """Issues of deleting a queue: what everybody falls back on stays, and so does what jobs or other queues name."""
+    name = queue.metadata.name
+    if name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        yield error("metadata.name", f'queue "{name}" cannot be deleted: the scheduler relies on it')
+        return
+    below = sorted(other for other, child in objects.every(Queue).items() if child.spec.parent == name != other)
+    if below:
+        what = "1 queue" if len(below) == 1 else f"{len(below)} queues"
+        yield error("metadata.name", f'queue "{name}" has {what} below it ({_some(below)}): delete or move them first')
+    jobs = sorted(_jobs_in(name, objects))
+    if jobs:
+        what = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
+        yield error("metadata.name", f'queue "{name}" has {what} in it ({_some(jobs)}): delete or finish them first')
+
+
+def _jobs_in(name: str, objects: Objects) -> Iterator[str]:
+    """Jobs and podGroups of a queue that have not ended; the podGroup of a job is not counted beside it."""
+    made: set[str] = set()
+    for path, job in objects.every(Job).items():
+        made.add(f"{path.partition('/')[0]}/{pod_group_name(job)}")
+        if job.spec.queue == name and job.status.state.phase not in _ENDED:
+            yield path
+    for path, group in objects.every(PodGroup).items():
+        if group.spec.queue == name and path not in made and group.status.phase not in _ENDED:
+            yield path
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:

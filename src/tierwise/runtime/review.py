@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.admission import Finding, Ground, complete, judge, survey
+from tierwise.admission import Finding, Ground, complete, judge, judge_deletion, survey
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
@@ -22,6 +22,7 @@ __all__ = ["Answer", "Request", "Reviewer", "read_request"]
 
 _VERSION: Final = "admission.k8s.io/v1"
 _MOST_WARNINGS: Final = 8
+_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
 _PLACEHOLDER: Final = "xxxxx"
 """Stands for the letters that the API server adds to generateName after admission."""
 
@@ -61,8 +62,8 @@ class Answer(msgspec.Struct, frozen=True):
         """The answer as an AdmissionReview."""
         response: Raw = {"uid": self.request.uid, "allowed": self.allowed}
         if self.errors:
-            reason = "Invalid" if self.code == 422 else "BadRequest"
-            response["status"] = {"code": self.code, "reason": reason, "message": "; ".join(self.errors)}
+            status = {"code": self.code, "reason": _REASONS[self.code], "message": "; ".join(self.errors)}
+            response["status"] = status
         if self.warnings:
             response["warnings"] = list(self.warnings[:_MOST_WARNINGS])
         if self.patch:
@@ -90,7 +91,9 @@ class Reviewer:
         self._ground: Ground | None = None
 
     def validate(self, request: Request) -> Answer:
-        """Whether an object may be created, or changed; what is already there may always go, and be relabelled."""
+        """Whether an object may be created, changed or deleted; whatever is there may be relabelled."""
+        if request.operation == "DELETE":
+            return self._validate_deletion(request)
         if request.object is None or _untouched(request):
             return Answer(request)
         raw = _named(request, request.object)
@@ -102,6 +105,18 @@ class Reviewer:
         self._ground = survey(objects, self._ground)
         verdict = judge(objects, key, self._ground, before)
         return Answer(request, errors=_texts(verdict.errors), warnings=_texts(verdict.warnings))
+
+    def _validate_deletion(self, request: Request) -> Answer:
+        """Deleting again what is on its way out passes, and so does what cannot be read."""
+        meta = request.old_object.get("metadata") if request.old_object is not None else None
+        if request.old_object is None or (isinstance(meta, dict) and meta.get("deletionTimestamp")):
+            return Answer(request)
+        try:
+            record = codec.decode(_named(request, request.old_object))
+        except InputError:
+            return Answer(request)
+        errors = judge_deletion(self._read(), record).errors
+        return Answer(request, errors=tuple(finding.message for finding in errors), code=403)
 
     def mutate(self, request: Request) -> Answer:
         """The defaults that an object leaves out, as a patch; what cannot be read is left to validation."""
@@ -120,7 +135,7 @@ class Reviewer:
 def _untouched(request: Request) -> bool:
     """Whether an update leaves the spec alone, or is about an object on its way out: finalizers must come off."""
     new, old = request.object, request.old_object
-    if request.operation == "DELETE" or new is None:
+    if new is None:
         return True
     meta = new.get("metadata")
     leaving = isinstance(meta, dict) and bool(meta.get("deletionTimestamp"))

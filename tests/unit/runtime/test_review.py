@@ -125,6 +125,56 @@ def test_what_is_wrong_already_may_be_relabelled_and_removed() -> None:
     assert _reviewer().validate(Request("1", "DELETE", object=None, old_object=wrong)).allowed
 
 
+def _deleted(name: str, **meta: str) -> Request:
+    old = {**QUEUE, "metadata": {"name": name, **meta}}
+    return Request("1", "DELETE", kind={"kind": "Queue"}, object=None, old_object=old)
+
+
+def _group(name: str, queue: str, phase: str = "Inqueue") -> dict[str, Any]:
+    meta = {"name": name, "namespace": "team"}
+    status = {"phase": phase}
+    return {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": {"queue": queue}, "status": status}
+
+
+@pytest.mark.parametrize("name", ["default", "root"])
+def test_the_queues_that_everybody_relies_on_stay(name: str) -> None:
+    """Volcano does not let them go either."""
+    response: Any = _reviewer().validate(_deleted(name)).wire()["response"]
+
+    assert (False, 403, "Forbidden") == (
+        response["allowed"],
+        response["status"]["code"],
+        response["status"]["reason"],
+    )
+
+
+def test_a_queue_with_jobs_in_it_stays() -> None:
+    """Jobs and podGroups count once, and no longer when they have ended."""
+    ended = {**_job(queue="q"), "status": {"state": {"phase": "Completed"}}}
+    ended["metadata"] = {**ended["metadata"], "name": "ended"}
+    around = _reviewer(QUEUE, _job(queue="q"), ended, _group("alone", "q"), _group("done", "q", "Completed"))
+
+    (message,) = around.validate(_deleted("q")).errors
+    assert 'queue "q" has 2 jobs in it (team/alone, team/train): delete or finish them first' == message
+    assert around.validate(_deleted("another")).allowed
+    assert _reviewer(QUEUE, ended).validate(_deleted("q")).allowed
+
+
+def test_a_queue_with_queues_below_it_stays() -> None:
+    """They would hang in the air."""
+    child = {**QUEUE, "metadata": {"name": "child"}, "spec": {"parent": "q"}}
+
+    (message,) = _reviewer(QUEUE, child).validate(_deleted("q")).errors
+    assert 'queue "q" has 1 queue below it (child): delete or move them first' == message
+
+
+def test_a_queue_on_its_way_out_may_go() -> None:
+    """Its finalizers are others' business."""
+    around = _reviewer(QUEUE, _group("alone", "q"))
+
+    assert around.validate(_deleted("q", deletionTimestamp="2026-01-01T00:00:00Z")).allowed
+
+
 def test_a_name_that_is_going_to_be_generated_is_none_to_complain_about() -> None:
     """GenerateName is completed after admission."""
     raw = _job()
