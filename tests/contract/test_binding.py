@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from tests.contract.fake_api import FakeApi
-from tests.contract.manifests import node, pod
+from tests.contract.manifests import node, pod, pod_group
 from tests.contract.test_watching import eventually
 
 from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.port import Bind, Evict, Key, Nominate, Outcome
+from tierwise.port import Bind, Create, Evict, Key, Nominate, Outcome
 
 SIZE = 4
 
@@ -190,6 +190,15 @@ def test_evicted_pod_is_leaving_before_the_watch_says_so(api: FakeApi, cluster: 
     cluster.apply([Evict(Key("", "Pod", "default", "victim"), "preempted", "default/g", "preempt")])
 
     assert cluster.read().every(Pod)["default/victim"].metadata.deletion_timestamp
+
+
+def test_what_webhooks_look_at_may_take_its_time(api: FakeApi, cluster: KubeCluster) -> None:
+    """A write that webhooks hold up is waited for much longer than a bind, and made once."""
+    api.fail("POST", r"/podgroups\?timeout=30s", 403, said={"message": "waited long"})
+    api.fail("POST", r"/binding\?timeout=10s", 403, said={"message": "waited little"})
+    outcomes = cluster.apply([Create(pod_group("made", 1)), Bind(_key(0), "n0", gang="default/g")])
+
+    assert ["waited long", "waited little"] == [outcome.error for outcome in outcomes]
 
 
 def _has_node(cluster: KubeCluster, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ def reviewed(world: World) -> Iterator[World]:
         "--port",
         str(port),
     ]
-    world.run(*words, "--log-level=info", verb="webhook")
+    world.webhook = world.run(*words, "--log-level=info", verb="webhook")
     try:
         world.until(lambda: _answers(world), 30)
         yield world
@@ -127,6 +128,41 @@ def test_the_webhook_denies_and_completes(reviewed: World) -> None:
     assert (3, "default", 3) == (made["minAvailable"], made["queue"], made["tasks"][0]["minAvailable"])
     secret = api.ask("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/tierwise-webhook")
     assert {"ca.crt", "tls.crt", "tls.key"} == set(secret["data"])
+
+
+def test_a_queue_in_use_is_not_deleted(reviewed: World) -> None:
+    """Only when its last job is gone."""
+    reviewed.api.create(_queue("team", weight=1), job("train", task("worker", 1), queue="team"))
+    reviewed.until(lambda: "has 1 job in it (default/train)" in _deletion(reviewed, "team"))
+    reviewed.api.delete("Job", "train")
+    reviewed.until(lambda: _deletion(reviewed, "team") == "")
+    reviewed.api.delete("Queue", "team")
+
+
+def _deletion(world: World, name: str) -> str:
+    """What the API server has against deleting a queue; it is not deleted."""
+    try:
+        world.api.ask("DELETE", f"{path_of('Queue')}/{name}?dryRun=All")
+    except ApiRefusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def test_a_webhook_that_hangs_stops_no_job(reviewed: World) -> None:
+    """With failurePolicy Ignore, as installed, objects pass when the webhook does not answer in time: ours as well."""
+    for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+        found = reviewed.api.ask("GET", f"{REGISTRATION}/{plural}/tierwise")
+        found["webhooks"][0]["failurePolicy"] = "Ignore"
+        reviewed.api.ask("PUT", f"{REGISTRATION}/{plural}/tierwise", found)
+    reviewed.racks(racks=1, size=2)
+    assert reviewed.webhook is not None
+    reviewed.webhook.send_signal(signal.SIGSTOP)
+    try:
+        reviewed.run()
+        reviewed.api.create(job("train", task("worker", 2)))
+        reviewed.until(lambda: len(reviewed.running("train")) == 2, 60)
+    finally:
+        reviewed.webhook.send_signal(signal.SIGCONT)
 
 
 def test_policies_hold_without_a_webhook(world: World) -> None:

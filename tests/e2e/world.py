@@ -67,6 +67,7 @@ class World:
         self.accounts = accounts
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.webhook: subprocess.Popen[bytes] | None = None  # where one answers
         self._clear()
 
     @staticmethod

@@ -21,7 +21,7 @@ from tierwise import __version__
 from tierwise.kube.auth import Access
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError, refusal
 
-__all__ = ["IN_FLIGHT", "ON_SERVER", "Client", "always", "pause"]
+__all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "pause"]
 
 IN_FLIGHT: Final = 32
 """Requests at once: more than this costs the server more than it gains (docs/benchmarks.md)."""
@@ -29,7 +29,10 @@ IN_FLIGHT: Final = 32
 ON_SERVER: Final = 10
 """Seconds after which the server itself gives up a write, so that an unanswered one is decided after that time."""
 
-_ANSWER: Final = aiohttp.ClientTimeout(total=ON_SERVER + 2.0, connect=5.0)
+PATIENT: Final = 30
+"""The same for writes that admission webhooks look at: longer than several of them that hang one after the other, so
+that a failurePolicy of Ignore has its say before we give up."""
+
 _LIST: Final = aiohttp.ClientTimeout(total=120.0, connect=5.0)
 _STREAM: Final = aiohttp.ClientTimeout(total=None, connect=5.0)
 _ATTEMPTS: Final = 6
@@ -80,12 +83,13 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        within: int = ON_SERVER,
         may: Callable[[], bool] = always,
     ) -> bytes:
         """The answer to a request that does no harm when it is made twice: again while the refusal may pass."""
         for attempt in range(_ATTEMPTS):
             try:
-                return await self.send(method, path, body, query=query, kind=kind, may=may)
+                return await self.send(method, path, body, query=query, kind=kind, within=within, may=may)
             except ApiError as error:
                 if not error.passing or attempt == _ATTEMPTS - 1:
                     raise
@@ -105,18 +109,19 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        within: int = ON_SERVER,
         may: Callable[[], bool] = always,
     ) -> bytes:
         """The answer to one request; ApiError for a no, UnreachableError where none came; NotLeadingError."""
         asked = dict(query or {})
         if method != "GET":
-            asked["timeout"] = f"{ON_SERVER}s"
+            asked["timeout"] = f"{within}s"
         headers = await self._headers()
         data = None
         if body is not None:
             headers["Content-Type"] = kind
             data = msgspec.json.encode(body)
-        patience = _LIST if "limit" in asked else _ANSWER
+        patience = _LIST if "limit" in asked else aiohttp.ClientTimeout(total=within + 2.0, connect=5.0)
         try:
             async with self._requests.request(
                 method,

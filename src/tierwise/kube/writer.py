@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 from tierwise.api.codec import Raw
 from tierwise.kube.binder import Binder
-from tierwise.kube.client import IN_FLIGHT, Client
+from tierwise.kube.client import IN_FLIGHT, PATIENT, Client
 from tierwise.kube.decoding import LEAN, read
 from tierwise.kube.each import each
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
@@ -167,7 +167,7 @@ class Writer:
         known = self._store.find(key)
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(known[0].metadata.uid if known is not None else "")
-        await self._client.ask("DELETE", self._resource(key).at(key), body, may=self._may)
+        await self._client.ask("DELETE", self._resource(key).at(key), body, within=PATIENT, may=self._may)
         if (key.group, key.kind) == _POD:
             self._store.assume(key, leaving=_now())
 
@@ -177,7 +177,7 @@ class Writer:
         """Send, and put the object that comes back into the store."""
         ask = self._client.send if once else self._client.ask
         resource = self._resource(key)
-        entry = read(resource, await ask(method, path, body, kind=kind, may=self._may))
+        entry = read(resource, await ask(method, path, body, kind=kind, within=PATIENT, may=self._may))
         if entry is not None:
             self._store.answered(resource, entry)
 

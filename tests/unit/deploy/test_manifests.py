@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tierwise.api.crds import DEFINITIONS
 from tierwise.cli.inputs import profile_of
 from tierwise.cli.main import cli
 from tierwise.config.profile import DEFAULT
+from tierwise.kube.client import ON_SERVER, PATIENT
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 BASE = DEPLOY / "kustomize/base"
@@ -187,6 +189,17 @@ def test_the_chart_asks_for_the_same_reviews() -> None:
         assert (hook["name"], hook["rules"]) == (own["name"], own["rules"])
         assert hook["clientConfig"]["service"]["path"] == own["path"]
     assert {} == plain
+
+
+def test_a_webhook_that_hangs_stops_nobody() -> None:
+    """Reviewed twice for defaults and once for errors, a write still ends well before its sender gives up."""
+    hooks = [document["webhooks"][0] for document in _documents(BASE / "admission.yaml")]
+    chart = yaml.safe_load((CHART / "values.yaml").read_text())["webhook"]["timeoutSeconds"]
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["webhook"]["properties"]
+    longest = max(chart, schema["timeoutSeconds"]["maximum"], *(hook["timeoutSeconds"] for hook in hooks))
+
+    assert longest <= 2
+    assert 3 * longest < ON_SERVER < PATIENT
 
 
 def test_every_custom_kind_is_reviewed() -> None:
