@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
+from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -64,6 +64,7 @@ class _Frame(msgspec.Struct, frozen=True):
     classes: tuple[PriorityClass, ...]
     budgets: tuple[object, ...]
     quotas: tuple[object, ...]
+    namespaces: Mapping[str, dict[str, str]]
 
 
 class Reader:
@@ -180,6 +181,7 @@ class Reader:
             classes=tuple(classes.values()),
             budgets=budgets.scopes(),
             quotas=quotas.homes(),
+            namespaces=_labels(objects.every(Namespace), common.namespace_keys),
         )
         if frame != self._frame:
             self._frame = frame
@@ -197,7 +199,16 @@ class Reader:
     def _begin(
         self, axis: Axis, table: NodeTable, common: Common, priorities: Priorities, quotas: Quotas, budgets: Budgets
     ) -> None:
-        shapes = Shapes(axis, common, priorities, nodes=len(table), profile=self._profile, firmness=bool(quotas))
+        assert self._frame is not None
+        shapes = Shapes(
+            axis,
+            common,
+            priorities,
+            nodes=len(table),
+            profile=self._profile,
+            firmness=bool(quotas),
+            namespaces=self._frame.namespaces,
+        )
         self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
         alone = bool(quotas) or not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
@@ -251,6 +262,14 @@ def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
             Fault(f"Node {table.names[row]}", "Oversubscribed", f"its pods ask for more than it has of {names}")
         )
     return faults
+
+
+def _labels(records: Mapping[str, Namespace], keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Of every namespace that has one of these labels, those that it has."""
+    if not keys:
+        return {}
+    found = {name: {k: v for k, v in record.metadata.labels.items() if k in keys} for name, record in records.items()}
+    return {name: labels for name, labels in found.items() if labels}
 
 
 def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:

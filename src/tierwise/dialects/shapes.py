@@ -21,6 +21,9 @@ from tierwise.model.shape import Shape, plain_shape
 __all__ = ["Priorities", "Shapes"]
 
 
+_NO_LABELS: Mapping[str, dict[str, str]] = {}
+
+
 class _Key(msgspec.Struct, frozen=True):
     """What two pods have in common exactly where scheduling cannot tell them apart."""
 
@@ -58,7 +61,8 @@ class Shapes:
     """The shapes of the pods that are here, numbered in the order in which they were first met.
 
     The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
-    `firmness` says that what non-preemptible pods ask for is counted apart as well.
+    `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
+    namespaces that selectors look at.
     """
 
     def __init__(
@@ -70,8 +74,10 @@ class Shapes:
         nodes: int,
         profile: Profile = DEFAULT,
         firmness: bool = False,
+        namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
     ) -> None:
         self._axis = axis
+        self._namespaces = namespaces
         self._firmness = firmness
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
@@ -156,6 +162,7 @@ class Shapes:
             qos=qos_class(spec),
             service=key.service,
             scheduler=key.scheduler,
+            namespace_labels=self._namespaces.get(template.namespace or "default", {}),
         )
 
     def _blank(self, number: int) -> Shape:

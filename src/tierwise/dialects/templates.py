@@ -12,7 +12,7 @@ import msgspec
 
 from tierwise.api.core import Pod, PodSpec
 from tierwise.dialects.requests import Ports, counted
-from tierwise.model.pod_terms import label_keys
+from tierwise.model.pod_terms import label_keys, namespace_keys
 
 __all__ = ["Common", "Template", "Templates"]
 
@@ -35,6 +35,7 @@ class Common(msgspec.Struct, frozen=True):
     resources: frozenset[str]
     ports: Ports
     watched: tuple[str, ...]  # the label keys that some selector among them looks at
+    namespace_keys: tuple[str, ...] = ()  # the label keys of namespaces that some selector among them looks at
 
 
 class Templates:
@@ -79,7 +80,12 @@ class Templates:
         """What those that are here name together."""
         if self._common is None:
             specs = [template.spec for template in self._known.values()]
-            self._common = Common(frozenset(_resources(specs)), Ports(specs), tuple(sorted(_watched(specs))))
+            self._common = Common(
+                frozenset(_resources(specs)),
+                Ports(specs),
+                tuple(sorted(_watched(specs))),
+                tuple(sorted({key for spec in specs for key in namespace_keys(spec.affinity)})),
+            )
         return self._common
 
 

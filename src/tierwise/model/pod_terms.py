@@ -15,10 +15,12 @@ from tierwise.api.core import Affinity, PodAffinityTerm, TopologySpreadConstrain
 from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.api.selector import matches
 
-__all__ = ["PodSelector", "affinity_pods", "label_keys", "spread_pods"]
+__all__ = ["NAMESPACE_NAME", "PodSelector", "affinity_pods", "label_keys", "namespace_keys", "spread_pods"]
 
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its own name as the value."""
+
+_UNLABELLED: Mapping[str, str] = {}
 
 Conditions = tuple[Requirement, ...]
 
@@ -28,19 +30,22 @@ class PodSelector(msgspec.Struct, frozen=True):
 
     labels: Conditions | None  # all of which hold; None matches no pod
     namespaces: frozenset[str]
-    also: Conditions | None  # conditions on a namespace's name which let it in as well: () all, None no further one
+    also: Conditions | None  # conditions on a namespace's labels which let it in as well: () all, None no further one
 
-    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        if self.labels is None or not self._covers(namespace):
+    def matches(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] = _UNLABELLED
+    ) -> bool:
+        """Whether a pod with these labels is meant; a namespace has the label of its name, whatever else it has."""
+        if self.labels is None or not self._covers(namespace, namespace_labels):
             return False
         return matches(LabelSelector(match_expressions=self.labels), labels)
 
-    def _covers(self, namespace: str) -> bool:
+    def _covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         if namespace in self.namespaces:
             return True
         if self.also is None:
             return False
-        return matches(LabelSelector(match_expressions=self.also), {_NAMESPACE_NAME: namespace})
+        return matches(LabelSelector(match_expressions=self.also), {**labels, NAMESPACE_NAME: namespace})
 
     def anchor(self) -> Requirement | None:
         """A condition that only listed values of one label meet, for look-ups by label; None where there is none."""
@@ -57,12 +62,14 @@ def label_keys(affinity: Affinity | None, spread: tuple[TopologySpreadConstraint
     return keys
 
 
-def affinity_pods(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> PodSelector:
-    """The pods of a term that a pod with these labels carries.
+def namespace_keys(affinity: Affinity | None) -> set[str]:
+    """Every label key of namespaces that the selectors of a pod look at, but for the one with the name."""
+    keys = {key for term in _affinity_terms(affinity) for key in _selector_keys(term.namespace_selector)}
+    return keys - {NAMESPACE_NAME}
 
-    Namespaces' labels are not known here, but for the one that holds the name: a namespace selector that looks at
-    any other label adds no namespace.
-    """
+
+def affinity_pods(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> PodSelector:
+    """The pods of a term that a pod with these labels carries."""
     extra = [Requirement(key=k, operator="In", values=(labels[k],)) for k in term.match_label_keys if k in labels]
     extra += [
         Requirement(key=k, operator="NotIn", values=(labels[k],)) for k in term.mismatch_label_keys if k in labels
@@ -70,7 +77,7 @@ def affinity_pods(term: PodAffinityTerm, namespace: str, labels: Mapping[str, st
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((namespace,))
-    return PodSelector(_conditions(term.label_selector, extra), namespaces, _by_name(term.namespace_selector))
+    return PodSelector(_conditions(term.label_selector, extra), namespaces, _conditions(term.namespace_selector))
 
 
 def spread_pods(constraint: TopologySpreadConstraint, namespace: str, labels: Mapping[str, str]) -> PodSelector:
@@ -104,10 +111,3 @@ def _conditions(selector: LabelSelector | None, extra: Iterable[Requirement] = (
         (r.key, r.operator, tuple(sorted(set(r.values)))) for r in (*labels, *selector.match_expressions, *extra)
     }
     return tuple(Requirement(key=k, operator=o, values=v) for k, o, v in sorted(distinct))
-
-
-def _by_name(selector: LabelSelector | None) -> Conditions | None:
-    conditions = _conditions(selector)
-    if conditions is None or any(r.key != _NAMESPACE_NAME for r in conditions):
-        return None
-    return conditions

@@ -39,6 +39,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     qos: int = 0  # quality-of-service class; 0 for guaranteed, which goes first
     service: Service | None = None  # the workload of an application that it is one of
     scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
+    namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
 
     def __hash__(self) -> int:
         return self.number

@@ -137,4 +137,4 @@ class _Classes:
 
     def _matches(self, selector: PodSelector, members: list[int]) -> bool:
         sample = self._shapes[members[0]]
-        return selector.matches(sample.namespace, sample.labels)
+        return selector.matches(sample.namespace, sample.labels, sample.namespace_labels)

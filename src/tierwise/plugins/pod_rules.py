@@ -146,7 +146,7 @@ class PodRules:
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
         return _Rules(
             near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
-            founder=all(selector.matches(shape.namespace, shape.labels) for selector in meant),
+            founder=all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant),
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
             shunned=tuple(self._shunning.get(shape.number, ())),
             even=self._evens(shape),
