@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -227,3 +229,19 @@ def test_everything_is_accepted_as_it_is(world: World, folder: str, namespace: s
 
     assert f"{object_} serverside-applied (server dry run)" in done.stdout
     assert 0 == done.returncode, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
+def test_documented_commands_succeed_every_time(world: World, tmp_path: Path) -> None:
+    """Installing what is missing, and looking at it, by a kubectl that knows nothing yet and by one that does."""
+    text = (ROOT / "docs/guides/install.md").read_text()
+    lines = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+    wanted = ("get crds", "test ! -s", "api-resources", "get tierwise")
+    script = "\n".join(line for line in lines if any(word in line for word in wanted))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    around = {**os.environ, "PATH": path, "HOME": str(tmp_path), "KUBECONFIG": str(world.plane.kubeconfig)}
+    run = partial(subprocess.run, ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=around)
+    for _ in range(2):
+        done = run(capture_output=True, text=True)
+        assert 0 == done.returncode, done.stderr
+        assert "hypernodes" in done.stdout

@@ -23,7 +23,7 @@ _FAMILIES = ("volcano", "koordinator", "network-aware")
 Examples:
   tierwise crds | kubectl apply --server-side -f -
   tierwise crds --family volcano --family koordinator
-  kubectl get crds -o name | tierwise crds --missing-from - | kubectl create -f -
+  kubectl get crds -o name | tierwise crds --missing-from - > missing.yaml
 """
 )
 @click.option(
@@ -50,6 +50,8 @@ def crds(families: tuple[str, ...], present: str | None, folder: str | None) -> 
 
     known = _names(present) if present is not None else set()
     wanted = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in known]
+    if not wanted:
+        click.echo("nothing is missing", err=True)
     if folder is None:
         click.echo("---\n".join(map(yaml_of, wanted)), nl=False)
         return
