@@ -53,7 +53,7 @@ def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Take] |
     with cycle.ledger.statement():
         for lot in asked.lots:
             found = search_lot(cycle, job, lot, within=domain, pools=NOW_ONLY)
-            if found is None:
+            if isinstance(found, bool):
                 return None
             takes += found.takes
     return takes

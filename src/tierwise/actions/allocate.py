@@ -137,9 +137,12 @@ class _Allocation:
         known = self._refusals.known(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             return self._refuse(job, known)
+        over = None
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
-            if isinstance(found, Found) and job_ready(self._cycle.ledger, job, waiting=True):
+            if isinstance(found, Found):
+                over = self._over_with(job, asked, found)
+            if isinstance(found, Found) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
@@ -148,6 +151,8 @@ class _Allocation:
                 bound = all(take.pool is Pool.NOW for take in found.takes)
                 self._decide(job, found.takes, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
+        if over is not None:
+            return self._refuse(job, Rejection("quota", job.key, over))
         like = self._refusals.like(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
         self._refusals.learn(job, asked, rejection)
@@ -170,6 +175,19 @@ class _Allocation:
             return None
         return self._cycle.pipeline.over(job, needs(asked, len(self._cycle.view.axis)))
 
+    def _over_with(self, job: Job, asked: Demand, found: Found) -> Reason | None:
+        """Where tasks differ, others than quotas were asked about may have found the place: these must be allowed."""
+        if not self._cycle.pipeline.has_quotas:
+            return None
+        given = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
+        for take in found.takes:
+            given += take.part.shape.request * len(take.rows)
+        if (given == needs(asked, len(given))).all():
+            return None
+        with self._cycle.ledger.statement():
+            self._cycle.ledger.charge(job, -given)  # it is charged already
+            return self._cycle.pipeline.over(job, given)
+
     def _find(self, job: Job, asked: Demand, *, nominated: bool) -> Found | bool:
         if nominated:
             kept = place_nominated(self._cycle, job, asked)
@@ -182,7 +200,7 @@ class _Allocation:
             if isinstance(found, bool) and asked.otherwise is not None:
                 return search_job(self._cycle, job, asked.otherwise)
             return found
-        return search_lot(self._cycle, job, asked.lots[0]) or False
+        return search_lot(self._cycle, job, asked.lots[0])
 
     def _gather(self, job: Job, least: Lot) -> Found | None:
         """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""

@@ -36,7 +36,7 @@ class Lot(msgspec.Struct, frozen=True):
     portions: tuple[Portion, ...]
     need: int
     roles: dict[int, int] = {}
-    extra: bool = False  # beyond the sub-job's size: counts only once the sub-job is whole
+    extra: bool = False  # beyond the sub-job's size: counts only once it is whole, and takes what others of it leave
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -117,17 +117,6 @@ def _portions(cycle: Cycle, sub: SubJob) -> tuple[Portion, ...]:
     return tuple(portions)
 
 
-def _after(portions: tuple[Portion, ...], used: int) -> tuple[Portion, ...]:
-    """What of the portions is left once so many tasks are taken from their front."""
-    rest = []
-    for portion in portions:
-        gone = min(used, portion.left)
-        used -= gone
-        if portion.left > gone:
-            rest.append(Portion(portion.part, portion.left - gone))
-    return tuple(rest)
-
-
 def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
     if len(job.subs) == 1:
         return list(job.subs)
@@ -190,9 +179,8 @@ class _Choice:
         for sub in ordered:
             tasks = sum(p.left for p in self._portions[sub.number])
             if sub.number in taken or self._standing[sub.number] >= sub.minimum:
-                portions = self._portions[sub.number]
-                for used in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
-                    singles.append(Lot(sub, _after(portions, used), 1, extra=True))
+                for _ in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
+                    singles.append(Lot(sub, self._portions[sub.number], 1, extra=True))
         if not singles or len(ordered) < 2:
             return None, False
         if len(singles) > _SINGLES:

@@ -63,10 +63,9 @@ def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | 
         return found if inside else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
-        found = searched if not isinstance(searched, bool) else None
     else:
-        found = search_lot(cycle, job, asked.lots[0], within=domain)
-    return found if found is not None and _as_allowed(cycle, cause, found) else None
+        searched = search_lot(cycle, job, asked.lots[0], within=domain)
+    return searched if not isinstance(searched, bool) and _as_allowed(cycle, cause, searched) else None
 
 
 def _as_allowed(cycle: Cycle, cause: Cause, found: Found) -> bool:

@@ -2,8 +2,9 @@
 
 Lots of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an assignment
 of lots to domains works exactly when no domain gets more than its room, at any height: the search over assignments
-is exact, and small because it moves whole numbers. Lots of several shapes are tried on the ledger itself.
-Both searches stop at a bound and say so.
+is exact, and small because it moves whole numbers. Lots of several shapes are tried on the ledger itself, which places
+them as the scores say, and where that fails, assigned by counting the mixtures that domains take (`mixed`), which is
+exact as well. All searches stop at a bound and say so.
 """
 
 from __future__ import annotations
@@ -12,19 +13,37 @@ from collections.abc import Iterator
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.demand import Lot
+from tierwise.actions.demand import Lot, Portion
 from tierwise.actions.fit import Take, fit
+from tierwise.actions.mixed import (
+    Axes,
+    Block,
+    Choices,
+    Mix,
+    OutOfBoundError,
+    Rows,
+    Sum,
+    Without,
+    holds,
+    most_of,
+    write,
+)
 from tierwise.actions.search import BOTH, candidates, home, ordered
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.framework.standing import job_ready, roles_count, standing_of, sub_ready
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
 __all__ = ["Packing", "pack"]
 
 _STEPS = 100_000
+_MIXED_STEPS = 20_000
 _TRIALS = 400
+_WAYS = 64
+"""How many choices of its tasks are tried for a lot that has more of them than it needs."""
 
 
 class Packing(msgspec.Struct):
@@ -38,11 +57,18 @@ class Packing(msgspec.Struct):
 def pack(cycle: Cycle, job: Job, lots: tuple[Lot, ...], spares: tuple[Lot, ...], domain: int) -> Packing:
     """Place enough of the lots below a domain to make the job ready; what stands on the ledger is the caller's."""
     items = sorted(lots, key=lambda lot: _tightness(cycle, lot))
-    shapes = {portion.part.shape.number for lot in (*lots, *spares) for portion in lot.portions}
-    everyone = (*lots, *spares)
+    everyone = [*items, *spares]
+    shapes = {portion.part.shape for lot in everyone for portion in lot.portions}
     once = len({lot.sub.number for lot in everyone}) == len(everyone)
-    one_class = once and len(shapes) == 1 and not cycle.pipeline.moving(lots[0].portions[0].part.shape)
-    return (_Counting if one_class else _Trying)(cycle, job, [*items, *spares], len(items), domain).run()
+    countable = once and not any(cycle.pipeline.moving(shape) for shape in shapes)
+    if countable and len(shapes) == 1:
+        return _Counting(cycle, job, everyone, len(items), domain).run()
+    tried = _Trying(cycle, job, everyone, len(items), domain).run()
+    if tried.takes is not None or len(shapes) == 1:
+        return tried
+    if not countable:
+        return Packing(None, bounded=True)  # each lot was tried alone: how they could share nodes was not
+    return _Mixing(cycle, job, sorted(everyone, key=lambda lot: _tightness(cycle, lot)), len(items), domain).run()
 
 
 def _tightness(cycle: Cycle, lot: Lot) -> tuple[int, int]:
@@ -79,6 +105,15 @@ class _Search:
         for group in candidates(self._cycle, lot.sub, place):
             yield from ordered(self._cycle, lot, group, self._near, BOTH)
 
+    def _outermost(self, lot: Lot) -> list[tuple[int, float]]:
+        """The widest domains that the lot may use, best first; a tighter one inside is chosen when it is placed."""
+        groups = tuple(candidates(self._cycle, lot.sub, self._domain))
+        if not groups:
+            return []
+        every = np.concatenate(groups)
+        widest = every[~np.isin(self._cycle.topology.parent[every], every)]
+        return list(ordered(self._cycle, lot, widest, self._near, BOTH))
+
 
 class _Trying(_Search):
     """Several shapes: each step is a trial on the ledger."""
@@ -95,9 +130,9 @@ class _Trying(_Search):
             return True
         if i == len(self._lots):
             return False
-        lot = self._lots[i]
-        extra_too_early = lot.extra and not sub_ready(self._cycle.ledger, lot.sub, waiting=True)
-        for domain, worth in () if extra_too_early else self._ranked(lot, self._domain):
+        lot = _unused(self._lots[i], takes)
+        too_early = lot.extra and not sub_ready(self._cycle.ledger, lot.sub, waiting=True)
+        for domain, worth in () if too_early or not lot.portions else self._ranked(lot, self._domain):
             if self._steps >= _TRIALS:
                 self._bounded = True
                 return False
@@ -116,6 +151,17 @@ class _Trying(_Search):
                 del takes[mark:]
                 scores.pop()
         return self._spares and self._place(i + 1, takes, scores)
+
+
+def _unused(lot: Lot, takes: list[Take]) -> Lot:
+    """The lot without the tasks that other lots of its sub-job have taken."""
+    if not lot.extra:
+        return lot
+    left = [
+        Portion(portion.part, portion.left - sum(len(t.rows) for t in takes if t.part is portion.part))
+        for portion in lot.portions
+    ]
+    return replace(lot, portions=tuple(portion for portion in left if portion.left > 0))
 
 
 class _Counting(_Search):
@@ -139,15 +185,6 @@ class _Counting(_Search):
                 return Packing(None, bounded=True)
             takes += found
         return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
-
-    def _outermost(self, lot: Lot) -> list[tuple[int, float]]:
-        """The widest domains that the lot may use, best first; a tighter one inside is chosen when it is placed."""
-        groups = tuple(candidates(self._cycle, lot.sub, self._domain))
-        if not groups:
-            return []
-        every = np.concatenate(groups)
-        widest = every[~np.isin(self._cycle.topology.parent[every], every)]
-        return list(ordered(self._cycle, lot, widest, self._near, BOTH))
 
     def _assign(self, i: int, chosen: list[tuple[int, int, float]]) -> list[tuple[int, int, float]] | None:
         """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
@@ -200,6 +237,193 @@ class _Counting(_Search):
         while chain[-1] != self._domain:
             chain.append(int(self._cycle.topology.parent[chain[-1]]))
         return chain
+
+
+class _Place(msgspec.Struct, frozen=True, eq=False):
+    """A domain that lots may be assigned to: those like it inside, and the rows that stand in none of these."""
+
+    domain: int
+    inner: tuple[_Place, ...]
+    rows: Ints
+
+
+class _Mixing(_Search):
+    """Several shapes: assign lots to domains by counting mixtures, then deal all of them to nodes at once.
+
+    Lots come tightest first, so what inner domains hold is decided before anything is assigned around them; what they
+    leave counts towards the domain around them.
+    """
+
+    def run(self) -> Packing:
+        try:
+            for pool in BOTH if self._cycle.ledger.any_releasing else BOTH[:1]:
+                found = self._on(pool)
+                if found is not None:
+                    return found
+        except OutOfBoundError:
+            self._bounded = True
+        return Packing(None, bounded=self._bounded)
+
+    def _on(self, pool: Pool) -> Packing | None:
+        choices = [Choices(lot) for lot in self._lots]
+        self._axes = Axes(self._cycle, most_of(choices), pool)
+        self._wanted: list[list[tuple[Mix, Lot]]] = []
+        for each in choices:
+            mixes = each.mixes(self._axes)
+            self._bounded |= len(mixes) > _WAYS
+            self._wanted.append([(tuple(mixes[i].tolist()), each.lot(i)) for i in range(min(len(mixes), _WAYS))])
+        self._options = [self._outermost(lot) for lot in self._lots]
+        self._plant()
+        self._given: dict[int, Mix] = {}
+        self._blocks: dict[tuple[int, ...], Block] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._held: dict[tuple[int, Mix], int] = {}
+        self._dead: set[tuple[object, ...]] = set()
+        self._short = _Short(self._cycle, self._job)
+        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
+        chosen = self._assign(0, [])
+        if chosen is None:
+            return None
+        lots = sorted(((lot, place) for lot, place, _ in chosen), key=lambda c: -len(self._cycle.topology.chains[c[1]]))
+        nothing = (0,) * len(self._axes.shapes)
+        takes = write(self._cycle, self._job, lots, self._axes, self._block(self._top, rest=True).trace(nothing))
+        return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
+
+    def _plant(self) -> None:
+        """The domains of all options as a tree."""
+        topology = self._cycle.topology
+        every = sorted({self._domain, *(place for options in self._options for place, _ in options)}, reverse=True)
+        around: dict[int, list[_Place]] = {}
+        self._places: dict[int, _Place] = {}
+        self._around: dict[int, int] = {}
+        for domain in every:  # inner ones first, for domains stand in preorder
+            inner = tuple(reversed(around.pop(domain, [])))
+            span = topology.span(domain)
+            own = np.ones(span.stop - span.start, dtype=bool)
+            for place in inner:
+                inside = topology.span(place.domain)
+                own[inside.start - span.start : inside.stop - span.start] = False
+                self._around[place.domain] = domain
+            place = self._places[domain] = _Place(domain, inner, span.start + np.flatnonzero(own))
+            outer = next((d for d in topology.ancestors(domain) if d != domain and d in every), None)
+            if outer is not None:
+                around.setdefault(outer, []).append(place)
+        self._top = self._places[self._domain]
+
+    def _assign(self, i: int, chosen: list[tuple[Lot, int, float]]) -> list[tuple[Lot, int, float]] | None:
+        """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
+        picked = [lot for lot, _, _ in chosen]
+        if self._short.covered(picked):
+            return list(chosen)
+        if i == len(self._lots) or not self._hopeful(i):
+            return None
+        state = (i, *self._short.counts(picked), *self._state())
+        if state in self._dead:
+            return None
+        tried: set[tuple[object, ...]] = set()
+        for place, worth in self._options[i]:
+            kind = self._kind(place)
+            if kind in tried:
+                continue
+            tried.add(kind)
+            for mix, lot in self._wanted[i]:
+                self._steps += 1
+                if self._steps > _MIXED_STEPS:
+                    raise OutOfBoundError
+                before = self._given.get(place)
+                self._given[place] = mix if before is None else tuple(a + b for a, b in zip(before, mix, strict=True))
+                found = self._assign(i + 1, [*chosen, (lot, place, worth)]) if self._holds(place) else None
+                if found is not None:
+                    return found
+                if before is None:
+                    del self._given[place]
+                else:
+                    self._given[place] = before
+        if self._spares and (found := self._assign(i + 1, chosen)) is not None:
+            return found
+        self._dead.add(state)
+        return None
+
+    def _hopeful(self, i: int) -> bool:
+        """Whether the places would take all lots of the next one's kind, if there were no others."""
+        if self._spares or len(self._wanted[i]) != 1:
+            return True
+        mix = self._wanted[i][0][0]
+        like = [j for j in range(i, len(self._lots)) if [m for m, _ in self._wanted[j]] == [mix]]
+        places = {place for j in like for place, _ in self._options[j]}
+        if any(self._places[place].inner for place in places):
+            return True
+        return sum(self._most(place, mix) for place in places) >= len(like)
+
+    def _most(self, place: int, mix: Mix) -> int:
+        """How many lots of a mixture a domain takes beside what it was given."""
+        table = self._left(place)
+        known = self._held.get((self._number(table), mix))
+        if known is None:
+            known = 0
+            more = mix
+            while all(n <= most for n, most in zip(more, self._axes.most, strict=True)) and holds(table, more):
+                known += 1
+                more = tuple(a + b for a, b in zip(more, mix, strict=True))
+            self._held[self._number(table), mix] = known
+        return known
+
+    def _holds(self, place: int) -> bool:
+        """Whether a domain, and each around it, holds what it was given."""
+        domain: int | None = place
+        while domain is not None:
+            mix = self._given.get(domain)
+            if mix is not None and not (self._within(mix) and holds(self._block(self._places[domain]).table, mix)):
+                return False
+            domain = self._around.get(domain)
+        return True
+
+    def _within(self, mix: Mix) -> bool:
+        return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
+
+    def _block(self, place: _Place, *, rest: bool = False) -> Block:
+        """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
+        below = range(place.domain, int(self._cycle.topology.last[place.domain]))
+        inside = tuple(
+            sorted((d, *mix) for d, mix in self._given.items() if d in below and (rest or d != place.domain))
+        )
+        key = (place.domain, int(rest), *(number for entry in inside for number in entry))
+        block = self._blocks.get(key)
+        if block is None:
+            if rest and place.domain in self._given:
+                block = Without(self._block(place), self._given[place.domain])
+            elif place.inner:
+                own = self._rows_of(place)
+                block = Sum(self._axes, (own, *(self._block(inner, rest=True) for inner in place.inner)))
+            else:
+                block = self._rows_of(place)
+            self._blocks[key] = block
+        return block
+
+    def _rows_of(self, place: _Place) -> Block:
+        key = (-1, place.domain)
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = Rows(self._axes, place.rows)
+        return block
+
+    def _left(self, place: int) -> Ints:
+        return self._block(self._places[place], rest=True).table
+
+    def _number(self, table: Ints) -> int:
+        return self._numbers.setdefault(table.tobytes(), len(self._numbers))
+
+    def _kind(self, place: int) -> tuple[object, ...]:
+        """What tells a place from its siblings: what is left in it, and itself where a lot is tied to it."""
+        topology = self._cycle.topology
+        tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
+        if tied or self._places[place].inner:
+            return (place,)
+        return (self._around.get(place), self._number(self._left(place)), int(topology.tier[place]))
+
+    def _state(self) -> tuple[object, ...]:
+        """What later lots see: alike places in any order."""
+        return tuple(sorted((self._kind(place) for place in self._places), key=repr))
 
 
 class _Short:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tierwise.actions.demand import Demand, Lot, demand, surplus
-from tierwise.actions.fit import bound, fit
+from tierwise.actions.fit import bound
 from tierwise.actions.packing import pack
-from tierwise.actions.search import BOTH
+from tierwise.actions.search import BOTH, fit_any_way
 from tierwise.actions.two_level import shortlist
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -38,7 +38,7 @@ def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> Lot | None:
 
 def _holds(cycle: Cycle, job: Job, lot: Lot, domain: int) -> bool:
     with cycle.ledger.statement():
-        return fit(cycle, job, lot, domain, BOTH) is not None
+        return not isinstance(fit_any_way(cycle, job, lot, domain, BOTH), bool)
 
 
 def _scores(cycle: Cycle, lot: Lot, group: Ints, holding: list[int]) -> dict[str, float]:

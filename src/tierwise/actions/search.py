@@ -13,6 +13,7 @@ import numpy as np
 
 from tierwise.actions.demand import Lot
 from tierwise.actions.fit import Take, bound, fit, largest_first
+from tierwise.actions.mixed import OutOfBoundError, fit_mixed
 from tierwise.actions.proposed import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Gradients, Proposal
@@ -21,7 +22,7 @@ from tierwise.model.arrays import Floats, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.topology import ROOT
 
-__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "former", "home", "ordered", "search_lot"]
+__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "fit_any_way", "former", "home", "ordered", "search_lot"]
 
 BOTH = (Pool.NOW, Pool.LATER)
 NOW_ONLY = (Pool.NOW,)
@@ -63,12 +64,16 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     return (np.array([min(widest)]),) if widest else ()
 
 
-def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | None:
-    """The best place for one lot inside a domain; in each gradient a recommended one is tried first."""
+def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | bool:
+    """The best place for one lot inside a domain; otherwise whether the search stopped at its bound.
+
+    In each gradient a recommended domain is tried first.
+    """
     gang: Job | SubJob = lot.sub if job.policies else job
     near = home(cycle, job) if job.policies else None
     units = units_of(cycle, lot) if cycle.pipeline.proposes and home(cycle, job) is None else None
     said: Proposal | Abstained | None = None
+    bounded = False
     for group in candidates(cycle, gang, within):
         if units is not None:
             said, takes = try_proposal(cycle, job, lot, units, group)
@@ -76,19 +81,38 @@ def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: t
                 worth = cycle.pipeline.score_domains(lot.sub, np.array([said.domain]))
                 return Found(said.domain, tuple(takes), float(worth[0]), said)
         for domain, score in ordered(cycle, lot, group, near, pools):
-            for tried in _ways(cycle, lot):
-                cycle.report.work.trials += 1
-                with cycle.ledger.statement() as statement:
-                    takes = fit(cycle, job, tried, domain, pools)
-                    if takes is not None:
-                        statement.keep()
-                        return Found(domain, tuple(takes), score, said)
-    return None
+            placed = fit_any_way(cycle, job, lot, domain, pools)
+            if not isinstance(placed, bool):
+                return Found(domain, tuple(placed), score, said)
+            bounded |= placed
+    return bounded
 
 
-def _ways(cycle: Cycle, lot: Lot) -> tuple[Lot, ...]:
-    """A lot of several shapes is tried in its own order, and with its largest tasks first."""
-    return (lot, largest_first(cycle, lot)) if len(lot.portions) > 1 else (lot,)
+def fit_any_way(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | bool:
+    """Place a lot below a domain; otherwise whether it is not known that it does not fit.
+
+    A lot of several shapes is tried in its own order and with its largest tasks first, which places it as the scores
+    say; where both fail, the mixtures that the nodes take are counted.
+    """
+    several = len(lot.portions) > 1
+    for tried in (lot, largest_first(cycle, lot)) if several else (lot,):
+        cycle.report.work.trials += 1
+        with cycle.ledger.statement() as statement:
+            takes = fit(cycle, job, tried, domain, pools)
+            if takes is not None:
+                statement.keep()
+                return takes
+    if not several:
+        return False
+    try:
+        with cycle.ledger.statement() as statement:
+            takes = fit_mixed(cycle, job, lot, domain, pools)
+            if takes is not None:
+                statement.keep()
+                return takes
+    except OutOfBoundError:
+        return True
+    return False
 
 
 def ordered(

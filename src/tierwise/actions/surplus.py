@@ -44,7 +44,7 @@ def _first_place(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
     """The best place for a lot that must be placed as one, inside the job's own limit."""
     for outer in _job_domains(cycle, job):
         found = search_lot(cycle, job, lot, within=outer, pools=NOW_ONLY)
-        if found is not None:
+        if not isinstance(found, bool):
             return list(found.takes)
     return []
 
