@@ -48,6 +48,7 @@ def quota(
     parent: str = "",
     is_parent: bool = False,
     lends: bool = True,
+    namespace: str = "default",
     weight: int | None = None,
     labels: Mapping[str, object] | None = None,
     annotations: Mapping[str, object] | None = None,
@@ -65,7 +66,7 @@ def quota(
     return {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
         "kind": "ElasticQuota",
-        "metadata": {"name": name, "namespace": "default", "labels": marks, "annotations": noted},
+        "metadata": {"name": name, "namespace": namespace, "labels": marks, "annotations": noted},
         "spec": {"max": {GPU: str(most)}, **({"min": {GPU: str(least)}} if least is not None else {})},
     }
 

@@ -98,7 +98,7 @@ class _Allocation:
 
     def _push(self, job: Job) -> None:
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        line = _ONE_LINE if self._cycle.pipeline.in_one_line else job.queue
+        line = _ONE_LINE if self._cycle.pipeline.in_one_line else self._cycle.snapshot.queues[job.queue].line
         heapq.heappush(self._waiting.setdefault(line, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:

@@ -21,7 +21,8 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
         yield from sorted(waiting, key=cycle.pipeline.job_key)
         return
     queues = cycle.snapshot.queues
-    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(queues[j.queue]), cycle.pipeline.job_key(j)))
+    lines = {name: queues.get(queue.line, queue) for name, queue in queues.items()}
+    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(lines[j.queue]), cycle.pipeline.job_key(j)))
 
 
 def may_evict(cycle: Cycle, job: Job) -> bool:

@@ -29,7 +29,9 @@ from tierwise.api.elastic_quota import (
     read_list,
 )
 from tierwise.api.meta import ObjectMeta
+from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
+from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE
 
 __all__ = ["Forest"]
 
@@ -40,66 +42,110 @@ _ANNOTATION: Final = "metadata.annotations."
 
 
 class Forest:
-    """All quotas of a collection."""
+    """All quotas of a collection.
+
+    A quota of a trusted namespace counts for every namespace, any other for its own, as in the scheduler. Which
+    further namespaces a profile trusts is not known here, so what such a quota says of others is a warning.
+    """
 
     def __init__(self, quotas: Iterable[ElasticQuota]) -> None:
-        self._by_name: dict[str, ElasticQuota] = {}
-        self._children: dict[str, list[ElasticQuota]] = {}
-        self._lists: dict[str, str] = {}
-        for quota in quotas:
-            name = quota.metadata.name
-            if self._by_name.setdefault(name, quota) is quota:
-                self._children.setdefault(_parent(quota), []).append(quota)
+        self._by_name: dict[tuple[str, str], ElasticQuota] = {}  # by scope, "" for the trusted one, and name
+        self._children: dict[tuple[str, str], list[ElasticQuota]] = {}
+        self._lists: dict[str, tuple[str, str]] = {}
+        self._elsewhere: dict[str, list[ElasticQuota]] = {}
+        for quota in sorted(quotas, key=_age):
+            name, scope = quota.metadata.name, _scope(quota)
+            self._elsewhere.setdefault(name, []).append(quota)
+            if self._by_name.setdefault((scope, name), quota) is quota:
                 for namespace in read_list(quota.metadata, NAMESPACES) or ():
-                    self._lists.setdefault(namespace, name)
+                    if scope in ("", namespace):
+                        self._lists.setdefault(namespace, (scope, name))
+        for key, quota in self._by_name.items():
+            above = self._above(key[0], _parent(quota))
+            if above is not None:
+                self._children.setdefault(above, []).append(quota)
+
+    def _above(self, scope: str, name: str) -> tuple[str, str] | None:
+        """The quota that one of a scope means by a name."""
+        return next((key for key in ((scope, name), ("", name)) if key in self._by_name), None) if name else None
 
     def check(self, quota: ElasticQuota) -> Iterator[Issue]:
         """Issues of a quota among the others."""
         if quota.metadata.name == ROOT_QUOTA:
             return
         yield from _check_alone(quota)
-        if self._by_name[quota.metadata.name] is not quota:
-            other = self._by_name[quota.metadata.name].metadata.namespace or "default"
-            yield error(
-                "metadata.name", f"there is a quota of this name in namespace {other}: names are for all namespaces"
-            )
+        yield from self._check_name(quota)
+        if self._by_name[_scope(quota), quota.metadata.name] is not quota:
             return
         yield from self._check_namespaces(quota)
         yield from self._check_parent(quota)
         yield from self._check_children(quota)
 
+    def _check_name(self, quota: ElasticQuota) -> Iterator[Issue]:
+        """A clash is an error among quotas that one namespace sees: there the older one counts."""
+        name, scope = quota.metadata.name, _scope(quota)
+        if scope and name in _BUILT_IN:
+            yield error(
+                "metadata.name", f"only namespace {QUOTA_NAMESPACE}, or one that the profile trusts, may have it"
+            )
+        for other in self._elsewhere[name]:
+            where = other.metadata.namespace or "default"
+            if other is quota:
+                continue
+            if _age(other) < _age(quota) and _scope(other) in ("", scope):
+                yield error("metadata.name", f"there is an older quota of this name in namespace {where}: that counts")
+            else:
+                yield warning("metadata.name", f"there is a quota of this name in namespace {where}, too")
+            return
+
     def check_pod(self, pod: Pod) -> Iterator[Issue]:
         """Issues of a pod's quota."""
         named, namespace = pod.metadata.labels.get(QUOTA_NAME, ""), pod.metadata.namespace or "default"
-        quota = self._by_name.get(named or namespace) or self._by_name.get(self._lists.get(namespace, ""))
+        key = self._above(namespace, named or namespace) or (None if named else self._lists.get(namespace))
+        quota = self._by_name[key] if key is not None else None
         if quota is not None and _flag(quota, IS_PARENT):
             text = f'quota "{quota.metadata.name}" is a parent of quotas: pods belong into one of its children'
             yield error(f"{_LABEL}{QUOTA_NAME}", text)
-        if named and self._by_name and named not in (*self._by_name, *_BUILT_IN):
-            yield warning(f"{_LABEL}{QUOTA_NAME}", f'quota "{named}" does not exist: the default quota counts')
+        if named and quota is None and self._by_name and named not in _BUILT_IN:
+            yield warning(
+                f"{_LABEL}{QUOTA_NAME}",
+                f'quota "{named}" does not exist for namespace {namespace}: the default quota counts',
+            )
         yield from _true_or_false(pod.metadata, (PREEMPTIBLE,))
 
     def _check_namespaces(self, quota: ElasticQuota) -> Iterator[Issue]:
+        scope = _scope(quota)
         for namespace in read_list(quota.metadata, NAMESPACES) or ():
+            if scope not in ("", namespace):
+                text = (
+                    f'namespace "{namespace}" is not its own: that counts only where trustedNamespaces of elasticquota '
+                    f"lists namespace {scope}"
+                )
+                yield warning(f"{_ANNOTATION}{NAMESPACES}", text)
+                continue
             owner = self._lists[namespace]
-            if owner != quota.metadata.name:
-                text = f'namespace "{namespace}" is listed by quota "{owner}" already'
+            if owner != (scope, quota.metadata.name):
+                text = f'namespace "{namespace}" is listed by quota "{owner[1]}" already'
                 yield error(f"{_ANNOTATION}{NAMESPACES}", text)
 
     def _check_parent(self, quota: ElasticQuota) -> Iterator[Issue]:
         name, above = quota.metadata.name, _parent(quota)
         if not above:
             return
-        path, parent = f"{_LABEL}{PARENT}", self._by_name.get(above)
-        if parent is None:
-            yield error(path, f'parent quota "{above}" does not exist')
+        path, key = f"{_LABEL}{PARENT}", self._above(_scope(quota), above)
+        if key is None:
+            elsewhere = self._elsewhere.get(above, [])
+            where = f" for namespace {_scope(quota)}" if elsewhere else ""
+            yield error(path, f'parent quota "{above}" does not exist{where}')
             return
+        parent = self._by_name[key]
         if not _flag(parent, IS_PARENT):
             yield error(path, f'parent quota "{above}" is not marked as a parent (label {IS_PARENT}: "true")')
-        chain = [name, above]
-        while (further := _parent(self._by_name[chain[-1]])) and further in self._by_name and further not in chain:
-            chain.append(further)
-        if further == name:
+        chain, at = [name, above], key
+        while (further := self._above(at[0], _parent(self._by_name[at]))) is not None and further[1] not in chain:
+            chain.append(further[1])
+            at = further
+        if further is not None and further[1] == name:
             yield error(path, f"cyclic dependency: {' -> '.join([*chain, name])}")
         tree, around = (q.metadata.labels.get(TREE_ID, "") for q in (quota, parent))
         if tree and tree != around:
@@ -107,7 +153,7 @@ class Forest:
         yield from _check_keys(quota, parent)
 
     def _check_children(self, quota: ElasticQuota) -> Iterator[Issue]:
-        below = self._children.get(quota.metadata.name, [])
+        below = self._children.get((_scope(quota), quota.metadata.name), [])
         if below and not _flag(quota, IS_PARENT):
             yield error(f"{_LABEL}{IS_PARENT}", "it has quotas below it, so it must be marked as a parent")
         if _flag(quota, IS_ROOT) or any(_flag(q, FORCED) for q in (quota, *below)):
@@ -202,6 +248,17 @@ def _true_or_false(meta: ObjectMeta, labels: Iterable[str]) -> Iterator[Issue]:
             yield warning(
                 f"{_LABEL}{label}", f'"{value}" is neither "true" nor "false": it counts as if it were not set'
             )
+
+
+def _scope(quota: ElasticQuota) -> str:
+    """The namespace that sees a quota; empty where all do."""
+    namespace = quota.metadata.namespace or "default"
+    return "" if namespace == QUOTA_NAMESPACE else namespace
+
+
+def _age(quota: ElasticQuota) -> tuple[str, tuple[object, ...]]:
+    """The older first, then by namespace; the API server writes all times in one form."""
+    return quota.metadata.creation_timestamp or "", natural(quota.metadata.namespace or "default")
 
 
 def _parent(quota: ElasticQuota) -> str:

@@ -1,7 +1,8 @@
 """Elastic quotas are kept: none, and none above it, uses more than its max, and non-preemptible pods fit into min.
 
 Pods count in the quota that their label names, that is called like their namespace, or that lists it; all of a gang
-in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue.
+in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue. Only
+quotas of the pod's own namespace and of the quota root's count for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
-from tierwise.api.volcano import PodGroup
+from tierwise.api.volcano import PodGroup, Queue
 from tierwise.audit.finding import Finding
 from tierwise.audit.koordinator import gang_groups
 from tierwise.audit.pods import asked, group, holds
@@ -28,28 +29,46 @@ _DEFAULT, _ROOT = "koordinator-default-quota", "koordinator-root-quota"
 _INDEX = "gang.scheduling.koordinator.sh/network-topology-index"
 
 
+_TRUSTED = "koordinator-system"
+
+Known = dict[tuple[str, str], ElasticQuota]
+"""By scope, "" for the quota root's, and name."""
+
+
 def quotas(objects: Objects) -> Iterator[Finding]:
     """Quotas above their max, and quotas whose non-preemptible pods hold more than min."""
-    known: dict[str, ElasticQuota] = {}
-    for record in objects.every(ElasticQuota).values():
-        known.setdefault(record.metadata.name, record)  # names are unique; of two equal ones the first counts
+    known = _known(objects)
     if not known:
         return
-    used: dict[str, Counter[str]] = {name: Counter() for name in known}
-    firm: dict[str, Counter[str]] = {name: Counter() for name in known}
+    used: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
+    firm: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
     pods = objects.every(Pod)
-    for path, name in _quota_by_pod(objects, known).items():
+    for path, key in _quota_by_pod(objects, known).items():
         pod = pods[path]
-        if not holds(pod) or pod.metadata.deletion_timestamp or name not in known:
+        if not holds(pod) or pod.metadata.deletion_timestamp or key not in known:
             continue
         if pod.metadata.labels.get(f"{_PREFIX}preemptible") == "false":
-            firm[name].update(asked(pod))
-        for above in _upwards(known, name):
+            firm[key].update(asked(pod))
+        for above in _upwards(known, key):
             used[above].update(asked(pod))
-    for name, record in known.items():
-        if name != _ROOT:
-            yield from _over("over-max", name, used[name], record.spec.max, "uses", "max")
-            yield from _over("over-min", name, firm[name], record.spec.min, "non-preemptible pods use", "min")
+    for key, record in known.items():
+        yield from _over("over-max", key[1], used[key], record.spec.max, "uses", "max")
+        yield from _over("over-min", key[1], firm[key], record.spec.min, "non-preemptible pods use", "min")
+
+
+def _known(objects: Objects) -> Known:
+    """The quotas that count; of two with one name that a namespace sees the older one, then the first."""
+    known: Known = {}
+    records = objects.every(ElasticQuota).values()
+    for record in sorted(records, key=lambda r: r.metadata.creation_timestamp or ""):
+        space, name = record.metadata.namespace or "default", record.metadata.name
+        if name == _ROOT or (space != _TRUSTED and name.startswith("koordinator-") and name.endswith("-quota")):
+            continue
+        if space == _TRUSTED:
+            known.setdefault(("", name), record)
+        elif ("", name) not in known:
+            known.setdefault((space, name), record)
+    return known
 
 
 def _over(rule: str, name: str, used: Counter[str], limit: ResourceList, says: str, called: str) -> Iterator[Finding]:
@@ -60,38 +79,48 @@ def _over(rule: str, name: str, used: Counter[str], limit: ResourceList, says: s
             yield Finding(rule, f"ElasticQuota {name}", text)
 
 
-def _upwards(known: dict[str, ElasticQuota], name: str) -> list[str]:
-    """A quota and those above it."""
-    chain: list[str] = []
-    while name in known and name not in chain:
-        chain.append(name)
-        name = known[name].metadata.labels.get(f"{_PREFIX}parent", "")
+def _upwards(known: Known, key: tuple[str, str]) -> list[tuple[str, str]]:
+    """A quota and those above it in its scope."""
+    chain: list[tuple[str, str]] = []
+    while key in known and key not in chain:
+        chain.append(key)
+        key = (key[0], known[key].metadata.labels.get(f"{_PREFIX}parent", ""))
     return chain
 
 
-def _quota_by_pod(objects: Objects, known: dict[str, ElasticQuota]) -> dict[str, str]:
+def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
     """The quota of each pod by the pod's path."""
-    groups = objects.every(PodGroup)
-    lists = {space: name for name in reversed(list(known)) for space in _namespaces(known[name])}
-    found: dict[str, str] = {}
+    groups, declared = objects.every(PodGroup), objects.every(Queue)
+    found: dict[str, tuple[str, str]] = {}
     for path, pod in objects.every(Pod).items():
+        space = pod.metadata.namespace or "default"
         queue = pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "")
         if group(pod) in groups:
-            found[path] = groups[group(pod)].spec.queue or "default"
+            queue = groups[group(pod)].spec.queue or "default"
+        if queue:
+            found[path] = ("", "") if queue in declared else _seen(known, space, queue)
         else:
-            found[path] = queue or _own(pod, known, lists)
+            found[path] = _own(pod, known)
     for gangs, _ in gang_groups(objects):
         ordered = sorted((pod for gang in gangs for pod in gang.pods), key=_rank)
         for pod in ordered:
-            found[_path(pod)] = _own(ordered[0], known, lists)
+            found[_path(pod)] = _own(ordered[0], known)
     return found
 
 
-def _own(pod: Pod, known: dict[str, ElasticQuota], lists: dict[str, str]) -> str:
+def _seen(known: Known, space: str, name: str) -> tuple[str, str]:
+    return (space, name) if (space, name) in known else ("", name)
+
+
+def _own(pod: Pod, known: Known) -> tuple[str, str]:
     named, space = pod.metadata.labels.get(f"{_PREFIX}name", ""), pod.metadata.namespace or "default"
     if named:
-        return named if named in known else _DEFAULT
-    return space if space in known else lists.get(space, _DEFAULT)
+        key = _seen(known, space, named)
+        return key if key in known else ("", _DEFAULT)
+    if _seen(known, space, space) in known:
+        return _seen(known, space, space)
+    lists = [key for scope in (space, "") for key in known if key[0] == scope and space in _namespaces(known[key])]
+    return lists[0] if lists else ("", _DEFAULT)
 
 
 def _namespaces(record: ElasticQuota) -> list[str]:

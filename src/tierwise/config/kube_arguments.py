@@ -76,6 +76,8 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
         "revokePodInterval": _duration,
         "defaultQuotaGroupMax": _amounts,
         "systemQuotaGroupMax": _amounts,
+        "quotaGroupNamespace": _text,
+        "trustedNamespaces": _texts,
     },
     "NetworkOverhead": {
         "namespaces": _texts,

@@ -41,7 +41,7 @@ _IDLE_ACTIONS: Final = {
 
 _ELASTIC: Final = """
     enableMinQuotaScale enableRuntimeQuota enableCheckParentQuota disableDefaultQuotaPreemption delayEvictTime
-    defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval
+    defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval quotaGroupNamespace trustedNamespaces
 """
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {

@@ -30,6 +30,7 @@ from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import since
 from tierwise.dialects.build import build
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
 from tierwise.plugins.quota_figures import Figures
@@ -46,13 +47,15 @@ def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[
     quotas = objects.every(ElasticQuota)
     if not quotas:
         return []
+    names = Quotas(quotas, profile, objects.every(Queue))
     snapshot = build(objects, now, profile)
     ledger = Ledger(snapshot)
     figures = Figures(QuotaTree.of(snapshot, ledger, scale=_scales(profile)), snapshot, ledger)
     effects: list[Effect] = []
     for quota in quotas.values():
-        if quota.metadata.name in ledger.queue_index:
-            effects += _patch(quota, figures, now)
+        name = names.queue_of(quota)
+        if name in ledger.queue_index:
+            effects += _patch(quota, name, figures, now)
     return effects
 
 
@@ -62,8 +65,8 @@ def _scales(profile: Profile) -> bool:
     return flag(arguments, "enableMinQuotaScale", default=True)
 
 
-def _patch(quota: ElasticQuota, figures: Figures, now: float) -> list[Effect]:
-    name, keys = quota.metadata.name, tuple(quota.spec.max)
+def _patch(quota: ElasticQuota, name: str, figures: Figures, now: float) -> list[Effect]:
+    keys = tuple(quota.spec.max)
     found = {
         RUNTIME: figures.runtime(name, keys),
         REQUEST: figures.request(name, keys),

@@ -1,13 +1,22 @@
 """What Koordinator's ElasticQuotas mean in model words: quotas are queues, and every pod is in one.
 
-A pod's quota is the one that its label names, else the one called like its namespace, else the one that lists its
-namespace, else the default quota; so is that of a pod whose label names no quota. Where a cluster declares no quota
-at all, pods wait in the default queue as before.
+A quota of a trusted namespace (the profile says which) counts for every namespace, any other for its own alone: a pod
+sees those two kinds, and no more. A pod's quota is the one that its label names, else the one called like its
+namespace, else the one that lists its namespace, else the default quota; so is that of a pod whose label names no
+quota that it sees. A pod that sees no quota at all waits in the default queue. Of two quotas with one name the older
+counts.
+
+What a namespace says of itself must cost nobody else anything. So its quotas share among themselves what is left
+of the cluster, count in what would hold its pods without them as well (`Queue.enclosing`), may hang only below a quota
+that claims their namespace, and are no queues where plugins share between queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+import msgspec
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
@@ -33,71 +42,249 @@ from tierwise.api.elastic_quota import (
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.model.queue import Queue
+from tierwise.model.snapshot import Fault
 
-__all__ = ["DEFAULT_QUEUE", "OWNER", "Quotas", "firm", "shielded"]
+__all__ = ["DEFAULT_QUEUE", "OWNER", "QUOTA_NAMESPACE", "Quotas", "firm", "shielded", "trusted_namespaces"]
 
 DEFAULT_QUEUE = "default"
 OWNER = "scheduling.koordinator.sh/questioned-object-key"
 """The label by which Koordinator tells which pods belong to one owner when it weighs evictions."""
 
 
-class Quotas:
-    """The quotas of a cluster, and which of them a pod is in."""
+QUOTA_NAMESPACE: Final = "koordinator-system"
+"""Where the quotas are that always exist, unless the profile names another namespace; it is trusted."""
+_SYSTEM_NAMESPACE: Final = "kube-system"
+_EVERY: Final = "*"
+_BUILT_IN: Final = (SYSTEM_QUOTA, DEFAULT_QUOTA)
+_SHARING: Final = frozenset({"capacity", "proportion"})
+"""Plugins that give every queue a share of the cluster: none may be had by declaring a quota."""
 
-    def __init__(self, records: Mapping[str, ElasticQuota]) -> None:
-        self._records: dict[str, ElasticQuota] = {}
-        for record in records.values():  # names are unique in Koordinator; of two equal ones the first counts
-            if record.metadata.name != ROOT_QUOTA:
-                self._records.setdefault(record.metadata.name, record)
-        self._by_namespace: dict[str, str] = {}
-        for name, record in self._records.items():
-            for namespace in read_list(record.metadata, NAMESPACES) or ():
-                self._by_namespace.setdefault(namespace, name)
+
+def trusted_namespaces(profile: Profile) -> frozenset[str]:
+    """The namespaces whose quotas count for all: that of the quota root, and those that the profile lists."""
+    root = profile.listed("elasticquota", "quotaGroupNamespace") or (QUOTA_NAMESPACE,)
+    return frozenset((*root, *profile.listed("elasticquota", "trustedNamespaces")))
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """Quotas that see each other: those of trusted namespaces, or those of one other namespace."""
+
+    namespace: str  # "" for the trusted ones
+    records: dict[str, ElasticQuota]  # by name
+    lists: dict[str, str]  # by namespace, the quota that lists it
+
+
+class Quotas:
+    """The quotas of a cluster, and which of them a pod is in; `queues` are the names that other queues have."""
+
+    def __init__(
+        self, records: Mapping[str, ElasticQuota], profile: Profile = DEFAULT, queues: Collection[str] = ()
+    ) -> None:
+        self.faults: list[Fault] = []
+        self._declared = frozenset(queues)
+        self._own = not any(choice.name in _SHARING for choice in profile.plugins())
+        self._trusted_namespaces = trusted = trusted_namespaces(profile)
+        found: dict[str, list[ElasticQuota]] = {"": []}
+        for record in records.values():
+            namespace = record.metadata.namespace or "default"
+            own = "" if namespace in trusted or _EVERY in trusted else namespace
+            if record.metadata.name != ROOT_QUOTA and self._counts(record, own):
+                found.setdefault(own, []).append(record)
+        self._trusted = self._scope("", found.pop(""))
+        self._scopes = {namespace: self._scope(namespace, several) for namespace, several in found.items()}
+        self._scopes = {namespace: scope for namespace, scope in self._scopes.items() if scope.records}
+        taken = {*self._declared, DEFAULT_QUEUE, *_BUILT_IN, *self._trusted.records}
+        times: dict[str, int] = {}
+        for scope in self._scopes.values():
+            for name in scope.records:
+                times[name] = times.get(name, 0) + 1
+        self._names: dict[tuple[str, str], str] = {("", name): name for name in self._trusted.records}
+        for namespace, scope in self._scopes.items():
+            for name in scope.records:
+                alone = name not in taken and times[name] == 1
+                self._names[namespace, name] = name if alone else f"{namespace}/{name}"
+        self._taken = frozenset(self._names.values())
+        self.queues = self._all_queues()
+        """Every quota as a queue, with those that always exist; none where there are no quotas."""
+
+    def _counts(self, record: ElasticQuota, scope: str) -> bool:
+        """Whether a quota is looked at; those that always exist are the quota root's to declare."""
+        if not scope:
+            return True
+        if record.metadata.name in _BUILT_IN:
+            self._fault(record, "QuotaNotTrusted", "only a trusted namespace may declare this quota: it is set aside")
+        elif not self._own:
+            text = "this profile shares between queues, so only quotas of trusted namespaces count: it is set aside"
+            self._fault(record, "QuotaNotTrusted", text)
+        else:
+            return True
+        return False
+
+    def _scope(self, namespace: str, records: list[ElasticQuota]) -> _Scope:
+        """The quotas of a scope by name; of two with one name the older one, here and among those it sees."""
+        kept: dict[str, ElasticQuota] = {}
+        for record in sorted(records, key=_age):
+            name = record.metadata.name
+            older = kept.setdefault(name, record)
+            if older is not record:
+                where = older.metadata.namespace or "default"
+                self._fault(record, "QuotaNameClash", f"namespace {where} has an older quota of this name: that counts")
+            elif namespace and name in self._trusted.records:
+                other = self._trusted.records[name]
+                where = other.metadata.namespace or "default"
+                if _age(other) < _age(record):
+                    del kept[name]
+                    self._fault(
+                        record, "QuotaNameClash", f"namespace {where} has an older quota of this name: that counts"
+                    )
+                else:
+                    text = (
+                        f"namespace {where} has a younger quota of this name: in namespace {namespace} this one counts"
+                    )
+                    self._fault(record, "QuotaNameClash", text)
+        lists: dict[str, str] = {}
+        for name, record in kept.items():
+            for listed in read_list(record.metadata, NAMESPACES) or ():
+                if not namespace or listed == namespace:
+                    lists.setdefault(listed, name)
+                else:
+                    text = (
+                        f"it lists namespace {listed}, and its own namespace {namespace} is not among the "
+                        "trustedNamespaces of elasticquota: that does not count"
+                    )
+                    self._fault(record, "QuotaNotTrusted", text)
+        return _Scope(namespace, kept, lists)
+
+    def _fault(self, record: ElasticQuota, code: str, text: str) -> None:
+        subject = f"ElasticQuota {record.metadata.namespace or 'default'}/{record.metadata.name}"
+        self.faults.append(Fault(subject, code, text))
 
     def __bool__(self) -> bool:
-        return bool(self._records)
+        return bool(self._names)
+
+    def sees(self, namespace: str) -> bool:
+        """Whether a quota counts for the pods of a namespace."""
+        return bool(self._trusted.records) or namespace in self._scopes
 
     def homes(self) -> tuple[object, ...]:
         """All that decides which quota a pod is in; comparable."""
-        return tuple(self._records), tuple(self._by_namespace.items())
+        lists = ((scope.namespace, *scope.lists.items()) for scope in (self._trusted, *self._scopes.values()))
+        return tuple(self._names.items()), tuple(lists), self._declared
 
     def of(self, pod: Pod) -> str:
-        """The quota of a pod, by name; the default queue where there are no quotas."""
-        if not self._records:
+        """The quota of a pod, by the name of its queue; the default queue where it sees no quota."""
+        namespace = pod.metadata.namespace or "default"
+        if not self.sees(namespace):
             return DEFAULT_QUEUE
         named = pod.metadata.labels.get(QUOTA_NAME, "")
-        if named:
-            return named if named in self._records or named == SYSTEM_QUOTA else DEFAULT_QUOTA
-        namespace = pod.metadata.namespace or "default"
-        if namespace in self._records:
-            return namespace
-        return self._by_namespace.get(namespace, DEFAULT_QUOTA)
+        if named == SYSTEM_QUOTA and self._privileged(namespace):
+            return SYSTEM_QUOTA
+        found = self._seen(namespace, named) if named else self._by_namespace(namespace)
+        return found or DEFAULT_QUOTA
 
-    def queues(self) -> dict[str, Queue]:
+    def queue(self, name: str, namespace: str) -> str:
+        """The queue that an object of a namespace means by a name: a quota of another namespace is not to be had."""
+        if name in self._declared or not self._names:
+            return name
+        found = self._seen(namespace, name)
+        reserved = name == SYSTEM_QUOTA and not self._privileged(namespace)
+        if reserved or (found is None and name in self._taken):
+            return f"{name} (of another namespace)"
+        return found or name
+
+    def queue_of(self, record: ElasticQuota) -> str:
+        """The name of a quota's queue; empty where it does not count."""
+        name, namespace = record.metadata.name, record.metadata.namespace or "default"
+        for scope in (self._trusted, self._scopes.get(namespace)):
+            if scope is not None and scope.records.get(name) is record:
+                return self._names[scope.namespace, name]
+        return ""
+
+    def _privileged(self, namespace: str) -> bool:
+        """Whether pods of a namespace may be in the system quota, which nothing limits."""
+        return namespace == _SYSTEM_NAMESPACE or namespace in self._trusted_namespaces
+
+    def _seen(self, namespace: str, name: str) -> str | None:
+        """The queue of the quota of this name that a namespace sees."""
+        own = self._names.get((namespace, name))
+        return own if own is not None else self._names.get(("", name))
+
+    def _by_namespace(self, namespace: str) -> str | None:
+        """The queue of the quota that claims a namespace: called like it, or listing it."""
+        called = self._seen(namespace, namespace)
+        if called is not None:
+            return called
+        own = self._scopes.get(namespace)
+        listed = own.lists.get(namespace) if own is not None else None
+        if listed is not None:
+            return self._names[namespace, listed]
+        return self._claim(namespace) or None
+
+    def _claim(self, namespace: str) -> str:
+        """The trusted quota that claims a namespace; empty where none does."""
+        return namespace if namespace in self._trusted.records else self._trusted.lists.get(namespace, "")
+
+    def _enclosing(self, namespace: str) -> str:
+        """What would hold the pods of a namespace if it had no quotas of its own."""
+        return (self._claim(namespace) or DEFAULT_QUOTA) if self._trusted.records else DEFAULT_QUEUE
+
+    def _all_queues(self) -> dict[str, Queue]:
         """Every quota as a queue, with those that always exist."""
-        if not self._records:
+        if not self._names:
             return {}
-        trees = self._trees()
-        found = {name: _queue(record, trees) for name, record in self._records.items()}
-        for name in (DEFAULT_QUOTA, SYSTEM_QUOTA):
-            found.setdefault(name, Queue(name, order=natural(name), elastic=True))
+        found: dict[str, Queue] = {}
+        for scope in (self._trusted, *self._scopes.values()):
+            found.update((queue.name, queue) for queue in self._of_scope(scope))
+        enclosing = "" if self._trusted.records else DEFAULT_QUEUE
+        for name in _BUILT_IN:
+            found.setdefault(name, Queue(name, order=natural(name), elastic=True, enclosing=enclosing))
         return found
 
-    def _trees(self) -> dict[str, str]:
-        """By id, the trees that share a total of their own, each with the quota that says how much: its root."""
-        found: dict[str, str] = {}
-        for name in sorted(self._records, key=natural):
-            record = self._records[name]
-            tree = record.metadata.labels.get(TREE_ID, "")
-            if tree and record.metadata.labels.get(IS_ROOT) == "true" and read_amounts(record, TOTAL):
-                found.setdefault(tree, name)
-        return found
+    def _of_scope(self, scope: _Scope) -> Iterator[Queue]:
+        trees = _trees(scope.records)
+        claim = self._claim(scope.namespace) if scope.namespace else ""
+        for name, record in scope.records.items():
+            parent = record.metadata.labels.get(PARENT, "")
+            parent = "" if parent == ROOT_QUOTA else parent
+            if parent in scope.records:
+                above = self._names[scope.namespace, parent]
+            elif scope.namespace and parent in self._trusted.records and parent != claim:
+                text = f"quota {parent} is not this namespace's to stand below: it does not claim namespace"
+                self._fault(record, "QuotaNotTrusted", f"{text} {scope.namespace}")
+                above = claim
+            else:
+                above = claim or parent
+            yield _queue(
+                record,
+                trees,
+                name=self._names[scope.namespace, name],
+                parent=above,
+                scope="" if claim else scope.namespace,
+                enclosing=self._enclosing(scope.namespace) if scope.namespace else "",
+            )
 
     def resources(self) -> set[str]:
         """Every resource that some quota names."""
-        specs = [record.spec for record in self._records.values()]
-        return {name for spec in specs for name in (*spec.min, *spec.max)}
+        records = [r for scope in (self._trusted, *self._scopes.values()) for r in scope.records.values()]
+        return {name for record in records for name in (*record.spec.min, *record.spec.max)}
+
+
+def _age(record: ElasticQuota) -> tuple[float, tuple[object, ...]]:
+    """The older first, then by namespace."""
+    return _moment(record.metadata.creation_timestamp) or 0.0, natural(record.metadata.namespace or "default")
+
+
+def _trees(records: Mapping[str, ElasticQuota]) -> dict[str, str]:
+    """By id, the trees that share a total of their own, each with the quota that says how much: its root."""
+    found: dict[str, str] = {}
+    for name in sorted(records, key=natural):
+        record = records[name]
+        tree = record.metadata.labels.get(TREE_ID, "")
+        if tree and record.metadata.labels.get(IS_ROOT) == "true" and read_amounts(record, TOTAL):
+            found.setdefault(tree, name)
+    return found
 
 
 def firm(meta: ObjectMeta) -> bool:
@@ -110,17 +297,18 @@ def shielded(meta: ObjectMeta) -> bool:
     return firm(meta) or meta.labels.get(DISABLE_PREEMPTIBLE) == "true"
 
 
-def _queue(record: ElasticQuota, trees: Mapping[str, str]) -> Queue:
+def _queue(
+    record: ElasticQuota, trees: Mapping[str, str], *, name: str, parent: str, scope: str, enclosing: str
+) -> Queue:
     meta, spec = record.metadata, record.spec
     most = _amounts(spec.max)
     weights = {name: max(weight, 0) for name, weight in (read_amounts(record, SHARED_WEIGHT) or {}).items()}
     tree = meta.labels.get(TREE_ID, "")
-    parent = meta.labels.get(PARENT, "")
     since = meta.annotations.get(OVER_SINCE, "")
     return Queue(
-        name=meta.name,
-        order=natural(meta.name),
-        parent="" if parent == ROOT_QUOTA else parent,
+        name=name,
+        order=natural(name),
+        parent=parent,
         elastic=True,
         capability=most,
         guarantee=_amounts(spec.min),
@@ -130,6 +318,8 @@ def _queue(record: ElasticQuota, trees: Mapping[str, str]) -> Queue:
         total=_total(record) if trees.get(tree) == meta.name else None,
         aside=meta.labels.get(IGNORES_DEFAULT_TREE) != "true",
         over_since=_moment(since),
+        scope=scope,
+        enclosing=enclosing,
     )
 
 

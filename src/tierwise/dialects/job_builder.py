@@ -103,6 +103,15 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, 2**61) if missing else least
 
+    def queue(self, name: str, namespace: str) -> str:
+        """The queue that an object of a namespace means by a name."""
+        return self._quotas.queue(name, namespace)
+
+    def _queue_of(self, pod: Pod) -> str:
+        """The queue of a pod without a group: the one that it names, else its quota."""
+        named = queue_of(pod)
+        return self.queue(named, pod.metadata.namespace or "default") if named else self._quotas.of(pod)
+
     def quota_of(self, members: Sequence[Member]) -> str:
         """The quota of a gang: that of its first pod, in which all of it is counted."""
         return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
@@ -132,7 +141,7 @@ class JobBuilder:
         job = Job(
             key=key,
             number=self._jobs,
-            queue=queue_of(member.pod) or self._quotas.of(member.pod),
+            queue=self._queue_of(member.pod),
             priority=shape.priority,
             created=task.created,
             order=order,
@@ -157,7 +166,7 @@ class JobBuilder:
         key = f"pod {member.task.key}"
         return self.job(
             key=key,
-            queue=queue_of(member.pod) or self._quotas.of(member.pod),
+            queue=self._queue_of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
             phase=Phase.INQUEUE,

@@ -94,7 +94,7 @@ class Reader:
             return replace(self._last, now=now)
         pods = objects.every(Pod)
         changed = self._follow(objects.changes(self._objects, Pod), pods)
-        quotas = Quotas(objects.every(ElasticQuota))
+        quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
         site, axis, table = self._ground(objects, quotas)
         self._settle(site, axis, table, changed, objects, quotas, budgets)
@@ -109,13 +109,14 @@ class Reader:
             axis=axis,
             nodes=table,
             topology=site.topology,
-            queues={**_queues(objects.every(Queue)), **quotas.queues()},
+            queues={**_queues(objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
             shapes=population.shapes.all(),
             others=tuple(found.others),
             orphans=found.orphans,
             faults=(
                 *site.faults,
+                *quotas.faults,
                 *found.faults,
                 *_in_order(population.faults),
                 *_crowded(table, axis, population.used),
@@ -210,15 +211,21 @@ class Reader:
             namespaces=self._frame.namespaces,
         )
         self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
-        alone = bool(quotas) or not _SINGLY.isdisjoint(self._profile.actions)
+        singly = not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
-        self._roster = Roster(priorities, default_match_policy(self._profile), alone=alone, across=across)
+        self._roster = Roster(
+            priorities, default_match_policy(self._profile), alone=_always if singly else quotas.sees, across=across
+        )
 
     def _read_services(self, objects: Objects) -> Services:
         if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):
             return self._services
         groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
         return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+
+
+def _always(_: str) -> bool:
+    return True
 
 
 def _alike(before: Pod, pod: Pod) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -45,11 +45,13 @@ class _Rest(msgspec.Struct, frozen=True):
 class Roster:
     """The jobs of one population.
 
-    `alone` says that a running pod of no group is a job too: its quota counts it, or it may be evicted. `across` says
-    that gangs of several namespaces may form one group.
+    `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
+    `across` says that gangs of several namespaces may form one group.
     """
 
-    def __init__(self, priorities: Priorities, match_policy: str, *, alone: bool, across: bool = False) -> None:
+    def __init__(
+        self, priorities: Priorities, match_policy: str, *, alone: Callable[[str], bool], across: bool = False
+    ) -> None:
         self._priorities = priorities
         self._match_policy = match_policy
         self._alone = alone
@@ -150,7 +152,8 @@ class Roster:
         named = cohort.group or cohort.gang
         for member in cohort.members.values():
             task = member.task
-            if self._alone and cohort.ours and not cohort.group and task.status is Status.RUNNING:
+            counted = cohort.ours and not cohort.group and self._alone(member.pod.metadata.namespace or "default")
+            if counted and task.status is Status.RUNNING:
                 rest.standing.append(member)
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 rest.others.append(task)

@@ -65,7 +65,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
     owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
     return builder.job(
         key=key,
-        queue=spec.queue or "default",
+        queue=builder.queue(spec.queue or "default", record.metadata.namespace or "default"),
         priority=priority,
         created=parse_time(record.metadata.creation_timestamp) if record.metadata.creation_timestamp else 0.0,
         phase=_phase(record.status.phase),

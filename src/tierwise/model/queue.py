@@ -30,4 +30,11 @@ class Queue(msgspec.Struct, frozen=True):
     tree: str = ""  # the tree of quotas that it is in, where that shares a total of its own; empty for the cluster's
     total: Mapping[str, int] | None = None  # what its tree shares, where it is the one that says so
     aside: bool = True  # that total is not the cluster's own tree's to share
+    scope: str = ""  # the namespace whose quotas it shares with alone; empty for those that all namespaces see
+    enclosing: str = ""  # the queue or quota in which what it holds counts as well, whatever it declares itself
     over_since: float | None = None  # since when it has held more than its share; None where it has not
+
+    @property
+    def line(self) -> str:
+        """The queue in whose line its jobs wait: quotas that a namespace declares for itself give it no more turns."""
+        return self.enclosing or self.name

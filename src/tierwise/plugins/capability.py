@@ -74,6 +74,9 @@ def _chain(table: QueueTable, queue: Queue) -> list[int]:
     column: int | None = table.index[queue.name]
     while column is not None and column not in chain:
         chain.append(column)
-        above = table.queues[column].parent or ("" if queue.elastic else _ROOT)
+        above = table.queues[column].parent or ("" if table.queues[column].elastic else _ROOT)
         column = table.index.get(above)
+    if queue.enclosing and queue.enclosing not in {table.queues[c].name for c in chain}:
+        # What a namespace declares for itself frees it of nothing: what holds it otherwise counts as well.
+        chain += _chain(table, table.queues[table.index[queue.enclosing]])
     return chain

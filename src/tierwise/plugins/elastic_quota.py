@@ -81,13 +81,16 @@ class ElasticQuota:
         return self.tree.runtime
 
     def in_one_line(self) -> bool:
-        return True
+        """Where the quotas are the cluster's; a namespace's own change nobody else's turn."""
+        return any(queue.elastic and not queue.enclosing for queue in self._view.queues.values())
 
     def over(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._index.get(job.queue)
         if column is None:
             return None
-        for asked in self.tree.chains[column] if self._parents else (column,):
+        around = int(self.tree.around[column])
+        own = (column,) if around < 0 else (column, around)
+        for asked in self.tree.chains[column] if self._parents else own:
             reason = self._beyond_min(asked, amounts) or self._beyond(asked, amounts)  # what nothing cures comes first
             if reason is not None:
                 return reason

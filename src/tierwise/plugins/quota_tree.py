@@ -4,7 +4,8 @@ Starting point of the plugin `elasticquota` and of the controller that writes a 
 the order of the ledger's `queue_index`; queues that are no quotas have no limit here. Quotas at the outermost level
 share what the cluster has besides the pods outside the tree (of the default and system quotas, and of nobody);
 quotas below share the runtime of their parent. Where quotas form several trees, each shares the total that its root
-states, and those without one share what is left of the cluster.
+states, and those without one share what is left of the cluster. Quotas that a namespace declares for itself share with
+nobody else: to them the cluster is what all others leave of it, and to the others their pods are outside the tree.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class QuotaTree(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]  # of the queues
     inside: Bools  # quotas that take part in sharing
-    chains: tuple[tuple[int, ...], ...]  # a quota itself first, the outermost last
+    chains: tuple[tuple[int, ...], ...]  # a quota itself first, the outermost last, then what encloses it
+    around: Ints  # what encloses a quota that a namespace declares for itself, and is always asked; -1 for none
     members: tuple[Ints, ...]  # a quota and all below it
     named: Bools  # the resources that max lists: all that a quota counts
     lends: Bools
@@ -63,15 +65,19 @@ class QuotaTree(msgspec.Struct, frozen=True):
         runtime = maximum.copy()
         totals = _totals(snapshot, ledger, inside)
         for parent, level in sharing.levels():
-            total = totals[queues[level[0]].tree] if parent == _TOP else runtime[:, parent]
+            first = queues[level[0]]
+            total = totals[first.scope, first.tree] if parent == _TOP else runtime[:, parent]
             for r in np.flatnonzero(counted(axis)).tolist():
                 runtime[r, level] = sharing.share(r, int(total[r]), level, request)
         named = _columns(axis.index, queues, "capability", -1) >= 0
         chains = tuple(_chain(parents, column) for column in range(len(queues)))
+        around = _around(queues)
+        chains = tuple(c if (a := int(around[c[0]])) < 0 or a in c else (*c, a) for c in chains)
         return cls(
             names=tuple(q.name for q in queues),
             inside=inside,
             chains=chains,
+            around=around,
             members=_members(chains),
             named=named,
             lends=np.array([q.lends for q in queues], dtype=bool),
@@ -100,23 +106,24 @@ class _Sharing:
         self._minimum = minimum
         self._weights = weights
         self._scale = scale
-        self._children: dict[tuple[int, str], list[int]] = {}
+        self._children: dict[tuple[int, str, str], list[int]] = {}
         order = sorted(range(len(queues)), key=lambda column: queues[column].order)  # equal shares: by name
         for column in sorted(order, key=lambda column: len(_chain(parents, column))):
             if queues[column].elastic and queues[column].name not in (DEFAULT_QUOTA, SYSTEM_QUOTA):
-                tree = queues[column].tree if parents[column] == _TOP else ""  # below, the parent's runtime is shared
-                self._children.setdefault((parents[column], tree), []).append(column)
+                outermost = parents[column] == _TOP  # below, the parent's runtime is shared
+                apart = (queues[column].scope, queues[column].tree) if outermost else ("", "")
+                self._children.setdefault((parents[column], *apart), []).append(column)
 
     def levels(self) -> Iterator[tuple[int, list[int]]]:
         """Each parent with the quotas directly below it, from the outermost inwards; the cluster once for each tree."""
-        for (parent, _), level in self._children.items():
+        for (parent, *_), level in self._children.items():
             yield parent, level
 
     def requests(self, own: Ints, maximum: Ints) -> tuple[Ints, Ints]:
         """What is asked of quotas, and what they ask of those above: at most max, at least min if they do not lend."""
         asked = own.copy()
         limited = np.minimum(own, maximum)
-        for (parent, _), level in reversed(self._children.items()):  # inner ones first
+        for (parent, *_), level in reversed(self._children.items()):  # inner ones first
             for column in level:
                 least = 0 if self._queues[column].lends else self._minimum[:, column]
                 limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
@@ -138,16 +145,23 @@ class _Sharing:
         )
 
 
-def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[str, Ints]:
-    """What the outermost quotas of each tree share: what its root says, and for the others the rest of the cluster."""
-    axis, rest = snapshot.axis, _to_share(snapshot, ledger, inside)
-    totals: dict[str, Ints] = {}
-    for queue in snapshot.queues.values():
-        if queue.total is not None:
-            known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
-            totals[queue.tree] = axis.vector(known)
-            rest = rest - totals[queue.tree] * queue.aside
-    totals[""] = np.maximum(rest, 0)
+def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str, str], Ints]:
+    """By scope and tree, what its outermost quotas share: what the root of the tree says, else the rest for the scope.
+
+    The rest is the cluster without what pods outside the scope hold and without the totals of its trees.
+    """
+    axis, all_queues = snapshot.axis, tuple(snapshot.queues.values())
+    cluster = _to_share(snapshot, ledger, inside)
+    totals: dict[tuple[str, str], Ints] = {}
+    for scope in {"", *(queue.scope for queue in all_queues)}:
+        beside = inside & np.array([queue.scope != scope for queue in all_queues], dtype=bool)
+        rest = cluster - ledger.queue_used[:, beside].sum(axis=1)
+        for queue in all_queues:
+            if queue.total is not None and queue.scope == scope:
+                known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
+                totals[scope, queue.tree] = axis.vector(known)
+                rest = rest - totals[scope, queue.tree] * queue.aside
+        totals[scope, ""] = np.maximum(rest, 0)
     return totals
 
 
@@ -182,6 +196,12 @@ def _chain(parents: list[int], column: int) -> tuple[int, ...]:
     while parents[chain[-1]] != _TOP:
         chain.append(parents[chain[-1]])
     return tuple(chain)
+
+
+def _around(queues: tuple[Queue, ...]) -> Ints:
+    """The column of the queue that encloses each; -1 for none."""
+    index = {queue.name: column for column, queue in enumerate(queues)}
+    return np.array([index.get(queue.enclosing, -1) if queue.enclosing else -1 for queue in queues], dtype=np.int64)
 
 
 def _members(chains: tuple[tuple[int, ...], ...]) -> tuple[Ints, ...]:

@@ -91,22 +91,43 @@ def test_names_and_namespaces_are_claimed_once() -> None:
     twin["metadata"]["namespace"] = "other"  # type: ignore[index]
     listed = {f"{PREFIX}namespaces": '["blue"]'}
 
-    assert "names are for all namespaces" in errors(quota("a", most=1), twin)[0]
+    assert [] == errors(quota("a", most=1), twin)
+    older = quota("a", most=1, namespace="koordinator-system")
+    older["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"  # type: ignore[index]
+    twin["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"  # type: ignore[index]
+    assert "older quota of this name in namespace koordinator-system" in errors(older, twin)[0]
     assert (
         'listed by quota "a" already'
-        in errors(quota("a", most=1, annotations=listed), quota("b", most=1, annotations=listed))[0]
+        in errors(
+            quota("a", most=1, annotations=listed, namespace="koordinator-system"),
+            quota("b", most=1, annotations=listed, namespace="koordinator-system"),
+        )[0]
     )
 
 
 def test_pods_belong_into_leaves() -> None:
     """By label and by namespace alike."""
     assert 1 == len(errors(quota("p", most=1, is_parent=True), worker("w", quota="p")))
-    assert 1 == len(errors(quota("blue", most=1, is_parent=True), worker("w", namespace="blue")))
+    own = quota("blue", most=1, is_parent=True, namespace="blue")
+    assert 1 == len(errors(own, worker("w", namespace="blue")))
+    assert [] == errors(quota("blue", most=1, is_parent=True), worker("w", namespace="blue"))  # not that namespace's
+
+
+def test_a_child_may_be_forced_beyond_the_min_of_its_parent() -> None:
+    """The label counts on the parent and on any child."""
+    forced = {f"{PREFIX}allow-force-update": "true"}
+    parent = quota("p", most=10, least=1, is_parent=True)
+
+    assert 1 == len(errors(parent, quota("a", most=10, least=3, parent="p")))
+    assert [] == errors(parent, quota("a", most=10, least=3, parent="p", labels=forced))
+    assert [] == errors(
+        quota("p", most=10, least=1, is_parent=True, labels=forced), quota("a", most=10, least=3, parent="p")
+    )
 
 
 def test_what_has_no_effect_is_told() -> None:
     """A quota that does not exist, and a flag that is neither true nor false."""
-    assert ['quota "b" does not exist: the default quota counts'] == warnings(
+    assert ['quota "b" does not exist for namespace default: the default quota counts'] == warnings(
         quota("a", most=1), worker("w", quota="b")
     )
     odd = worker("w", quota="a")

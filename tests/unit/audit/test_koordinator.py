@@ -134,7 +134,12 @@ def test_quotas_keep_to_their_max_along_the_hierarchy() -> None:
 def test_pods_are_in_the_quota_of_label_namespace_or_list() -> None:
     """The label counts, then a quota called like the namespace, then one that lists it; gangs count as their first."""
     lists = {"quota.scheduling.koordinator.sh/namespaces": json.dumps(["other"])}
-    tree = [quota("named", most=0), quota("team", most=0), quota("listed", most=0, annotations=lists)]
+    root = "koordinator-system"
+    tree = [
+        quota("named", most=0),
+        quota("team", most=0, namespace=root),
+        quota("listed", most=0, annotations=lists, namespace=root),
+    ]
     pods = [
         worker("p0", quota="named", on="n0"),
         worker("p1", namespace="team", on="n0"),
@@ -147,6 +152,19 @@ def test_pods_are_in_the_quota_of_label_namespace_or_list() -> None:
     members = [worker("q0", quota="roomy", of="g", on="n0"), worker("q1", quota="named", of="g", on="n0")]
     group = gang("g", 2)[:1]
     assert [] == _found(nodes("n0"), tree, [quota("roomy", most=8)], group, members)
+
+
+def test_a_quota_counts_for_its_own_namespace_alone() -> None:
+    """Called like another namespace, listing it, or named by its pods: none of it brings its pods in."""
+    lists = {"quota.scheduling.koordinator.sh/namespaces": json.dumps(["other"])}
+    tree = [quota("team", most=0), quota("listed", most=0, annotations=lists)]
+    pods = [
+        worker("p0", namespace="team", on="n0"),
+        worker("p1", namespace="other", on="n0"),
+        worker("p2", namespace="other", quota="listed", on="n0"),
+    ]
+
+    assert [] == _found(nodes("n0"), tree, pods)
 
 
 def test_pods_that_may_not_be_preempted_fit_into_min() -> None:

@@ -85,6 +85,15 @@ def test_running_pods_count_only_where_the_policy_says_so() -> None:
     assert {} == run(cluster(FLAT), anew)[0]
 
 
+def test_a_gang_that_runs_needs_no_second_minimum() -> None:
+    """With only-waiting, running pods are added to the minimum only where new ones wait."""
+    whole = gang("g", 2, least=2, running={0: "n0", 1: "n1"}, annotations={POLICY: "only-waiting"})
+    more = gang("g", 3, least=2, running={0: "n0", 1: "n1"}, annotations={POLICY: "only-waiting"})
+
+    assert [2] == [job.minimum for job in build(objects_of(cluster(FLAT), whole), now=0.0).jobs]
+    assert [4] == [job.minimum for job in build(objects_of(cluster(FLAT), more), now=0.0).jobs]
+
+
 def test_a_pod_of_an_unknown_gang_waits() -> None:
     """The pod says which group it waits for."""
     _, waiting = run(cluster(FLAT), [pod("p", of="nobody")])

@@ -35,7 +35,8 @@ def test_a_pod_is_in_the_quota_that_it_names() -> None:
 def test_a_namespace_may_have_a_quota_by_name_or_by_list() -> None:
     """Without a label the quota called like the namespace counts, else the one that lists it, else the default."""
     listed = {"quota.scheduling.koordinator.sh/namespaces": '["blue"]'}
-    quotas = [quota("red", most=8), quota("b", most=8, annotations=listed)]
+    root = "koordinator-system"
+    quotas = [quota("red", most=8, namespace=root), quota("b", most=8, annotations=listed, namespace=root)]
     pods = [worker(f"w{i}", gpu=8, namespace=space) for space in ("red", "blue", "default") for i in range(2)]
 
     assert {"red/w0", "blue/w0", "w0", "w1"} == set(settle(HALL, quotas, pods).bound)
@@ -127,6 +128,16 @@ def test_turns_follow_priority_across_quotas() -> None:
 
 
 # -- runtime
+
+
+def test_what_nodes_that_are_not_ready_have_is_not_shared() -> None:
+    """Of two nodes one is down: half of what they have is there to share."""
+    up, down = nodes("n0 n1")
+    down["status"]["conditions"] = [{"type": "Ready", "status": "False"}]  # type: ignore[index]
+
+    assert {"a": 8} == runtimes(
+        [up, down], [quota("a", most=64)], [worker(f"w{i}", quota="a", gpu=8) for i in range(3)]
+    )
 
 
 def test_what_pods_outside_the_tree_hold_is_not_shared() -> None:
