@@ -105,6 +105,31 @@ def test_unanswered_bind_is_held_until_it_is_known(
     assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
 
 
+@pytest.mark.parametrize("status", [502, 504])
+def test_word_of_a_gateway_is_no_answer(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Whoever stands before the API server does not know what became of a bind: it keeps its room until it is known."""
+    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    api.fail("POST", "/p2/binding", status, times=100, headers={"Retry-After": "0"})
+    outcomes = _bind(cluster)
+    held = cluster.read().every(Pod)["default/p2"].spec.node_name
+
+    assert (False, "n0") == (outcomes[2].ok, held)
+    assert "nobody knows" in outcomes[2].error
+    assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
+
+
+def test_another_pod_of_the_name_is_not_taken_for_ours(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod was made anew, and somebody has put it on the very node: that is no success of our bind."""
+    other = api.get("pods", "p0")
+    spec = {**other["spec"], "nodeName": "n0"}
+    api.silently({**other, "metadata": {**other["metadata"], "uid": "another"}, "spec": spec})
+    outcomes = cluster.apply([Bind(_key(0), "n0", gang="default/g")])
+
+    assert [(False, "the pod is gone, and another of its name is there")] == [(o.ok, o.error) for o in outcomes]
+
+
 def test_node_gone_before_sending_keeps_all_back(api: FakeApi, cluster: KubeCluster) -> None:
     """Nothing of a gang is sent once it is known that not all of it can be bound."""
     api.remove("nodes", "n1")

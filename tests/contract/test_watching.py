@@ -86,6 +86,21 @@ def test_old_version_is_listed_again_by_difference(api: FakeApi, cluster: KubeCl
     assert before is cluster.read().every(Node)["n0"]
 
 
+def test_bookmarks_keep_a_quiet_watch_from_growing_old(api: FakeApi, cluster: KubeCluster) -> None:
+    """Of a kind that nobody changes, a watch goes on from the last bookmark: no list, though its history is gone."""
+    api.put(pod("p1"))
+    api.forget_history()
+    begun = time.monotonic()
+    api.bookmark()
+    assert eventually(cluster, lambda: time.monotonic() - cluster.pulse().lag["Node"] >= begun)
+    asked = api.requests.count("GET /api/v1/nodes")
+    api.break_watches()
+    api.put(node("n1"))
+    assert eventually(cluster, lambda: "n1" in cluster.read().every(Node))
+
+    assert 1 == api.requests.count("GET /api/v1/nodes") - asked  # one more watch, no list
+
+
 def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
     """Refusals, dropped connections and half answers while starting are waited out."""
     api.fail("GET", "^/api/v1$", 503, headers={"Retry-After": "0"})

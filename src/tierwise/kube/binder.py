@@ -77,7 +77,7 @@ class Binder:
             wait = None
             try:
                 await self._send(bind, pod)
-                return self._done(bind)
+                return self._done(bind, pod)
             except NotLeadingError as error:
                 return self._unknown(bind, pod) if unanswered else Outcome(bind, ok=False, error=str(error))
             except ApiError as error:
@@ -97,7 +97,7 @@ class Binder:
 
     def _unknown(self, bind: Bind, pod: Pod) -> Outcome:
         """An attempt may still be under way on the server: the pod keeps its place here until it is known."""
-        self._store.assume(bind.pod, node=bind.node)
+        self._store.assume(bind.pod, pod.metadata.uid, node=bind.node)
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
@@ -138,7 +138,7 @@ class Binder:
         if shown.metadata.uid != pod.metadata.uid:
             return self._failed(bind, "the pod is gone, and another of its name is there")
         if shown.spec.node_name == bind.node:
-            return self._done(bind)
+            return self._done(bind, pod)
         if shown.metadata.deletion_timestamp:
             return self._failed(bind, "the pod is leaving")
         return self._failed(bind, f"the pod is on node {shown.spec.node_name}") if shown.spec.node_name else None
@@ -162,10 +162,10 @@ class Binder:
                 break
             await asyncio.sleep(pause(attempt, most=30.0))
         log.info("%s was not bound after all", bind.pod)
-        self._store.forget(bind.pod)
+        self._store.forget(bind.pod, pod.metadata.uid)
 
-    def _done(self, bind: Bind) -> Outcome:
-        self._store.assume(bind.pod, node=bind.node, marks=bind.annotations)
+    def _done(self, bind: Bind, pod: Pod) -> Outcome:
+        self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:

@@ -81,7 +81,7 @@ class Store:
             missed = changes = 0
             seen: set[Key] = set()
             for entry in entries:
-                key, at = _key(resource, entry), _number(entry[0].metadata.resource_version)
+                key, at = _key(resource, entry), _number(_version(entry))
                 seen.add(key)
                 if late and key not in known:
                     continue  # deleted since
@@ -97,25 +97,26 @@ class Store:
         return 0 if restored else missed
 
     def put(self, resource: Resource, entry: Entry) -> None:
-        """An object that the watch has shown."""
-        kind = (resource.group, resource.kind)
+        """An object that the watch has shown; a newer list may have shown already that it is gone."""
+        kind, key, version = (resource.group, resource.kind), _key(resource, entry), _number(_version(entry))
         with self._changed:
-            self._progress[kind] = max(self._progress.get(kind, 0), _number(entry[0].metadata.resource_version))
-            if self._put(_key(resource, entry), entry):
+            told = self._progress.get(kind, 0)
+            self._progress[kind] = max(told, version)
+            if version < told and key not in self._known.get(kind, {}):
+                return
+            if self._put(key, entry):
                 self._bump()
 
     def answered(self, resource: Resource, entry: Entry) -> None:
         """An object as the server answered a write of ours; the watch may have told more by now."""
         kind = (resource.group, resource.kind)
         with self._changed:
-            if _number(entry[0].metadata.resource_version) > self._progress.get(kind, 0) and self._put(
-                _key(resource, entry), entry
-            ):
+            if _number(_version(entry)) > self._progress.get(kind, 0) and self._put(_key(resource, entry), entry):
                 self._bump()
 
     def delete(self, resource: Resource, entry: Entry) -> None:
         """An object that the watch has shown to be gone."""
-        key, version = _key(resource, entry), _number(entry[0].metadata.resource_version)
+        key, version = _key(resource, entry), _number(_version(entry))
         kind = (resource.group, resource.kind)
         with self._changed:
             self._progress[kind] = max(self._progress.get(kind, 0), version)
@@ -124,20 +125,30 @@ class Store:
                 self._bump()
 
     def marked(self, resource: Resource, version: str) -> None:
-        """Nothing has happened to a kind up to this version."""
-        self._progress[resource.group, resource.kind] = _number(version)
+        """Nothing more has happened to a kind up to this version."""
+        kind = (resource.group, resource.kind)
+        with self._changed:
+            self._progress[kind] = max(self._progress.get(kind, 0), _number(version))
 
-    def assume(self, key: Key, *, node: str = "", leaving: str = "", marks: Mapping[str, str] | None = None) -> None:
-        """Read a pod as bound, with these annotations, or as leaving since then, until the watch says so."""
+    def assume(
+        self, key: Key, uid: str, *, node: str = "", leaving: str = "", marks: Mapping[str, str] | None = None
+    ) -> None:
+        """Read a pod as bound, with these annotations, or as leaving since then, until the watch says so.
+
+        It must be that very pod: another of its name is not concerned.
+        """
         with self._changed:
             pod = self._pod(key)
-            if pod is not None:
+            if pod is not None and pod.metadata.uid == uid:
                 assumed = self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks or {})
                 self._publish(key, (assumed, None))
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: Key, uid: str) -> None:
         """Read a pod again as the watch shows it: its bind did not happen."""
         with self._changed:
+            known = self._pod(key)
+            if known is None or known.metadata.uid != uid:
+                return
             pod = self.assumed.end(key)
             if pod is not None:
                 self._publish(key, (pod, None))
@@ -148,7 +159,7 @@ class Store:
 
     def _put(self, key: Key, entry: Entry, *, force: bool = False) -> bool:
         known = self._known.setdefault((key.group, key.kind), {})
-        version = _number(entry[0].metadata.resource_version)
+        version = _number(_version(entry))
         if not force and known.get(key, -1) > version:
             return False
         known[key] = version
@@ -177,6 +188,10 @@ class Store:
 def _key(resource: Resource, entry: Entry) -> Key:
     meta = entry[0].metadata
     return Key(resource.group, resource.kind, meta.namespace if resource.namespaced else "", meta.name)
+
+
+def _version(entry: Entry) -> str:
+    return entry[0].metadata.resource_version
 
 
 def _number(version: str) -> int:

@@ -154,22 +154,24 @@ class Writer:
     async def _evict(self, key: Key) -> None:
         """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
         pod = self._store.pod(key)
+        uid = pod.metadata.uid if pod is not None else ""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": key.name, "namespace": key.namespace},
-            "deleteOptions": _only(pod.metadata.uid if pod is not None else ""),
+            "deleteOptions": _only(uid),
         }
         await self._client.ask("POST", f"{self._resource(key).at(key)}/eviction", body, may=self._may)
-        self._store.assume(key, leaving=_now())
+        self._store.assume(key, uid, leaving=_now())
 
     async def _delete(self, key: Key) -> None:
         known = self._store.find(key)
+        uid = known[0].metadata.uid if known is not None else ""
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        body |= _only(known[0].metadata.uid if known is not None else "")
+        body |= _only(uid)
         await self._client.ask("DELETE", self._resource(key).at(key), body, within=PATIENT, may=self._may)
         if (key.group, key.kind) == _POD:
-            self._store.assume(key, leaving=_now())
+            self._store.assume(key, uid, leaving=_now())
 
     async def _answered(
         self, key: Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False

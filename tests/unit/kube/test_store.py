@@ -1,0 +1,259 @@
+"""Any interleaving of watch events, lists, bookmarks and answers ends at the newest state, and never goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from tierwise.api import codec
+from tierwise.api.core import Pod
+from tierwise.kube.decoding import Entry
+from tierwise.kube.kinds import Resource
+from tierwise.kube.store import Store
+from tierwise.port import Key
+
+PODS = Resource("", "v1", "Pod", "pods", namespaced=True, status=True)
+NAMES = ("p0", "p1")
+
+
+class _State(Struct, frozen=True):
+    """A pod as the server holds it."""
+
+    uid: str
+    version: int
+    node: str = ""
+
+
+class _Event(Struct, frozen=True):
+    version: int
+    name: str
+    state: _State | None  # None: deleted
+
+
+def _entry(name: str, state: _State, version: int = 0) -> Entry:
+    meta = {"name": name, "namespace": "default", "uid": state.uid, "resourceVersion": str(version or state.version)}
+    spec = {"nodeName": state.node, "containers": []}
+    found = codec.decode({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    return found, None
+
+
+def _key(name: str) -> Key:
+    return Key("", "Pod", "default", name)
+
+
+class _World:
+    """A server with its history, a store that is told of it, and what is on its way to the store."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.version = 1
+        self.pods: dict[str, _State] = {}
+        self.history: list[_Event] = []
+        self.watched = 0  # events that the watch has told
+        self.told = 1  # the version up to which the store has been told everything
+        self.seen = dict.fromkeys(NAMES, 0)  # the newest version of each pod that the store has shown
+        self.late: list[Callable[[], None]] = []  # answers and lists that are under way
+        self.store.listed(PODS, [], "1", watching=False)
+
+    def write(self, name: str) -> None:
+        """Create a pod, or change it; the answer is under way."""
+        before = self.pods.get(name)
+        self._save(name, uid=before.uid if before else f"{name}-{self.version}", node=before.node if before else "")
+        entry = _entry(name, self.pods[name])
+        self.late.append(lambda: self.store.answered(PODS, entry))
+
+    def bind(self, name: str) -> None:
+        """Bind a pod; the yes is under way."""
+        pod = self.pods.get(name)
+        if pod is not None and not pod.node:
+            self._save(name, uid=pod.uid, node="n0")
+            self.late.append(lambda: self.store.assume(_key(name), pod.uid, node="n0"))
+
+    def delete(self, name: str) -> None:
+        pod = self.pods.pop(name, None)
+        if pod is not None:
+            self.version += 1
+            self.history.append(_Event(self.version, name, None))
+
+    def elsewhere(self, name: str) -> None:
+        """Something of another kind changes."""
+        self.version += 1
+
+    def list(self, name: str) -> None:
+        """A list beside the watch is under way."""
+        entries, at = [_entry(name, pod) for name, pod in self.pods.items()], self.version
+
+        def arrives() -> None:
+            self.store.listed(PODS, entries, str(at), watching=True)
+            self.told = max(self.told, at)
+
+        self.late.append(arrives)
+
+    def expire(self, name: str) -> None:
+        """The watch cannot go on: everything is listed, and watched from there."""
+        entries = [_entry(name, pod) for name, pod in self.pods.items()]
+        self.store.listed(PODS, entries, str(self.version), watching=False)
+        self.told, self.watched = self.version, len(self.history)
+
+    def watch(self, name: str) -> None:
+        """The watch tells of one more event, or that there is none."""
+        if self.watched == len(self.history):
+            self.store.marked(PODS, str(self.version))
+            self.told = self.version
+            return
+        event = self.history[self.watched]
+        self.watched += 1
+        self.told = max(self.told, event.version)
+        if event.state is not None:
+            self.store.put(PODS, _entry(event.name, event.state))
+        else:
+            gone = next(e.state for e in reversed(self.history[: self.watched - 1]) if e.name == event.name)
+            assert gone is not None
+            self.store.delete(PODS, _entry(event.name, gone, event.version))
+
+    def arrive(self, name: str) -> None:
+        """The oldest answer or list that is under way."""
+        if self.late:
+            self.late.pop(0)()
+
+    def overtake(self, name: str) -> None:
+        """The youngest one."""
+        if self.late:
+            self.late.pop()()
+
+    def check(self) -> None:
+        """The store shows what it was told, or something younger, and never goes back."""
+        shown = {pod.metadata.name: pod for pod in self.store.read().every(Pod).values()}
+        for name in NAMES:
+            last = next((e for e in reversed(self.history) if e.name == name and e.version <= self.told), None)
+            version = int(shown[name].metadata.resource_version) if name in shown else -1
+            if last is None or last.state is None:
+                assert name not in shown or version > (last.version if last else 0), (name, version)
+            else:
+                assert version >= last.version, (name, version, last)
+            gone = max((e.version for e in self.history if e.name == name and e.state is None), default=0)
+            assert max(version, gone) >= self.seen[name], (name, version)
+            self.seen[name] = max(self.seen[name], version)
+
+    def end(self) -> None:
+        """Everything arrives."""
+        while self.late:
+            self.arrive("")
+        while self.told < self.version:
+            self.watch("")
+
+    def _save(self, name: str, *, uid: str, node: str) -> None:
+        self.version += 1
+        self.pods[name] = _State(uid, self.version, node)
+        self.history.append(_Event(self.version, name, self.pods[name]))
+
+
+STEPS = ("write", "bind", "delete", "elsewhere", "list", "expire", "watch", "arrive", "overtake")
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(NAMES)), max_size=40))
+def test_every_interleaving_ends_at_the_newest_state(steps: list[tuple[str, str]]) -> None:
+    """Whatever is late or overtaken: nothing older replaces what is newer, and nothing that is gone comes back."""
+    world = _World()
+    for step, name in steps:
+        getattr(world, step)(name)
+        world.check()
+    world.end()
+    world.check()
+
+    shown = world.store.read().every(Pod).values()
+    expected = {(name, pod.uid, pod.node) for name, pod in world.pods.items()}
+    assert expected == {(pod.metadata.name, pod.metadata.uid, pod.spec.node_name) for pod in shown}
+    assert 0 == len(world.store.assumed)
+
+
+@pytest.fixture
+def world() -> _World:
+    """A pod that is known, and its answer that is still under way."""
+    found = _World()
+    found.write("p0")
+    found.watch("")
+    return found
+
+
+def test_late_list_does_not_bring_a_pod_back(world: _World) -> None:
+    """A list that was made before a deletion and comes after it shows a ghost, which would hold room."""
+    world.list("")
+    world.delete("p0")
+    world.watch("")
+    world.end()
+
+    assert {} == dict(world.store.read().every(Pod))
+
+
+def test_late_answer_does_not_bring_a_pod_back(world: _World) -> None:
+    """So does the answer to a write."""
+    world.delete("p0")
+    world.watch("")
+    world.arrive("")
+
+    assert {} == dict(world.store.read().every(Pod))
+
+
+def test_watch_behind_a_list_does_not_bring_a_pod_back(world: _World) -> None:
+    """What the watch tells of a pod that a newer list lacked is history."""
+    world.write("p0")
+    world.delete("p0")
+    world.list("")
+    world.overtake("")
+    assert {} == dict(world.store.read().every(Pod))
+
+    world.watch("")
+    assert {} == dict(world.store.read().every(Pod))
+
+
+def test_old_deletion_does_not_take_the_next_pod_of_its_name(world: _World) -> None:
+    """The watch tells late of a pod that went; another of its name is known by then."""
+    world.delete("p0")
+    world.write("p0")
+    world.overtake("")
+    world.watch("")
+
+    assert ["default/p0"] == list(world.store.read().every(Pod))
+
+
+def test_bookmark_behind_a_list_is_old(world: _World) -> None:
+    """It says nothing about what the list has shown since, so a late answer stays a late one."""
+    at = str(world.version)
+    world.write("p0")
+    world.delete("p0")
+    world.list("")
+    world.overtake("")
+    world.store.marked(PODS, at)
+    world.overtake("")
+
+    assert {} == dict(world.store.read().every(Pod))
+
+
+def test_bind_of_a_pod_says_nothing_about_the_next_of_its_name(world: _World) -> None:
+    """The yes for a pod that is gone comes when another of its name waits: that one is not read as bound."""
+    world.bind("p0")
+    world.delete("p0")
+    world.write("p0")
+    for _ in range(3):
+        world.watch("")
+    world.end()
+
+    assert [""] == [pod.spec.node_name for pod in world.store.read().every(Pod).values()]
+
+
+def test_assumption_ends_with_its_pod(world: _World) -> None:
+    """A pod that goes before it was shown as bound leaves nothing behind."""
+    world.bind("p0")
+    world.overtake("")
+    assert ["n0"] == [pod.spec.node_name for pod in world.store.read().every(Pod).values()]
+    assert 1 == len(world.store.assumed)
+    world.delete("p0")
+    world.expire("")
+
+    assert 0 == len(world.store.assumed)
