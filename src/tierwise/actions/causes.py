@@ -24,10 +24,9 @@ def causes(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int],
     full = (why == 0) & (room.rows(Pool.LATER)[span] == 0)
     free = cycle.ledger.free(shape.asked, span, Pool.LATER)
     short = (free < shape.request[shape.asked, None]) & full
-    for i, resource in enumerate(shape.asked.tolist()):
-        count = int(short[i].sum())
+    for name, count in zip(shape.names(cycle.view.axis), short.sum(axis=1).tolist(), strict=True):
         if count:
-            found[insufficient(cycle.view.axis.names[resource])] = count
+            found[insufficient(name)] = count
     if cycle.pipeline.moving(shape):
         moving = np.bincount(np.where((why == 0) & ~full, cycle.pipeline.why_not_now(shape, span), 0))
         for number in np.flatnonzero(moving).tolist():
@@ -50,6 +49,7 @@ def once_full(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, in
     room = cycle.rooms.of(shape).rows(Pool.LATER)[span]
     request = shape.request[shape.asked, None]
     short = (cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room < request).sum(axis=1)
-    names = [cycle.view.axis.names[resource] for resource in shape.asked.tolist()]
-    found = [(insufficient(name), int(n)) for name, n in zip(names, short.tolist(), strict=True) if n]
+    found = [
+        (insufficient(name), int(n)) for name, n in zip(shape.names(cycle.view.axis), short.tolist(), strict=True) if n
+    ]
     return tuple(sorted(found, key=lambda item: (-item[1], item[0].code, item[0].text)))

@@ -22,7 +22,7 @@ Field = tuple[str, ResourceList]
 
 
 def check(fields: Iterable[Field], *, signed: bool = False) -> None:
-    """InputError names the first amount that is not a quantity, is too large to count, or, unless signed, negative."""
+    """InputError names the first amount that is not a quantity or, unless signed, negative."""
     for path, amounts in fields:
         for resource, quantity in amounts.items():
             fault = _fault(resource, quantity)

@@ -267,12 +267,19 @@ register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resour
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
 register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
 register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
-register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group)
-register("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, namespaced=False, quantities=amounts.of_queue)
+register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group, signed=True)
+register(
+    "scheduling.volcano.sh/v1beta1",
+    "Queue",
+    volcano.Queue,
+    namespaced=False,
+    quantities=amounts.of_queue,
+    signed=True,
+)
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
-register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job)
+register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job, signed=True)
 register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
-register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang)
+register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang, signed=True)
 register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
 register(
     "scheduling.koordinator.sh/v1alpha1",

@@ -1,7 +1,8 @@
 """Kubernetes quantities ("500m", "64Gi", "1e3") as exact numbers.
 
-Called by the codec, which refuses bad ones, and by everything that counts resources. Never uses floating point, so
-no sum depends on its order. CPU is counted in thousandths, every other resource in whole units, as Kubernetes does.
+Called by the codec, which refuses what is no quantity, and by everything that counts resources. Never uses floating
+point, so no sum depends on its order. CPU is counted in thousandths, every other resource in whole units, as Kubernetes
+does. Whatever the API server accepts is read: amounts beyond what 64 bits count saturate, as they do in Kubernetes.
 """
 
 import re
@@ -15,11 +16,12 @@ Quantity = str | int | float
 """A quantity as a manifest spells it: usually a string, in YAML also a bare number."""
 
 LARGEST: Final = 2**63 - 1
-"""The largest amount that is counted, in whichever unit was asked for; beyond it a quantity is refused."""
+"""The largest amount that is counted, in whichever unit was asked for; what is beyond it counts as this."""
 
 _FORM: Final = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
-_LONGEST_TEXT: Final = 128
-_LARGEST_EXPONENT: Final = 64
+_DIGITS: Final = 40
+"""Digits of a number that are looked at, and the largest power of ten: more than 64 bits and a nanounit need."""
+
 _DECIMAL: Final = ("k", "M", "G", "T", "P", "E")
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIX: Final[dict[str | None, Fraction]] = {
@@ -30,33 +32,55 @@ _SUFFIX: Final[dict[str | None, Fraction]] = {
     **{suffix: Fraction(1000**power) for power, suffix in enumerate(_DECIMAL, 1)},
     **{suffix: Fraction(1024**power) for power, suffix in enumerate(_BINARY, 1)},
 }
+_SHOWN: Final = 128
 _QUOTA_PREFIXES: Final = ("requests.", "limits.")
 
 
 @lru_cache(maxsize=65536, typed=True)
 def parse(quantity: Quantity) -> Fraction:
-    """The exact value of a quantity in any of Kubernetes' forms; ValueError says what is wrong with it.
+    """The value of a quantity in any of Kubernetes' forms; ValueError where it is none.
 
+    Exact, but for what no amount depends on: values far beyond 64 bits stand for all larger ones, and of more than
+    forty digits those after the first forty count as one that is not zero. So the work is bounded whatever is written.
     Bare numbers are read by the digits they print with, so YAML's 0.1 is one tenth exactly.
     """
-    text = quantity if isinstance(quantity, str) else repr(quantity)
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError(f'"{text[:16]}..." is too long for a quantity')
+    text = quantity if isinstance(quantity, str) else _digits(quantity)
     form = _FORM.fullmatch(text)
     if form is None or isinstance(quantity, bool):
-        raise ValueError(f'"{text}" is not a quantity')
+        raise ValueError(f'"{text}" is not a quantity' if len(text) <= _SHOWN else f'"{text[:16]}..." is no quantity')
     sign, digits, suffix, exponent = form.groups()
     before, _, after = digits.partition(".")
-    value = Fraction(int(before + after), 10 ** len(after))
-    if exponent is not None:
-        # Bounded before it is raised to: "1e999999999" must not be computed.
-        power = int(exponent)
-        if abs(power) > _LARGEST_EXPONENT:
-            raise ValueError(f'"{text}" is absurd: the exponent is out of range')
-        value *= Fraction(10) ** power
-    else:
+    value = _decimal(before, after, 0 if exponent is None else _power(exponent))
+    if exponent is None:
         value *= _SUFFIX[suffix]
     return -value if sign == "-" else value
+
+
+def _decimal(before: str, after: str, power: int) -> Fraction:
+    """The number with these digits around its point, times ten to a power."""
+    number = (before + after).lstrip("0")
+    if not number:
+        return Fraction(0)
+    power -= len(after)
+    if len(number) > _DIGITS:
+        power += len(number) - _DIGITS
+        rest = number[_DIGITS:].strip("0")
+        number = str(int(number[:_DIGITS]) + 1) if rest else number[:_DIGITS]
+    # Bounded before it is raised to: "1e999999999" must not be computed, and neither must its inverse.
+    return int(number) * Fraction(10) ** max(-3 * _DIGITS, min(power, _DIGITS))
+
+
+def _power(exponent: str) -> int:
+    sign = -1 if exponent.startswith("-") else 1
+    digits = exponent.lstrip("+-").lstrip("0")
+    return sign * (int(digits or "0") if len(digits) < _DIGITS else 10**_DIGITS)
+
+
+def _digits(number: float) -> str:
+    """A bare number as it is written; one of thousands of digits is not written out."""
+    if isinstance(number, int) and abs(number) > LARGEST:
+        number = LARGEST if number > 0 else -LARGEST
+    return repr(number)
 
 
 def whole(quantity: Quantity) -> int:
@@ -87,9 +111,7 @@ def show(resource: str, count: int) -> str:
 @lru_cache(maxsize=65536, typed=True)
 def _rounded(quantity: Quantity, per_unit: int) -> int:
     value = parse(quantity) * per_unit
-    size = -(-abs(value.numerator) // value.denominator)
-    if size > LARGEST:
-        raise ValueError(f'"{quantity}" is absurd: more than 2^63-1 units')
+    size = min(-(-abs(value.numerator) // value.denominator), LARGEST)
     return -size if value < 0 else size
 
 

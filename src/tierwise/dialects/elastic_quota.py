@@ -265,11 +265,6 @@ class Quotas:
                 enclosing=self._enclosing(scope.namespace) if scope.namespace else "",
             )
 
-    def resources(self) -> set[str]:
-        """Every resource that some quota names."""
-        records = [r for scope in (self._trusted, *self._scopes.values()) for r in scope.records.values()]
-        return {name for record in records for name in (*record.spec.min, *record.spec.max)}
-
 
 def _age(record: ElasticQuota) -> tuple[float, tuple[object, ...]]:
     """The older first, then by namespace."""

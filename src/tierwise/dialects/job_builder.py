@@ -22,7 +22,7 @@ from tierwise.dialects.marks import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
-from tierwise.model.resources import Axis
+from tierwise.model.resources import MOST, Axis
 
 __all__ = ["JobBuilder", "Member", "Split"]
 
@@ -94,14 +94,14 @@ class JobBuilder:
         return ready
 
     def least(self, given: ResourceList | None) -> Ints | None:
-        """The stated minimum; one that names a resource which nobody has is out of reach."""
+        """The stated minimum, a negative one as none; one that names a resource which no node has is out of reach."""
         if not given:
             return None
         plain = {name.removeprefix("requests."): q for name, q in given.items() if not name.startswith(_NOT_ASKED)}
-        amounts = {name: amount(name, q) for name, q in plain.items()}
+        amounts = {name: max(0, min(amount(name, q), MOST)) for name, q in plain.items()}
         missing = any(number for name, number in amounts.items() if name not in self._axis.index)
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
-        return np.full_like(least, 2**61) if missing else least
+        return np.full_like(least, MOST) if missing else least
 
     def queue(self, name: str, namespace: str) -> str:
         """The queue that an object of a namespace means by a name."""

@@ -25,8 +25,8 @@ def node_resources(nodes: Sequence[Node]) -> set[str]:
     return names
 
 
-def node_table(nodes: Sequence[Node], axis: Axis) -> NodeTable:
-    """The table of these nodes, which stand in topology order already."""
+def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None) -> NodeTable:
+    """The table of these nodes, which stand in topology order already; no amount in it is more than `most`."""
     names = tuple(node.metadata.name for node in nodes)
     sets: dict[tuple[Taint, ...], int] = {}
     taint_set = np.array([sets.setdefault(node.spec.taints, len(sets)) for node in nodes], dtype=np.int32)
@@ -35,7 +35,7 @@ def node_table(nodes: Sequence[Node], axis: Axis) -> NodeTable:
         names=names,
         row={name: i for i, name in enumerate(names)},
         rank=ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))),
-        allocatable=_allocatable(nodes, axis),
+        allocatable=_allocatable(nodes, axis, ceiling(len(nodes)) if most is None else most),
         labels=LabelTable(names, [node.metadata.labels for node in nodes]),
         taints=tuple(sets),
         taint_set=taint_set,
@@ -45,13 +45,12 @@ def node_table(nodes: Sequence[Node], axis: Axis) -> NodeTable:
     )
 
 
-def _allocatable(nodes: Sequence[Node], axis: Axis) -> Ints:
+def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
     """Amounts by resource and row.
 
     A node that states no pod limit has none; each node has every port once, and no end of what is firm.
     """
     result = np.zeros((len(axis), len(nodes)), dtype=np.int64)
-    most = ceiling(len(nodes))
     for name in axis.names:
         if name.startswith(PORT_PREFIX):
             result[axis.index[name]] = 1

@@ -15,11 +15,11 @@ from tierwise.api.core import Pod, ResourceQuota
 from tierwise.api.quantity import amount
 from tierwise.dialects.requests import counted, effective_request
 from tierwise.model.arrays import Ints
-from tierwise.model.resources import POD_SLOTS, Axis
+from tierwise.model.resources import MOST, POD_SLOTS, Axis
 
 __all__ = ["PLENTY", "left_by_namespace"]
 
-PLENTY = 2**61
+PLENTY = MOST
 """What is left of a resource that no quota names."""
 
 _ENDED = ("Succeeded", "Failed")
@@ -42,7 +42,7 @@ def left_by_namespace(records: Iterable[ResourceQuota], pods: Collection[Pod], a
                 counted = counted if counted is not None else _held(namespace, pods)
                 used = counted.get(resource, 0)
             index = axis.index[resource]
-            left[index] = min(int(left[index]), amount(name, hard) - used)
+            left[index] = max(min(int(left[index]), amount(name, hard) - used), -PLENTY)
     return result
 
 

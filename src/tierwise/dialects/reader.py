@@ -28,7 +28,7 @@ from tierwise.dialects.koordinator import default_match_policy, drawn_to, groups
 from tierwise.dialects.nodes import node_table
 from tierwise.dialects.population import Population
 from tierwise.dialects.quotas import left_by_namespace
-from tierwise.dialects.requests import counted, firm_request
+from tierwise.dialects.requests import FIRM_PREFIX, counted, firm_request
 from tierwise.dialects.roster import Roster
 from tierwise.dialects.services import app_groups, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes
@@ -38,12 +38,15 @@ from tierwise.dialects.volcano import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
-from tierwise.model.resources import Axis
+from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Objects
 
 __all__ = ["SCHEDULER_NAMES", "Reader"]
+
+_ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
+"""Resources that stand on every axis."""
 
 _SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
 """Actions that evict running pods which belong to no group."""
@@ -59,6 +62,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
     rows: tuple[str, ...]
     resources: tuple[str, ...]
+    most: tuple[int, ...]
     ports: frozenset[str]
     watched: tuple[str, ...]
     classes: tuple[PriorityClass, ...]
@@ -84,6 +88,9 @@ class Reader:
         self._templates = Templates()
         self._pods: dict[str, tuple[Pod, Template]] = {}
         self._firm = 0  # how many of them are non-preemptible
+        self._crowd = 1  # more than there are pods; a power of two, so that it seldom changes
+        self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
+        self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
         self._population: Population
         self._roster: Roster
@@ -94,10 +101,14 @@ class Reader:
             return replace(self._last, now=now)
         pods = objects.every(Pod)
         changed = self._follow(objects.changes(self._objects, Pod), pods)
+        self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
         site, axis, table = self._ground(objects, quotas)
         self._settle(site, axis, table, changed, objects, quotas, budgets)
+        if not self._countable():
+            site, axis, table = self._ground(objects, quotas)
+            self._settle(site, axis, table, {}, objects, quotas, budgets)
         population = self._population
         drawn = drawn_to(population.drawn.values(), table.row)
         found = self._roster.sort(
@@ -152,15 +163,42 @@ class Reader:
         return changed
 
     def _ground(self, objects: Objects, quotas: Quotas) -> tuple[Site, Axis, NodeTable]:
-        """Nodes, their tree, and the resources that a node has, a pod asks for or a quota names."""
+        """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more."""
         site = look(objects, self._site, self._objects)
         common = self._templates.common()
-        apart = firm_request(dict.fromkeys(common.resources, 1)) if quotas and self._firm else {}
-        axis = Axis.of(site.resources | common.resources | quotas.resources() | {*common.ports.names(), *apart})
-        if self._table is None or site is not self._site or self._frame is None or self._frame.resources != axis.names:
-            self._table = node_table(site.nodes, axis)
-        self._site = site
+        offered = site.resources | _ALWAYS
+        apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
+        names = site.resources | {*common.ports.names(), *apart}
+        axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
+        most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
+        if (
+            self._table is None
+            or site is not self._site
+            or self._frame is None
+            or self._frame.resources != axis.names
+            or self._ceiling != most
+        ):
+            self._table = node_table(site.nodes, axis, most)
+        self._site, self._ceiling = site, most
         return site, axis, self._table
+
+    def _count_pods(self) -> None:
+        """Follow their number in powers of two, upwards at once and downwards late: what is read depends on it."""
+        crowd = 1 << len(self._pods).bit_length()
+        if crowd > self._crowd or 4 * crowd < self._crowd:
+            self._crowd, self._tight = crowd, False
+
+    def _countable(self) -> bool:
+        """Whether no sum over pods can be too large; where one could, nodes are bounded more tightly from here on.
+
+        Only pods by the ten thousands that each ask for a whole node of a hundred terabytes come so far.
+        """
+        assert self._frame is not None
+        asked = (most for name, most in zip(self._frame.resources, self._frame.most, strict=True) if name != POD_SLOTS)
+        if self._tight or max(asked) * self._crowd < MOST or self._population.shapes.countable():
+            return True
+        self._tight = True
+        return False
 
     def _settle(
         self,
@@ -174,9 +212,11 @@ class Reader:
     ) -> None:
         """Bring the population up to date, or begin a new one."""
         common, classes = self._templates.common(), objects.every(PriorityClass)
+        most = _limits(table, axis, self._crowd)
         frame = _Frame(
             rows=site.names,
             resources=axis.names,
+            most=most,
             ports=frozenset(common.ports.names()),
             watched=common.watched,
             classes=tuple(classes.values()),
@@ -186,7 +226,7 @@ class Reader:
         )
         if frame != self._frame:
             self._frame = frame
-            self._begin(axis, table, common, Priorities(classes), quotas, budgets)
+            self._begin(axis, table, np.array(most, dtype=np.int64), common, Priorities(classes), quotas, budgets)
             changed = dict.fromkeys(self._pods, False)
         for path, moved in changed.items():
             if path not in self._pods:
@@ -198,14 +238,21 @@ class Reader:
         self._population.settle(objects.every(Pod))
 
     def _begin(
-        self, axis: Axis, table: NodeTable, common: Common, priorities: Priorities, quotas: Quotas, budgets: Budgets
+        self,
+        axis: Axis,
+        table: NodeTable,
+        most: Ints,
+        common: Common,
+        priorities: Priorities,
+        quotas: Quotas,
+        budgets: Budgets,
     ) -> None:
         assert self._frame is not None
         shapes = Shapes(
             axis,
             common,
             priorities,
-            nodes=len(table),
+            most=most,
             profile=self._profile,
             firmness=bool(quotas),
             namespaces=self._frame.namespaces,
@@ -253,6 +300,16 @@ def _stays(before: Pod, pod: Pod) -> bool:
         and before.status.nominated_node_name == pod.status.nominated_node_name
         and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
     )
+
+
+def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:
+    """By resource, what stands for every larger request: more than any node has, and small enough to be added up.
+
+    Of what is counted apart, the same as of what it counts.
+    """
+    countable = MOST // 2 // crowd
+    most = [max(beyond(number), countable) for number in table.allocatable.max(axis=1, initial=0).tolist()]
+    return tuple(most[axis.index.get(name.removeprefix(FIRM_PREFIX), r)] for r, name in enumerate(axis.names))
 
 
 def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Container, Pod, PodSpec, ResourceList, ResourceRequirements
 from tierwise.api.pod_defaults import container_requests, filled, whole_pod_resource
-from tierwise.api.quantity import amount
+from tierwise.api.quantity import LARGEST, amount
+from tierwise.model.resources import UNOFFERED
 
 __all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "counted", "effective_request", "firm_request", "nominal"]
 
@@ -25,14 +26,18 @@ _EVERYWHERE = "0.0.0.0"
 
 
 def effective_request(spec: PodSpec) -> dict[str, int]:
-    """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts."""
+    """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts.
+
+    A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
+    pods, as none.
+    """
     spec = filled(spec)
     asked = container_requests(spec)
     if spec.resources is not None:
         asked |= {n: amount(n, q) for n, q in spec.resources.requests.items() if whole_pod_resource(n)}
     for name, quantity in spec.overhead.items():
         asked[name] = asked.get(name, 0) + amount(name, quantity)
-    return {name: number for name, number in asked.items() if number}
+    return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
 
 
 def counted(pod: Pod) -> PodSpec:
@@ -93,7 +98,7 @@ def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
 
 def nominal(name: str) -> bool:
     """Whether it is a resource that people know by that name, and not one that only serves to count."""
-    return not name.startswith((PORT_PREFIX, FIRM_PREFIX))
+    return not name.startswith((PORT_PREFIX, FIRM_PREFIX)) and name != UNOFFERED
 
 
 class Ports:

@@ -14,7 +14,8 @@ from tierwise.dialects.qos import qos_class
 from tierwise.dialects.requests import effective_request, firm_request
 from tierwise.dialects.services import service_of
 from tierwise.dialects.templates import Common, Template
-from tierwise.model.resources import POD_SLOTS, Axis, ceiling
+from tierwise.model.arrays import Ints
+from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service
 from tierwise.model.shape import Shape, plain_shape
 
@@ -36,6 +37,10 @@ class _Key(msgspec.Struct, frozen=True):
     firm: bool
 
 
+_LEAST = -(2**31)
+"""The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
+
+
 class Priorities:
     """The value of a pod's priority: its own, its class's, or the global default's."""
 
@@ -48,7 +53,8 @@ class Priorities:
         return found.value if found is not None else self._default
 
     def of(self, spec: PodSpec) -> int:
-        return spec.priority if spec.priority is not None else self.of_class(spec.priority_class_name)
+        named = spec.priority if spec.priority is not None else self.of_class(spec.priority_class_name)
+        return max(_LEAST, min(named, -_LEAST))
 
     def never(self, spec: PodSpec) -> bool:
         """Whether a pod must not cause evictions."""
@@ -62,7 +68,8 @@ class Shapes:
 
     The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
     `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
-    namespaces that selectors look at.
+    namespaces that selectors look at. A pod that asks for more than `most` of a resource, which is more than any node
+    has, counts as asking for so much: it fits nowhere either way.
     """
 
     def __init__(
@@ -71,7 +78,7 @@ class Shapes:
         common: Common,
         priorities: Priorities,
         *,
-        nodes: int,
+        most: Ints,
         profile: Profile = DEFAULT,
         firmness: bool = False,
         namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
@@ -84,12 +91,21 @@ class Shapes:
         self._ports = common.ports
         self._watched = common.watched
         self._priorities = priorities
-        self._most = ceiling(nodes)
+        self._most = most
         self._known: dict[_Key, Shape] = {}
         self._keys: list[_Key | None] = []  # by number; None where a blank stands
         self._pods: list[int] = []
         self._all: list[Shape] = []
         self._blanks: list[int] = []
+
+    def countable(self) -> bool:
+        """Whether what all pods ask for together stays below `MOST`, and so every sum of some of them."""
+        here = [(shape.request, count) for shape, count in zip(self._all, self._pods, strict=True) if count]
+        if not here:
+            return True
+        asked = np.stack([request for request, _ in here], axis=1)
+        counts = np.array([count for _, count in here])
+        return bool(((asked * counts.astype(np.float64)).sum(axis=1) < MOST).all())
 
     def all(self) -> tuple[Shape, ...]:
         """Every shape at its number."""
@@ -143,7 +159,11 @@ class Shapes:
         spec = template.spec
         asked = effective_request(spec)
         apart = firm_request(asked) if key.firm else {}
-        everything = {**asked, **apart, **self._ports.request(spec), POD_SLOTS: 1}
+        unoffered = tuple(sorted(name for name in asked if name not in self._axis.index))
+        known = {name: number for name, number in {**asked, **apart}.items() if name in self._axis.index}
+        everything = {**known, **self._ports.request(spec), POD_SLOTS: 1}
+        if unoffered:
+            everything[UNOFFERED] = 1
         request = np.minimum(self._axis.vector(everything), self._most)
         return Shape(
             number=number,
@@ -163,6 +183,7 @@ class Shapes:
             service=key.service,
             scheduler=key.scheduler,
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
+            unoffered=unoffered,
         )
 
     def _blank(self, number: int) -> Shape:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.natural import natural
@@ -45,12 +46,17 @@ def read_queue(record: Queue) -> ModelQueue:
         parent=spec.parent,
         open=record.status.state in ("", "Open", "Unknown"),
         reclaimable=spec.reclaimable is not False,
-        capability={name: amount(name, q) for name, q in spec.capability.items()},
-        deserved={name: amount(name, q) for name, q in spec.deserved.items()},
-        guarantee={name: amount(name, q) for name, q in guarantee.items()},
+        capability=_amounts(spec.capability),
+        deserved=_amounts(spec.deserved),
+        guarantee=_amounts(guarantee),
         hierarchy=record.metadata.annotations.get(_HIERARCHY, ""),
         hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
     )
+
+
+def _amounts(given: ResourceList) -> dict[str, int]:
+    """Amounts by name; a negative one, which admission refuses, counts as none."""
+    return {name: max(amount(name, quantity), 0) for name, quantity in given.items()}
 
 
 def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member], priority: int) -> Job:

@@ -20,6 +20,7 @@ from tierwise.explain.tables import Cell, Column, pairs, table
 from tierwise.framework.probe import Look, NodeLook
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT_NAME
 
@@ -72,9 +73,17 @@ def _own_facts(look: Look, snapshot: Snapshot) -> list[tuple[str, Cell]]:
         facts.append(("sub-group", f"{sub_id(look.sub)}, minimum {look.sub.minimum} of {look.sub.total}"))
     shape, names = look.task.shape, snapshot.axis.names
     shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
-    asked = [(names[r], int(shape.request[r])) for r in shown]
-    facts.append(("asks for", ", ".join(f"{name} {show(name, n)}" for name, n in asked) or "nothing but a pod slot"))
+    called = dict(zip(shape.asked.tolist(), shape.names(snapshot.axis), strict=True))
+    asked = [f"{called[r]} {_amount(snapshot, shape, r)}" for r in shown]
+    facts.append(("asks for", ", ".join(asked) or "nothing but a pod slot"))
     return facts
+
+
+def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
+    """How much a shape asks for; what is more than any node has is not counted exactly."""
+    if int(shape.request[resource]) > int(snapshot.nodes.allocatable[resource].max(initial=0)):
+        return "(more than any node has)"
+    return show(snapshot.axis.names[resource], int(shape.request[resource]))
 
 
 def _gradients(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:

@@ -106,7 +106,7 @@ def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
     moving = cycle.pipeline.why_not_now(ask.shape, everything)
     free = cycle.ledger.free(ask.shape.asked, everything, Pool.LATER)
     asked = ask.shape.request[ask.shape.asked]
-    names = [cycle.view.axis.names[r] for r in ask.shape.asked.tolist()]
+    names = ask.shape.names(cycle.view.axis)
     result = []
     for row in range(len(cycle.nodes)):
         reasons = [cycle.view.reasons[int(n)].text for n in (why[row], moving[row]) if n]

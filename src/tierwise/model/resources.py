@@ -2,6 +2,8 @@
 
 An `Axis` is fixed for one cycle.
 Amounts count the smallest unit that Kubernetes keeps: milli for cpu, whole units for everything else.
+No sum of them wraps: what a node has and what a pod asks for are bounded where they are read, so that all nodes
+together, all pods together and all queues together stay below `MOST`, and two such sums below 63 bits.
 Pod slots and host ports are resources like any other, so that one comparison covers every countable limit.
 """
 
@@ -14,17 +16,34 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 
-__all__ = ["CPU", "MEMORY", "POD_SLOTS", "Axis", "ceiling"]
+__all__ = ["CPU", "MEMORY", "MOST", "POD_SLOTS", "UNOFFERED", "Axis", "beyond", "ceiling"]
 
 CPU = "cpu"
 MEMORY = "memory"
 POD_SLOTS = "pods"
+UNOFFERED = "//unoffered"
+"""One place on the axis for all resources that no node has; whoever asks for one of them asks for one of this.
+
+A tenant may make up any number of names: they cost nothing for each node.
+"""
+
+MOST = 2**61
+"""The largest sum, and what stands for "no limit": two of them still add up inside 64 bits."""
+
 _FIRST = (CPU, MEMORY, POD_SLOTS)
 
 
 def ceiling(nodes: int) -> int:
-    """The largest amount that one node may have so that a sum over all nodes stays inside 64 bits."""
-    return 2**62 // max(1, nodes)
+    """The largest amount that one node may have so that a sum over all nodes stays below half of `MOST`."""
+    return MOST // 2 // max(1, nodes)
+
+
+def beyond(largest: int) -> int:
+    """What stands for every amount that is more than the largest node has: it fits nowhere, and can be added up.
+
+    A power of two, so that it seldom changes when nodes come and go.
+    """
+    return 1 << max(largest, 0).bit_length()
 
 
 class Axis(msgspec.Struct, frozen=True):

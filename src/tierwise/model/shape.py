@@ -12,12 +12,16 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
+from tierwise.model.resources import UNOFFERED, Axis
 
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
     from tierwise.model.services import Service
 
 __all__ = ["Shape", "plain_shape"]
+
+_NAMED = 3
+"""How many of the resources that no node has a message names."""
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
@@ -40,9 +44,17 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     service: Service | None = None  # the workload of an application that it is one of
     scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
     namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
+    unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
 
     def __hash__(self) -> int:
         return self.number
+
+    def names(self, axis: Axis) -> list[str]:
+        """The resources it asks for as people call them, in the order of `asked`."""
+        named = ", ".join(self.unoffered[:_NAMED])
+        more = len(self.unoffered) - _NAMED
+        spelled = named if more <= 0 else f"{named} and {more} more"
+        return [spelled if axis.names[r] == UNOFFERED else axis.names[r] for r in self.asked.tolist()]
 
     def room(self, free: Ints) -> Ints:
         """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""

@@ -28,6 +28,7 @@ from tierwise.framework.extension import Arguments, Cause, CycleView, Debt, Purp
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
+from tierwise.model.resources import MOST
 from tierwise.model.running import RunningTable
 from tierwise.plugins.quota_tree import QuotaTree
 
@@ -71,9 +72,10 @@ class ElasticQuota:
         for resource, quantity in given.items():
             if resource in self._view.axis.index and isinstance(quantity, str | int | float):
                 try:
-                    self._limit[self._view.axis.index[resource], column] = amount(resource, quantity)
+                    limit = max(0, min(amount(resource, quantity), MOST))
                 except ValueError:
                     continue
+                self._limit[self._view.axis.index[resource], column] = limit
 
     # -- turns and quotas
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
+from tierwise.model.resources import MOST
 from tierwise.model.services import Link
 from tierwise.model.shape import Shape
 from tierwise.plugins.spots import Spots
@@ -113,7 +114,10 @@ class LinkRoom:
 
     def _reserve(self, callers: Ints, callees: Ints, bandwidth: int) -> None:
         pairs = callers[self._origin] * callees[self._destination]
-        np.add.at(self.reserved, self._link, pairs * min(bandwidth, _MOST))
+        sums = np.zeros_like(self.reserved)
+        np.add.at(sums, self._link, pairs)
+        # Links are full long before: what is beyond 64 bits counts as much as fits.
+        self.reserved[:] = np.minimum(self.reserved + _times(sums, bandwidth), MOST)
 
     def needs(self, kind: int) -> tuple[tuple[Ints, Ints, Ints], ...]:
         """What one more task would ask, by direction: candidate spots, links, amounts."""
@@ -124,7 +128,8 @@ class LinkRoom:
     def _wanted(self, edges: Sequence[Edge], *, callee: bool) -> Ints:
         total = np.zeros(self._spots.number, dtype=np.int64)
         for edge in edges:
-            total += min(edge.bandwidth, _MOST) * self._placed[edge.callee if callee else edge.caller]
+            more = _times(self._placed[edge.callee if callee else edge.caller], edge.bandwidth)
+            total = np.minimum(total + more, _MOST)
         return total
 
     def overloaded(self, kind: int) -> Ints:
@@ -135,3 +140,9 @@ class LinkRoom:
             np.minimum.at(result, spot[short], link[short])
         result[result == len(self.links)] = -1
         return result
+
+
+def _times(counts: Ints, bandwidth: int) -> Ints:
+    """So many times a bandwidth, at most as much as can be added up."""
+    each = min(bandwidth, _MOST)
+    return np.where(counts > MOST // max(each, 1), MOST, counts * each)

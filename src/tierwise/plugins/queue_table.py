@@ -18,12 +18,12 @@ from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.queue import Queue
-from tierwise.model.resources import CPU, MEMORY, Axis
+from tierwise.model.resources import CPU, MEMORY, MOST, Axis
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["UNLIMITED", "Promises", "QueueTable", "counted", "owed", "pending", "ratio", "real_capability", "total"]
 
-UNLIMITED = 2**61
+UNLIMITED = MOST
 """Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
 
 

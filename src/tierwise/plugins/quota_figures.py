@@ -12,7 +12,7 @@ import numpy as np
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
-from tierwise.plugins.queue_table import pending
+from tierwise.plugins.queue_table import UNLIMITED, pending
 from tierwise.plugins.quota_tree import QuotaTree
 
 __all__ = ["Figures"]
@@ -41,7 +41,8 @@ class Figures:
         for column in inner_first:
             guaranteed[:, column] = np.maximum(allocated[:, column], self._tree.minimum[:, column])
             if len(self._tree.chains[column]) > 1:
-                allocated[:, self._tree.chains[column][1]] += guaranteed[:, column]
+                above = self._tree.chains[column][1]
+                allocated[:, above] = np.minimum(allocated[:, above] + guaranteed[:, column], UNLIMITED)
         return guaranteed, allocated
 
     def runtime(self, name: str, keys: Sequence[str]) -> Amounts:
@@ -74,8 +75,9 @@ class Figures:
         return self._firm(self._all, name, keys)
 
     def _shown(self, amounts: Ints, name: str, keys: Sequence[str]) -> Amounts:
-        return {key: int(amounts[self._axis[key], self._column[name]]) for key in keys}
+        rows = {key: self._axis.get(key) for key in keys}
+        return {key: int(amounts[r, self._column[name]]) if r is not None else 0 for key, r in rows.items()}
 
     def _firm(self, amounts: Ints, name: str, keys: Sequence[str]) -> Amounts:
-        counted = {key: int(self._tree.firm[self._axis[key]]) for key in keys}
+        counted = {key: int(self._tree.firm[self._axis[key]]) if key in self._axis else -1 for key in keys}
         return {key: int(amounts[r, self._column[name]]) if r >= 0 else 0 for key, r in counted.items()}

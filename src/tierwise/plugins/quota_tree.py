@@ -128,7 +128,7 @@ class _Sharing:
                 least = 0 if self._queues[column].lends else self._minimum[:, column]
                 limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
                 if parent != _TOP:
-                    asked[:, parent] += limited[:, column]
+                    asked[:, parent] = np.minimum(asked[:, parent] + limited[:, column], UNLIMITED)
         return asked, limited
 
     def share(self, r: int, total: int, level: list[int], request: Ints) -> list[int]:
@@ -160,7 +160,7 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
             if queue.total is not None and queue.scope == scope:
                 known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
                 totals[scope, queue.tree] = axis.vector(known)
-                rest = rest - totals[scope, queue.tree] * queue.aside
+                rest = np.maximum(rest - totals[scope, queue.tree] * queue.aside, 0)
         totals[scope, ""] = np.maximum(rest, 0)
     return totals
 
@@ -217,5 +217,6 @@ def _columns(index: dict[str, int], queues: tuple[Queue, ...], field: str, absen
     result = np.full((len(index), len(queues)), absent, dtype=np.int64)
     for column, queue in enumerate(queues):
         for name, amount in getattr(queue, field).items() if queue.elastic else ():
-            result[index[name], column] = min(amount, UNLIMITED)
+            if name in index:  # what no node has, nobody holds
+                result[index[name], column] = min(amount, UNLIMITED)
     return result

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tierwise.api.quantity import show
+from tierwise.api.quantity import LARGEST, show
 from tierwise.api.volcano import Job, TaskSpec
 from tierwise.dialects.requests import effective_request
 from tierwise.dialects.volcano_job import task_minimum
@@ -26,7 +26,7 @@ def minimum_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]
     for task, count in zip(tasks, _counts(tasks, job.spec.min_available or 0), strict=True):
         for resource, asked in effective_request(task.template.spec).items():
             total[resource] = total.get(resource, 0) + asked * count
-    return {resource: show(resource, asked) for resource, asked in sorted(total.items()) if asked}
+    return {resource: show(resource, min(asked, LARGEST)) for resource, asked in sorted(total.items()) if asked}
 
 
 def _counts(tasks: Sequence[TaskSpec], minimum: int) -> list[int]:
