@@ -84,8 +84,13 @@ check-python:
 
 # The project itself is installed in place, with the build backend from the lock file: nothing unpinned is fetched.
 $(READY): pyproject.toml requirements.lock requirements-dev.lock | check-python
-	@echo "== preparing .venv"
+	@echo "== preparing .venv, once: a minute or two, by the network"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --compile --require-hashes -r requirements-dev.lock
+	@all=$$(grep -c '^[A-Za-z0-9].*==' requirements-dev.lock); \
+	$(BIN)/pip install --compile --progress-bar off --require-hashes -r requirements-dev.lock >.venv/pip.log 2>&1 & pid=$$!; \
+	while kill -0 $$pid 2>/dev/null; do sleep 3; \
+		if grep -q '^Installing' .venv/pip.log; then echo "   installing $$all packages"; \
+		else echo "   fetched $$(grep -c '^Collecting' .venv/pip.log) of $$all packages"; fi; done; \
+	wait $$pid || { cat .venv/pip.log >&2; exit 1; }
 	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
 	@touch $@

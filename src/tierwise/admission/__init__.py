@@ -28,6 +28,7 @@ from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import look_around
 from tierwise.admission.verdict import Finding, Issue, Verdict, warning
+from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
@@ -52,6 +53,7 @@ __all__ = [
     "judge_deletion",
     "review",
     "survey",
+    "unheard",
     "validate",
 ]
 
@@ -76,6 +78,20 @@ def validate(objects: Objects) -> Verdict:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
     checks = _Checks(objects, survey(objects))
     return _verdict((key, issue) for key in objects for issue in checks.of(key))
+
+
+def unheard(objects: Objects) -> list[Finding]:
+    """Fields that the kinds of objects do not have, in the order of the objects.
+
+    What an API server has stored is passed over: it has dropped what it does not know, and may know more than we do.
+    """
+    found: list[Finding] = []
+    for key in objects:
+        raw = objects.raw(key)
+        meta = raw.get("metadata") if raw is not None else None
+        if raw is not None and not (isinstance(meta, dict) and meta.get("uid") and meta.get("resourceVersion")):
+            found += (Finding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind))
+    return found
 
 
 def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = None) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tierwise.api.errors import InputError
@@ -13,24 +13,68 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
 
-__all__ = ["load", "moment", "profile_of"]
+__all__ = ["introduce", "load", "moment", "profile_of"]
 
 _EPOCH: Final = "2026-01-01T00:00:00Z"
+_MOST: Final = 5
+"""Warnings of one kind that are said before a count stands for the rest."""
+_CHECKED: Final = 20_000
+"""Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
 
 
-def load(filenames: Sequence[str]) -> Objects:
-    """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use."""
+def load(filenames: Sequence[str], faults: list[InputError] | None = None) -> Objects:
+    """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use.
+
+    With a list for `faults`, what cannot be read is put there, and the rest is read. Files that are no manifests are
+    named on standard error.
+    """
     if not filenames:
         from tierwise.cli.connected import live_objects
 
-        return live_objects()
+        try:
+            return live_objects()
+        except InputError as error:
+            hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
+            raise InputError(f"{hint}: {error}") from None
     from tierwise.cli.progress import patience
     from tierwise.port import Objects
-    from tierwise.sim.manifests import read
+    from tierwise.sim.manifests import Remarks, read
 
+    remarks = Remarks(faults=faults)
     with patience("reading manifests") as progress:
-        loaded = read(filenames, sys.stdin, progress=progress)
-        return Objects.of((entry.record, entry.raw) for entry in loaded)
+        loaded = read(filenames, sys.stdin, progress=progress, remarks=remarks)
+        objects = Objects.of((entry.record, entry.raw) for entry in loaded)
+    _warn([f"{name}: left out: {what}" for name, what in remarks.left_out], "other files were left out")
+    return objects
+
+
+def introduce(objects: Objects) -> None:
+    """Say on standard error what of the objects will be passed over, or would not have come so far on a cluster."""
+    from tierwise.admission import unheard, validate
+
+    _warn(list(_not_understood(objects)), "other kinds are not understood")
+    rest = "more; tierwise validate shows them all"
+    _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], rest, most=3)
+    if len(objects) > _CHECKED:
+        _warn([f"{len(objects)} objects are many: whether admission would take them, tierwise validate says"], "")
+        return
+    refused = validate(objects).errors
+    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], rest, most=3)
+
+
+def _not_understood(objects: Objects) -> Iterator[str]:
+    from collections import Counter
+
+    from tierwise.api.codec import Unknown, kind_of
+
+    found = (kind_of(record) for record in map(objects.record, objects) if isinstance(record, Unknown))
+    for (version, kind), number in Counter((kind.api_version, kind.name) for kind in found).most_common():
+        many = (
+            f"{number} objects of kind {kind} ({version}) are"
+            if number > 1
+            else f"1 object of kind {kind} ({version}) is"
+        )
+        yield f"{many} not understood and {'were' if number > 1 else 'was'} left out"
 
 
 def moment(objects: Objects, given: float | None) -> float:
@@ -61,15 +105,17 @@ def profile_of(file: str | None) -> Profile:
         raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
     read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
     profile = check_profile(read(raw, where), where)
-    for note in profile.notes:
-        _warn(f"{where}: {note}")
+    _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
 
 
-def _warn(text: str) -> None:
+def _warn(texts: Sequence[str], rest: str, most: int = _MOST) -> None:
     from tierwise.cli.main import complain
 
-    complain(f"warning: {text}")
+    for text in texts[:most]:
+        complain(f"warning: {text}")
+    if len(texts) > most:
+        complain(f"warning: and {len(texts) - most} {rest}")
 
 
 def _configuration(file: str) -> tuple[object, str]:

@@ -74,6 +74,22 @@ class Verbs(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that is meant; a misspelt one is answered with the nearest, and `help` is --help."""
+        word = args[0]
+        if word == "help":
+            return self.resolve_command(ctx, [*args[1:], "--help"]) if args[1:] else self._help(ctx)
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            from tierwise.api.mistakes import suggestion
+
+            ctx.fail(f"No such command '{word}'{suggestion(word, self._verbs)}.")
+        return super().resolve_command(ctx, args)
+
+    def _help(self, ctx: click.Context) -> tuple[str, click.Command, list[str]]:
+        return "help", click.Command("help", callback=lambda: click.echo((ctx.find_root()).get_help())), []
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         with formatter.section("Commands"):

@@ -43,12 +43,13 @@ def schedule(
     The manifests are loaded into a cluster in memory. Its controllers make the pods of Volcano jobs, the scheduler
     places them gang by gang, and this repeats until nothing changes any more. Nothing outside is touched.
     """
-    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import patience
     from tierwise.sim import rounds
 
     profile = profile_of(config_file)
     objects = load(filenames)
+    introduce(objects)
     time = moment(objects, now)
     with patience("scheduling", cycles) as progress:
         history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress)

@@ -19,23 +19,39 @@ Examples:
 )
 @options.filenames
 @options.config
+@click.option("--strict", is_flag=True, help="Fields that a kind does not have are errors, and not only warnings.")
 @options.everything
 @options.output
 @click.pass_context
 def validate(
-    ctx: click.Context, filenames: tuple[str, ...], config_file: str | None, everything: bool, output_format: str
+    ctx: click.Context,
+    filenames: tuple[str, ...],
+    config_file: str | None,
+    strict: bool,
+    everything: bool,
+    output_format: str,
 ) -> None:
     """Check manifests as admission would, and list what is wrong with them.
 
     Errors make the exit status 1; warnings do not. What cannot be read at all, a scheduler configuration with an
-    unknown plugin included, is bad input: exit status 2.
+    unknown plugin included, is bad input: it is named on standard error, everything else is checked, and the exit
+    status is 2.
     """
+    from tierwise.admission import Verdict, unheard
     from tierwise.admission import validate as judge
+    from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
+    from tierwise.cli.main import complain
 
     profile_of(config_file)
-    objects = load(filenames)
-    verdict = judge(objects)
+    faults: list[InputError] = []
+    objects = load(filenames, faults)
+    for fault in faults:
+        complain(str(fault))
+    if faults and not len(objects):
+        ctx.exit(2)
+    verdict, fields = judge(objects), tuple(unheard(objects))
+    verdict = Verdict((*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields)))
     if output_format == "json":
         from tierwise.cli.screen import print_json
         from tierwise.explain.verdict_wire import verdict_wire
@@ -46,5 +62,5 @@ def validate(
         from tierwise.explain.verdicts import verdict_lines
 
         print_page(lambda page: verdict_lines(page, verdict, len(objects)), everything=everything)
-    if not verdict.valid:
-        ctx.exit(1)
+    if faults or not verdict.valid:
+        ctx.exit(2 if faults else 1)

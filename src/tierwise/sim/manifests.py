@@ -3,6 +3,9 @@
 Called by every command that takes `-f`. Reads YAML, JSON and JSON lines, takes lists apart, decodes each object and
 refuses what cannot be meant: nothing at all, the same object twice, a field of the wrong type. Raises nothing but
 InputError for what it reads. Applies no defaults and judges no meaning: that is admission's business.
+
+Folders are read as people have them: what is no manifest (a kustomization, values, a Helm template, a configuration)
+is left out and noted. An object with a `generateName` is given a name as an API server would, the same in every run.
 """
 
 import gc
@@ -19,12 +22,13 @@ from tierwise.api.json_text import values
 from tierwise.api.yaml_text import documents
 from tierwise.sim.sources import Source, sources
 
-__all__ = ["Loaded", "Progress", "read"]
+__all__ = ["Loaded", "Progress", "Remarks", "read"]
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many have been read."""
 
 _STEP: Final = 1 << 20
+_END: Final = object()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -35,44 +39,154 @@ class Loaded(msgspec.Struct, frozen=True):
     source: str
 
 
+class Remarks(msgspec.Struct):
+    """What a reader may want to be told besides the objects."""
+
+    left_out: list[tuple[str, str]] = []  # what was not taken, by file: no manifests, or objects of another file
+    faults: list[InputError] | None = None  # what cannot be read, where it is gathered; else the first is raised
+
+    def blame(self, error: InputError) -> None:
+        """Keep an error, or raise it."""
+        if self.faults is None:
+            raise error
+        self.faults.append(error)
+
+
 def read(
-    paths: Sequence[str], stdin: TextIO | BinaryIO | None = None, *, progress: Progress | None = None
+    paths: Sequence[str],
+    stdin: TextIO | BinaryIO | None = None,
+    *,
+    progress: Progress | None = None,
+    remarks: Remarks | None = None,
 ) -> list[Loaded]:
     """All objects below the paths, in order; "-" stands for standard input, a folder for the manifests in it."""
-    found: list[Loaded] = []
-    seen: dict[tuple[str, str, str], str] = {}
     given = list(sources(paths, stdin))
+    reading = _Reading(remarks or Remarks())
     total = sum(source.size for source in given)
     done = 0
     with _collector_paused():
         for source in given:
-            report = _reporter(progress, done, total)
-            for loaded in _objects(source, report):
-                _refuse_twins(loaded, seen)
-                found.append(loaded)
+            reading.read(source, _reporter(progress, done, total))
             done += source.size
     if progress is not None:
         progress(total, total)
-    return found
+    if given and not reading.some:
+        raise InputError("holds no objects", file=given[0].name if len(given) == 1 else ", ".join(paths))
+    return reading.found
 
 
-def _objects(source: Source, report: Callable[[int], None]) -> Iterator[Loaded]:
-    index = 0
-    empty = True
-    for document, end in _documents(source):
-        if document is None:
-            continue
-        empty = False
-        try:
-            for raw in _unlisted(document):
+class _Reading:
+    """Files, one after the other, and what was found in them so far."""
+
+    def __init__(self, remarks: Remarks) -> None:
+        self.found: list[Loaded] = []
+        self.some = False  # whether there was anything at all, be it an empty list or what cannot be read
+        self._remarks = remarks
+        self._seen: dict[tuple[str, str, str], str] = {}
+        self._named: dict[tuple[str, str, str, str], int] = {}
+        self._shared: set[tuple[str, str]] = set()  # files that give the same objects
+
+    def read(self, source: Source, report: Callable[[int], None]) -> None:
+        index, empty = 0, True
+        texts = _documents(source)
+        while True:
+            try:
+                document, end = next(texts, (_END, 0))
+            except InputError as error:
+                self._refuse(source, error)
+                return
+            if document is _END:
+                break
+            if document is None:
+                continue
+            empty = False
+            other = _no_manifest(document, found=source.found)
+            if other:
+                self._leave_out(source, other)
+                continue
+            self.some = True
+            index = self._take(document, source, index)
+            report(end)
+        if empty:
+            self._leave_out(source, "it is empty")
+
+    def _take(self, document: object, source: Source, index: int) -> int:
+        """Decode the objects of a document; the number of objects so far."""
+        raws = _unlisted(document)
+        while True:
+            try:
+                raw = next(raws, None)
+                if raw is None:
+                    return index
                 index += 1
-                record = codec.decode(raw)
-                yield Loaded(raw, record, f"{source.name}#{index}")
-        except InputError as error:
-            raise error.inside(file=f"{source.name}#{max(index, 1)}") from None
-        report(end)
-    if empty:
-        raise InputError("holds no objects", file=source.name)
+                named = self._with_name(raw)
+                loaded = Loaded(named, codec.decode(named), f"{source.name}#{index}")
+                if self._is_new(loaded):
+                    self.found.append(loaded)
+            except InputError as error:
+                self._remarks.blame(error.inside(file=f"{source.name}#{max(index, 1)}"))
+
+    def _is_new(self, loaded: Loaded) -> bool:
+        """Whether an object is given for the first time; one that comes again in another file is left out, or refused.
+
+        Files that are checked need not be meant for one cluster; those that are run together are.
+        """
+        kind = codec.kind_of(loaded.record)
+        identity = (codec.group_of(str(loaded.raw["apiVersion"])), kind.name, codec.key(loaded.record))
+        first = self._seen.setdefault(identity, loaded.source)
+        if first is loaded.source:
+            return True
+        label, file, other = codec.label(loaded.record), loaded.source.rpartition("#")[0], first.rpartition("#")[0]
+        if self._remarks.faults is None or file == other:
+            raise InputError(f"given twice, first in {first}", file=loaded.source, obj=label)
+        if (file, other) not in self._shared:
+            self._shared.add((file, other))
+            self._remarks.left_out.append((file, f"what {other} has already, such as {label}"))
+        return False
+
+    def _leave_out(self, source: Source, what: str) -> None:
+        if (source.name, what) not in self._remarks.left_out:
+            self._remarks.left_out.append((source.name, what))
+
+    def _refuse(self, source: Source, error: InputError) -> None:
+        """A text that cannot be read; one with braces in pairs is a template, and no manifest yet."""
+        template = b"{{" in source.read()
+        if template and source.found:
+            self._leave_out(source, "a template, which something like `helm template` must render first")
+            return
+        self.some = True
+        hint = " (is it a template? `helm template` renders those of Helm)" if template else ""
+        self._remarks.blame(InputError(error.message + hint, file=error.file, obj=error.obj, field=error.field))
+
+    def _with_name(self, raw: Raw) -> Raw:
+        """An object that leaves its name to the API server gets one: the prefix, and the place among its like."""
+        meta = raw.get("metadata")
+        if not isinstance(meta, dict) or meta.get("name") or not isinstance(prefix := meta.get("generateName"), str):
+            return raw
+        if not prefix:
+            return raw
+        key = (str(raw.get("apiVersion")), str(raw.get("kind")), str(meta.get("namespace")), prefix)
+        self._named[key] = number = self._named.get(key, 0) + 1
+        return {**raw, "metadata": {**meta, "name": f"{prefix}{number:05}"}}
+
+
+def _no_manifest(document: object, *, found: bool) -> str:
+    """What a document is instead of a manifest; "" where it is one, or is wrong.
+
+    A document of a file that was named is a manifest unless it says otherwise: whoever named it wants it read.
+    """
+    if not isinstance(document, dict):
+        return "it holds no objects" if found else ""
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if kind == "KubeSchedulerConfiguration" or (kind is None and {"actions", "tiers"} & set(document)):
+        return "a scheduler configuration, which --config takes"
+    if not isinstance(kind, str) or not isinstance(version, str):
+        plain = found and not document.get("metadata") and (kind is None or version is None)
+        return "it holds no objects" if plain and "items" not in document else ""
+    if codec.group_of(version) == "kustomize.config.k8s.io":
+        return "a kustomization, which `kubectl kustomize` must render first"
+    known = (codec.group_of(version), kind) in codec.KINDS or kind.endswith("List")
+    return f"a configuration of kind {kind}" if not known and document.get("metadata") is None else ""
 
 
 def _documents(source: Source) -> Iterator[tuple[object, int]]:
@@ -109,14 +223,6 @@ def _unlisted(document: object) -> Iterator[Raw]:
             raise InputError("expected a list", obj=kind, field="items")
         of = {"apiVersion": raw.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
         waiting += ({**of, **item} if isinstance(item, dict) else item for item in reversed(items or []))
-
-
-def _refuse_twins(loaded: Loaded, seen: dict[tuple[str, str, str], str]) -> None:
-    kind = codec.kind_of(loaded.record)
-    identity = (codec.group_of(str(loaded.raw["apiVersion"])), kind.name, codec.key(loaded.record))
-    first = seen.setdefault(identity, loaded.source)
-    if first is not loaded.source:
-        raise InputError(f"given twice, first in {first}", file=loaded.source, obj=codec.label(loaded.record))
 
 
 def _reporter(progress: Progress | None, before: int, total: int) -> Callable[[int], None]:

@@ -27,6 +27,7 @@ class Source(msgspec.Struct, frozen=True):
     name: str
     size: int
     read: Callable[[], bytes]
+    found: bool = False  # in a folder: nobody has named it
 
     @property
     def is_json(self) -> bool:
@@ -40,7 +41,7 @@ def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[S
         if path == "-":
             yield _standard_input(stdin)
         elif Path(path).is_dir():
-            yield from map(_file, _below(path))
+            yield from (_file(file, found=True) for file in _below(path))
         else:
             yield _file(path)
 
@@ -59,12 +60,12 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> Source:
     return Source(_STANDARD_INPUT, len(data), lambda: data)
 
 
-def _file(path: str) -> Source:
+def _file(path: str, *, found: bool = False) -> Source:
     try:
         size = Path(path).stat().st_size
     except (OSError, ValueError) as error:
         raise _unreadable(error, path) from None
-    return Source(path, size, lambda: _content(path))
+    return Source(path, size, lambda: _content(path), found)
 
 
 def _content(path: str) -> bytes:

@@ -176,3 +176,64 @@ def test_completion_completes_verbs() -> None:
 def test_version() -> None:
     """Both ways of asking for it."""
     assert f"tierwise {__version__}\n" == run("version").stdout == run("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["help"], 0, "Commands:"),
+        (["help", "schedule"], 0, "Usage: tierwise schedule"),
+        (["help", "shedule"], 2, "No such command 'shedule' (did you mean schedule?)"),
+        (["shedule"], 2, "No such command 'shedule' (did you mean schedule?)"),
+        (["xyzzy"], 2, "No such command 'xyzzy'."),
+    ],
+)
+def test_help_is_found_where_people_look_for_it(words: list[str], status: int, said: str) -> None:
+    """`help` is a word too, and a misspelt verb is answered with the nearest."""
+    result = run(*words)
+
+    assert status == result.exit_code
+    assert said in result.output
+
+
+def test_schedule_first_says_what_it_passes_over(tmp_path: Path) -> None:
+    """Kinds that are not understood, fields that do not exist, and what admission would refuse, before the result."""
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {}}
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMembers": 2, "networkTopology": {"mode": "firm"}},
+    }
+    files = manifests(
+        tmp_path,
+        *({**ray, "metadata": {"name": name}} for name in "abc"),
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}},
+        group,
+    )
+
+    result = run("schedule", "-f", files)
+
+    assert 0 == result.exit_code
+    assert [
+        "tierwise: warning: 3 objects of kind RayCluster (ray.io/v1) are not understood and were left out",
+        "tierwise: warning: 1 object of kind Deployment (apps/v1) is not understood and was left out",
+        'tierwise: warning: PodGroup default/g: spec.minMembers: unknown field "minMembers" (did you mean minMember?)',
+    ] == result.stderr.splitlines()[:3]
+    assert "tierwise: warning: admission would refuse PodGroup default/g: spec.networkTopology.mode" in result.stderr
+
+
+def test_validate_reports_every_file(tmp_path: Path) -> None:
+    """A file that cannot be read is named, and what is wrong elsewhere is told all the same; strict or not."""
+    (tmp_path / "broken.yaml").write_text("a: [\n")
+    (tmp_path / "node.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n, lables: {}}\n")
+
+    loose = run("validate", "-f", tmp_path)
+    (tmp_path / "broken.yaml").unlink()
+    strict = run("validate", "-f", tmp_path, "--strict", "-o", "json")
+
+    assert 2 == loose.exit_code
+    assert "broken.yaml:2:1" in loose.stderr
+    assert 'unknown field "lables" (did you mean labels?)' in loose.stdout
+    assert 1 == strict.exit_code
+    assert [("Node n", "metadata.lables")] == [(e["object"], e["path"]) for e in json.loads(strict.stdout)["errors"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tierwise.api.errors import InputError
-from tierwise.sim.manifests import read
+from tierwise.sim.manifests import Remarks, read
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata:\n  name: {}\n"
 JSON_NODE = '{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{}"}}}}'
@@ -165,3 +165,76 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
             read([str(path)])
     with pytest.raises(InputError, match="standard input: there is none"):
         read(["-"])
+
+
+OTHERS = {
+    "kustomization.yaml": "resources: [a.yaml]\n",
+    "named/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+    "values.yaml": "replicas: 3\nimage: {tag: latest}\n",
+    "Chart.yaml": "apiVersion: v2\nname: chart\nversion: 1.0.0\n",
+    "templates/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n  {{- if .x }}\n",
+    "empty.yaml": "",
+    "comments.yaml": "# nothing\n---\n# here\n",
+    "scheduler.conf.yaml": "actions: allocate\ntiers: []\n",
+    "kube.yaml": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
+    "kind.yaml": "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: []\n",
+    "package.json": '{"name": "x", "version": "1"}',
+    "list.json": "[1, 2]",
+}
+
+
+def test_folders_are_read_as_people_have_them(tmp_path: Path) -> None:
+    """What is no manifest is left out and named; the manifests beside it are read."""
+    for name, text in {**OTHERS, "node.yaml": NODE.format("a")}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    remarks = Remarks()
+
+    found = read([str(tmp_path)], remarks=remarks)
+
+    assert ["a"] == [loaded.record.metadata.name for loaded in found]
+    assert sorted(OTHERS) == sorted(str(Path(name).relative_to(tmp_path)) for name, _ in remarks.left_out)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("metadata: {name: a}\nspec: {}\n", "kind: the kind is missing"),
+        ("apiVersion: v1\nkind: Node\nmetadata: {}\n", "the object has no name"),
+        ("apiVersion: v1\nkind: Node\n", "the object has no name"),
+        ("apiVersion: x/v1\nkind: Other\nmetadata: {labels: {}}\n", "the object has no name"),
+        ("a: [\n", "did not find expected node content"),
+    ],
+)
+def test_a_broken_manifest_in_a_folder_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    """What was meant for a manifest is not passed over because it is wrong."""
+    (tmp_path / "a.yaml").write_text(text)
+
+    with pytest.raises(InputError, match=expected):
+        read([str(tmp_path)])
+
+
+def test_names_are_generated_the_same_every_time() -> None:
+    """Objects with a generateName are numbered within their kind, namespace and prefix."""
+    run = "apiVersion: v1\nkind: Pod\nmetadata: {generateName: run-}\n---\n"
+    other = "apiVersion: v1\nkind: Pod\nmetadata: {generateName: run-, namespace: b}\n---\n"
+
+    assert ["run-00001", "run-00002", "run-00001"] == load(run + run + other)
+    assert "the object has no name" in complaint(run.replace("run-", '""'))
+
+
+def test_faults_are_gathered_where_that_is_asked_for(tmp_path: Path) -> None:
+    """One bad object hides neither the others of its file nor other files."""
+    bad = "apiVersion: v1\nkind: Node\nmetadata: {name: 3}\n---\n"
+    (tmp_path / "a.yaml").write_text(bad + NODE.format("a") + "---\n" + bad)
+    (tmp_path / "b.yaml").write_text("a: [\n")
+    (tmp_path / "c.yaml").write_text(NODE.format("c") + "---\n" + NODE.format("a"))
+    remarks = Remarks(faults=[])
+
+    found = read([str(tmp_path)], remarks=remarks)
+
+    assert ["a", "c"] == [loaded.record.metadata.name for loaded in found]
+    assert ["a.yaml#1", "a.yaml#3", "b.yaml:2:1"] == [Path(str(f.file)).name for f in remarks.faults or []]
+    assert [("c.yaml", f"what {tmp_path}/a.yaml has already, such as Node a")] == [
+        (Path(name).name, what) for name, what in remarks.left_out
+    ]

@@ -1,0 +1,60 @@
+"""Fields that no API server would know: misspelt ones, told by kind and depth.
+
+Called by admission, for people who write manifests. The names stand in `field_names.txt`, which
+`tools/field_names.py` makes from the definitions of the kinds: those of Kubernetes, of the projects whose kinds are
+read, and of tierwise. Says nothing about kinds that are not listed there, and judges no values.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from tierwise.api.mistakes import suggestion
+
+__all__ = ["Unheard", "unheard"]
+
+_ANYTHING: Final = "*"
+
+
+class Unheard(NamedTuple):
+    """A field that its type does not have: where it stands, and the name that was probably meant, as a message."""
+
+    path: str
+    message: str
+
+
+def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[Unheard]:
+    """Every field of a manifest that its kind does not have, in the order in which they are written."""
+    kinds, types = _names()
+    first = kinds.get(f"{group}/{kind}")
+    return _within(raw, first, "", types) if first is not None else iter(())
+
+
+def _within(value: object, name: str, path: str, types: Mapping[str, Mapping[str, str]]) -> Iterator[Unheard]:
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _within(item, name, f"{path}[{i}]", types)
+    elif isinstance(value, dict):
+        known = types[name]
+        for key, inner in value.items():
+            within = known.get(key)
+            place = f"{path}.{key}" if path else str(key)
+            if within is None:
+                yield Unheard(place, f'unknown field "{key}"{suggestion(str(key), known)}')
+            elif within and within != _ANYTHING:
+                yield from _within(inner, within, place, types)
+
+
+@cache
+def _names() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+    """The type of each group and kind, and the fields of each type with theirs: "" for a plain value."""
+    kinds: dict[str, str] = {}
+    types: dict[str, dict[str, str]] = {}
+    for line in files("tierwise.api").joinpath("field_names.txt").read_text(encoding="ascii").splitlines():
+        name, colon, fields = line.partition(": ")
+        if colon or line.endswith(":"):
+            types[name.removesuffix(":")] = {f: t for f, _, t in (field.partition(">") for field in fields.split())}
+        else:
+            key, _, kinds[key] = line.partition(" ")
+    return kinds, types
