@@ -98,6 +98,33 @@ def test_gang_without_room_is_told_why_once(world: _World) -> None:
     assert writes == sum(r.startswith("PATCH") for r in world.api.requests)
 
 
+def test_group_that_comes_after_its_pod_is_waited_for(world: _World) -> None:
+    """Pods and groups are watched apart: a pod that is seen first is told the true reason, once."""
+    alone = pod("p0", cpu="9", group="g")
+    world.put(alone)
+    world.loop.turn()
+    assert [] == world.api.get("pods", "p0")["status"].get("conditions", [])
+    world.put(pod_group("g", 1))
+    world.now += 1.0
+    world.loop.turn()
+
+    (told,) = world.api.get("pods", "p0")["status"]["conditions"]
+    assert "podGroup default/g waits" in told["message"]
+    patches = [r for r in world.api.requests if r.startswith("PATCH") and "/pods/" in r]
+    assert 1 == len(patches)
+
+
+def test_group_that_stays_away_is_told_of(world: _World) -> None:
+    """A name that nobody bears is said to be one, after a moment."""
+    world.put(pod("p0", group="nobody"))
+    world.loop.turn()
+    world.now += 5.0
+    world.loop.turn()
+
+    (told,) = world.api.get("pods", "p0")["status"]["conditions"]
+    assert "podGroup default/nobody does not exist" == told["message"]
+
+
 def test_partly_bound_gang_is_mended(world: _World) -> None:
     """A bind that fails leaves a gang below its minimum for as long as it takes to try again."""
     world.put(*_gang(4))

@@ -6,7 +6,7 @@ changes with every figure; a pod on its own is told everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
@@ -25,11 +25,17 @@ _UNSCHEDULABLE = "Unschedulable"
 """Autoscalers look for this reason: a cluster with more nodes could help."""
 
 
-def pod_conditions(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-    """Conditions of the pods that this cycle left without a node, and events about those without a group."""
+def pod_conditions(
+    objects: Objects, snapshot: Snapshot, report: CycleReport, fresh: Container[str] = frozenset()
+) -> list[Effect]:
+    """Conditions of the pods that this cycle left without a node, and events about those without a group.
+
+    Nothing is said of `fresh` pods: the group that they name may be on its way, and the reason is another one then.
+    """
     return [
         effect
         for path, text, decision in _told(snapshot, report)
+        if path not in fresh
         for effect in _patch(objects, snapshot, path, text, decision)
     ]
 

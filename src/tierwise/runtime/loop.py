@@ -63,6 +63,12 @@ _CHECK: Final = 1800.0
 
 _SHOWN: Final = 5
 
+_ON_ITS_WAY: Final = 2.0
+"""Seconds for which the podGroup that a pod names may be on its way before the pod is told that there is none.
+
+Pods and podGroups are watched apart, so either may be known first.
+"""
+
 
 class Duty(msgspec.Struct, frozen=True):
     """Whose pods are scheduled, and how."""
@@ -116,6 +122,7 @@ class Loop:
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         # By duty, jobs of whose status nothing is left to tell, in this tree.
         self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
+        self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self.turned = ticks()  # when the last turn ended
 
@@ -216,11 +223,17 @@ class Loop:
         busy = {effect.key.path for effect in asked if isinstance(effect, PatchStatus)}
         told = {job.key: job for job in snapshot.jobs if job.declared and job.key not in busy}
         self._told[index] = snapshot.topology, told
-        asked += pod_conditions(objects, snapshot, report)
+        asked += pod_conditions(objects, snapshot, report, self._fresh_orphans(index, snapshot))
         decision = partial(decision_id, snapshot.now)
         released = list(self._cluster.apply(release(objects, snapshot, report, decision)))
         self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
         return released
+
+    def _fresh_orphans(self, index: int, snapshot: Snapshot) -> set[str]:
+        """Pods whose group is not known yet, and may come in a moment."""
+        now, last = self._ticks(), self._orphans[index]
+        self._orphans[index] = {path: last.get(path, now) for path in snapshot.orphans}
+        return {path for path, since in self._orphans[index].items() if now - since < _ON_ITS_WAY}
 
 
 def _complain(outcomes: Sequence[Outcome]) -> None:
