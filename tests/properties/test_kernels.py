@@ -22,6 +22,15 @@ from tierwise.framework.walk import walk
 from tierwise.scheduler import open_cycle
 
 _MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
+_KUBERNETES = (
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+)
 SCORERS = {
     "none": profile("predicates"),
     "binpack": profile("predicates", "binpack"),
@@ -30,6 +39,10 @@ SCORERS = {
     "domains": profile("predicates", "network-topology-aware"),
     "packing": profile("predicates", PluginChoice("nodeorder", _MOST), "binpack", "network-topology-aware"),
     "all": profile("predicates", "nodeorder", "binpack", "network-topology-aware"),
+    "kubernetes": profile(PluginChoice("predicates", {"kubernetes": True}), *_KUBERNETES),
+    "kubernetes packing": profile(
+        "predicates", PluginChoice("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}})
+    ),
 }
 
 

@@ -11,6 +11,8 @@ read alike, and by whoever reads a template of pods. Changes nothing that is fil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from tierwise.api.core import Container, Pod, PodSpec, ResourceList, ResourceRequirements
@@ -20,6 +22,7 @@ __all__ = ["container_requests", "filled", "filled_pod", "whole_pod_resource"]
 
 _PAIR = ("cpu", "memory")
 _HUGE = "hugepages-"
+_NOTHING: Mapping[str, int] = {}
 
 
 def whole_pod_resource(name: str) -> bool:
@@ -77,8 +80,10 @@ def _filled_whole(spec: PodSpec, whole: ResourceRequirements) -> ResourceRequire
     return replace(whole, limits=limits, requests=requests)
 
 
-def container_requests(spec: PodSpec, *, limits: bool = False) -> dict[str, int]:
+def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
     """What the containers of a pod ask for together, or are limited to: their sum, or what starting them takes.
+
+    `missing` stands in for what a container does not ask for.
 
     Init containers with restartPolicy Always run beside the others from their turn on, as Kubernetes counts them.
     """
@@ -87,7 +92,7 @@ def container_requests(spec: PodSpec, *, limits: bool = False) -> dict[str, int]
         given: ResourceList = container.resources.limits if limits else container.resources.requests
         if not limits and container.resources.limits:
             given = {**container.resources.limits, **given}
-        return {name: amount(name, quantity) for name, quantity in given.items()}
+        return {**missing, **{name: amount(name, quantity) for name, quantity in given.items()}}
 
     running: dict[str, int] = {}
     peak: dict[str, int] = {}

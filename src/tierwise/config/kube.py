@@ -138,7 +138,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
-        own += _own(profile, scheduler=None if not rest else profile.name if i else "", file=file)
+        own += _own(profile, scheduler=None if not rest else profile.name if i else "")
     return Profile(
         actions=actions,
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
@@ -192,38 +192,23 @@ def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
     return found
 
 
-def _own(profile: _KubeProfile, *, scheduler: str | None, file: str | None) -> Iterator[PluginChoice]:
+def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoice]:
     """The filters and scores of one profile."""
     points = profile.points
     filters, scores = points.at("filter"), points.at("score")
-    flags = {known.filters: name in filters for name, known in PLUGINS.items() if known.filters}
+    flags: dict[str, object] = {k.filters: name in filters for name, k in PLUGINS.items() if k.filters}
+    flags["kubernetes"] = True
+    if "addedAffinity" in profile.arguments.get("NodeAffinity", {}):
+        flags["addedAffinity"] = profile.arguments["NodeAffinity"]["addedAffinity"]
     yield PluginChoice("predicates", flags, scheduler=scheduler)
-    weights = {known.scores: 0 for known in PLUGINS.values() if known.scores}
-    for name, weight in scores.items():
-        if PLUGINS[name].scores:
-            weights[_score_argument(name, profile, file)] = weight or 1
-    yield PluginChoice("nodeorder", weights, scheduler=scheduler)
     for name in points.names():
         known = PLUGINS[name]
         if known.plugin and set(known.switches) != {"queueSort"}:
             on = {point for point in known.switches if point != "queueSort" and name in points.at(point)}
             yield PluginChoice(
                 known.plugin,
-                profile.arguments.get(name, {}),
+                {**known.arguments, **profile.arguments.get(name, {})},
                 known.off_but(on),
                 weight=float(scores.get(name) or 1),
                 scheduler=scheduler,
             )
-
-
-def _score_argument(name: str, profile: _KubeProfile, file: str | None) -> str:
-    """The argument of `nodeorder` that takes a plugin's weight; NodeResourcesFit has a strategy to choose it."""
-    strategy = profile.arguments.get(name, {}).get("scoringStrategy")
-    if name != "NodeResourcesFit" or not isinstance(strategy, Mapping):
-        return PLUGINS[name].scores
-    kind = strategy.get("type", "LeastAllocated")
-    known = {"LeastAllocated": "leastrequested.weight", "MostAllocated": "mostrequested.weight"}
-    if kind not in known:
-        field = f"{profile.path}.pluginConfig.{name}.args.scoringStrategy.type"
-        raise InputError(f"expected one of {', '.join(known)}, not {kind}", file=file, field=field)
-    return known[str(kind)]

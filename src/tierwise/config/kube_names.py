@@ -1,8 +1,8 @@
 """What the plugins of Kubernetes' scheduler come to here, by name: one line for each that a configuration may name.
 
 Read by `config.kube`. To teach tierwise a further name, add a line to `PLUGINS`; an own plugin is also listed in
-`tierwise.plugins`. Most in-tree filters and scores are parts of `predicates` and `nodeorder`; room, ports and pod slots
-are always counted, so what would switch that off has no effect.
+`tierwise.plugins`. Most in-tree filters are parts of `predicates`, and scores are plugins (`plugins.kube_scores`);
+room, ports and pod slots are always counted, so what would switch that off has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class KubePlugin(msgspec.Struct, frozen=True):
     plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
     switches: Mapping[str, str] = {}  # of that plugin, all of them: one per extension point
     filters: str = ""  # the argument of `predicates` that its filter turns on
-    scores: str = ""  # the argument of `nodeorder` that takes its weight
+    arguments: Mapping[str, object] = {}  # of that plugin, which a configuration may change
     evicts: str = ""  # the action that its postFilter asks for
     evicts_if: str = ""  # ... where this argument of its own is true
     acts: str = ""  # an action that it brings, whatever its points
@@ -36,11 +36,12 @@ class KubePlugin(msgspec.Struct, frozen=True):
 
     def stands_at(self, point: str) -> bool:
         """Whether it has a part in an extension point: what enabling it everywhere means."""
-        found = {"filter": self.filters, "score": self.scores, "postFilter": self.evicts}.get(point)
+        found = {"filter": self.filters, "postFilter": self.evicts}.get(point)
         return bool(found) or point in self.switches
 
 
 _NOTHING: Final = KubePlugin()
+_SCORES: Final = {"score": "NodeOrder"}
 _LOAD: Final = "no metrics are read, so nodes are ranked by requests alone"
 _NUMA: Final = "nodes are not looked into, so NUMA policies are not kept"
 
@@ -49,28 +50,33 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         # in-tree
         "DefaultBinder": _NOTHING,
         "DefaultPreemption": KubePlugin(evicts="podpreempt"),
-        "ImageLocality": KubePlugin(scores="imagelocality.weight"),
-        "InterPodAffinity": KubePlugin(filters="predicate.PodAffinityEnable", scores="podaffinity.weight"),
-        "NodeAffinity": KubePlugin(
-            filters="predicate.NodeAffinityEnable", scores="nodeaffinity.weight", refused=("addedAffinity",)
+        "ImageLocality": KubePlugin(plugin="ImageLocality", switches=_SCORES),
+        "InterPodAffinity": KubePlugin(
+            filters="predicate.PodAffinityEnable", plugin="InterPodAffinity", switches=_SCORES
         ),
+        "NodeAffinity": KubePlugin(filters="predicate.NodeAffinityEnable", plugin="NodeAffinity", switches=_SCORES),
         "NodeName": _NOTHING,
         "NodePorts": _NOTHING,
-        "NodeResourcesBalancedAllocation": KubePlugin(scores="balancedresource.weight"),
+        "NodeResourcesBalancedAllocation": KubePlugin(plugin="NodeResourcesBalancedAllocation", switches=_SCORES),
         "NodeResourcesFit": KubePlugin(
-            scores="leastrequested.weight", refused=("ignoredResources", "ignoredResourceGroups")
+            plugin="NodeResourcesFit", switches=_SCORES, refused=("ignoredResources", "ignoredResourceGroups")
         ),
-        "NodeResourcesLeastAllocated": KubePlugin(scores="leastrequested.weight"),
-        "NodeResourcesMostAllocated": KubePlugin(scores="mostrequested.weight"),
+        "NodeResourcesLeastAllocated": KubePlugin(plugin="NodeResourcesFit", switches=_SCORES),
+        "NodeResourcesMostAllocated": KubePlugin(
+            plugin="NodeResourcesFit", switches=_SCORES, arguments={"scoringStrategy": {"type": "MostAllocated"}}
+        ),
         "NodeUnschedulable": _NOTHING,
         "PodTopologySpread": KubePlugin(
             filters="predicate.PodTopologySpreadEnable",
-            scores="podtopologyspread.weight",
+            plugin="PodTopologySpread",
+            switches=_SCORES,
             refused=("defaultConstraints",),
         ),
         "PrioritySort": KubePlugin(switches={"queueSort": "JobOrder"}),  # `priority` stands in every profile
         "SchedulingGates": _NOTHING,
-        "TaintToleration": KubePlugin(filters="predicate.TaintTolerationEnable", scores="tainttoleration.weight"),
+        "TaintToleration": KubePlugin(
+            filters="predicate.TaintTolerationEnable", plugin="TaintToleration", switches=_SCORES
+        ),
         "NodeLabel": KubePlugin(idle="labels are looked at as pods ask for, and not for all of them"),
         "NodePreferAvoidPods": KubePlugin(idle="the annotation that it reads is not"),
         "RequestedToCapacityRatio": KubePlugin(idle="NodeResourcesFit has the strategy of that name"),

@@ -45,6 +45,13 @@ _ELASTIC: Final = """
 """
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {
+    "ImageLocality": "",
+    "InterPodAffinity": "hardPodAffinityWeight ignorePreferredTermsOfExistingPods",
+    "NodeAffinity": "addedAffinity",
+    "NodeResourcesBalancedAllocation": "resources",
+    "NodeResourcesFit": "scoringStrategy",
+    "PodTopologySpread": "",
+    "TaintToleration": "",
     "NetworkOverhead": "lookAhead namespaces weightsName networkTopologyName strict bothWays",
     "QOSSort": "",
     "TopologicalSort": "namespaces",
@@ -75,7 +82,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         predicate.PodTopologySpreadEnable predicate.VolumeBindingEnable predicate.DynamicResourceAllocationEnable
         predicate.CacheEnable predicate.GPUSharingEnable predicate.GPUNumberEnable predicate.ProportionalEnable
         predicate.resources predicate.resources.* predicate.MemoryPressureEnable predicate.DiskPressureEnable
-        predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds {_VOLUMES}
+        predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds kubernetes {_VOLUMES}
     """,
     "priority": "",
     "proportion": "",

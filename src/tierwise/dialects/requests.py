@@ -18,26 +18,36 @@ from tierwise.api.pod_defaults import container_requests, filled, whole_pod_reso
 from tierwise.api.quantity import LARGEST, amount
 from tierwise.model.resources import UNOFFERED
 
-__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "counted", "effective_request", "firm_request", "nominal"]
+__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "counted", "effective_request", "firm_request", "nominal", "unasked"]
 
 PORT_PREFIX = "port/"
 FIRM_PREFIX = "firm/"
 _EVERYWHERE = "0.0.0.0"
+_NOTHING: Mapping[str, int] = {}
+_GUESSED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
+"""What Kubernetes' scores take a container to use that does not say so."""
 
 
-def effective_request(spec: PodSpec) -> dict[str, int]:
+def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
     """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts.
 
     A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
-    pods, as none.
+    pods, as none. `missing` stands in for what a container does not ask for.
     """
     spec = filled(spec)
-    asked = container_requests(spec)
+    asked = container_requests(spec, missing=missing)
     if spec.resources is not None:
         asked |= {n: amount(n, q) for n, q in spec.resources.requests.items() if whole_pod_resource(n)}
     for name, quantity in spec.overhead.items():
         asked[name] = asked.get(name, 0) + amount(name, quantity)
     return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
+
+
+def unasked(spec: PodSpec) -> tuple[int, int]:
+    """Cpu and memory that Kubernetes' scores take a pod to use besides what it asks for."""
+    asked, taken = effective_request(spec), effective_request(spec, _GUESSED)
+    cpu, memory = (taken.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
+    return cpu, memory
 
 
 def counted(pod: Pod) -> PodSpec:

@@ -11,7 +11,7 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.qos import qos_class
-from tierwise.dialects.requests import effective_request, firm_request
+from tierwise.dialects.requests import effective_request, firm_request, unasked
 from tierwise.dialects.services import service_of
 from tierwise.dialects.templates import Common, Template
 from tierwise.model.arrays import Ints
@@ -175,13 +175,14 @@ class Shapes:
             affinity=spec.affinity,
             tolerations=spec.tolerations,
             spread=spec.topology_spread_constraints,
-            images=tuple(c.image for c in spec.containers),
+            images=tuple(c.image for c in (*spec.containers, *spec.init_containers)),
             priority=key.priority,
             best_effort=not asked and self._backfills,
             never_preempts=key.never_preempts,
             qos=qos_class(spec),
             service=key.service,
             scheduler=key.scheduler,
+            unasked=unasked(spec),
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
         )

@@ -21,8 +21,15 @@ def _plugin(module: str, name: str) -> Factory:
 
 
 PLUGINS: Mapping[str, Factory] = {
+    "ImageLocality": _plugin("kube_scores", "ImageLocality"),
+    "InterPodAffinity": _plugin("kube_scores", "InterPodAffinity"),
     "NetworkOverhead": _plugin("network_overhead", "NetworkOverhead"),
+    "NodeAffinity": _plugin("kube_scores", "NodeAffinity"),
+    "NodeResourcesBalancedAllocation": _plugin("kube_scores", "NodeResourcesBalancedAllocation"),
+    "NodeResourcesFit": _plugin("kube_scores", "NodeResourcesFit"),
+    "PodTopologySpread": _plugin("kube_scores", "PodTopologySpread"),
     "QOSSort": _plugin("qos_sort", "QosSort"),
+    "TaintToleration": _plugin("kube_scores", "TaintToleration"),
     "TopologicalSort": _plugin("topological_sort", "TopologicalSort"),
     "binpack": _plugin("binpack", "Binpack"),
     "capacity": _plugin("capacity", "Capacity"),

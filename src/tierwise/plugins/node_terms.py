@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 
-from tierwise.api.core import NodeSelector, NodeSelectorTerm, Taint, Toleration
+from tierwise.api.core import NodeAffinity, NodeSelector, NodeSelectorTerm, Taint, Toleration
 from tierwise.api.meta import Requirement
 from tierwise.api.selector import holds
+from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.node import Column, LabelTable, NodeTable
 from tierwise.model.shape import Shape
 
 __all__ = [
     "KEEPS_OFF",
+    "added_affinity",
     "eligible",
     "in_any_term",
     "in_term",
@@ -34,6 +37,11 @@ KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 
 _HOSTNAME = "kubernetes.io/hostname"
 _FEW = 4
+
+
+def added_affinity(arguments: Arguments) -> NodeAffinity:
+    """What a configuration adds to the node affinity of every pod."""
+    return msgspec.convert(arguments.get("addedAffinity") or {}, NodeAffinity)
 
 
 def selected(nodes: NodeTable, selector: Mapping[str, str]) -> Bools:
@@ -143,12 +151,12 @@ def eligible(nodes: NodeTable, shape: Shape, *, affinity: bool, taints: bool) ->
     return mask
 
 
-def places(nodes: NodeTable, key: str) -> tuple[Ints, int]:
+def places(nodes: NodeTable, key: str, *, by_name: bool = True) -> tuple[Ints, int]:
     """Per row the number of its value of a topology key (-1 where it lacks the label), and how many values there are.
 
-    Where no node has the hostname label, nodes go by their names.
+    Where no node has the hostname label, nodes go by their names, unless `by_name` is false.
     """
     column = nodes.labels.column(key)
-    if key == _HOSTNAME and not column.values:
+    if by_name and key == _HOSTNAME and not column.values:
         column = nodes.labels.column(LabelTable.NAME)
     return column.codes.astype(np.int64), len(column.values)

@@ -11,15 +11,17 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from tierwise.api.core import TopologySpreadConstraint
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.pod_terms import PodSelector
+from tierwise.model.pod_terms import PodSelector, spread_pods
 from tierwise.model.shape import Shape
 from tierwise.plugins.node_terms import places
 
-__all__ = ["Count", "PodCounts", "placeable"]
+__all__ = ["Count", "PodCounts", "counted_by_spread", "placeable"]
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -41,11 +43,21 @@ def placeable(view: CycleView) -> tuple[Shape, ...]:
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 
 
-class PodCounts:
-    """The counts that one plugin registered, by what they count."""
+def counted_by_spread(constraint: TopologySpreadConstraint, shape: Shape) -> PodSelector:
+    """The pods that a spread constraint of a shape counts: an empty selector counts nobody, as in Kubernetes."""
+    selector = spread_pods(constraint, shape.namespace, shape.labels)
+    return selector if selector.labels else replace(selector, labels=None)
 
-    def __init__(self, view: CycleView) -> None:
+
+class PodCounts:
+    """The counts that one plugin registered, by what they count.
+
+    `by_name` says that nodes go by their names where none has the label with the host's name.
+    """
+
+    def __init__(self, view: CycleView, *, by_name: bool = True) -> None:
         self._view = view
+        self._by_name = by_name
         self._classes = _Classes(view.snapshot.shapes)
         self._places: dict[str, tuple[Ints, int]] = {}
         self._matching: dict[tuple[frozenset[PodSelector], str, bytes, bool], Count] = {}
@@ -80,7 +92,7 @@ class PodCounts:
     def _place(self, key: str) -> tuple[Ints, int]:
         found = self._places.get(key)
         if found is None:
-            found = self._places[key] = places(self._view.nodes, key)
+            found = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
         return found
 
     def _register(self, weights: list[int], key: str, *, among: Bools | None, leaving: bool) -> Count:

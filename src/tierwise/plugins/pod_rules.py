@@ -21,7 +21,7 @@ from tierwise.model.pod_terms import PodSelector, affinity_pods, spread_pods
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.node_terms import eligible
-from tierwise.plugins.pod_counts import Count, PodCounts, placeable
+from tierwise.plugins.pod_counts import Count, PodCounts, counted_by_spread, placeable
 
 __all__ = ["PodRules"]
 
@@ -60,7 +60,7 @@ class _Rules(msgspec.Struct, frozen=True):
 class PodRules:
     """Says which nodes the rules between pods keep from a shape at this moment."""
 
-    def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool) -> None:
+    def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool, by_name: bool = True) -> None:
         self._nodes = view.nodes
         self._affinity = affinity
         self._spread = spread
@@ -79,7 +79,7 @@ class PodRules:
         self._shunning: dict[int, list[Count]] = {}
         if not any(self._has_rules(shape) for shape in view.snapshot.shapes):
             return
-        self._counts = PodCounts(view)
+        self._counts = PodCounts(view, by_name=by_name)
         shapes = placeable(view)
         if affinity:
             self._count_shunning(view.snapshot.shapes, {shape.number for shape in shapes})
@@ -166,7 +166,8 @@ class PodRules:
         honours_taints = constraint.node_taints_policy == "Honor"
         among = labelled & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
         selector = spread_pods(constraint, shape.namespace, shape.labels)
-        count = self._counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
+        counted = counted_by_spread(constraint, shape)
+        count = self._counts.matching((counted,), constraint.topology_key, among=among, leaving=False)
         domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
         number = len(domains)
         itself = int(selector.matches(shape.namespace, shape.labels))

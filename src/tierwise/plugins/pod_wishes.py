@@ -18,10 +18,10 @@ import numpy as np
 from tierwise.api.core import PodAffinityTerm, TopologySpreadConstraint
 from tierwise.framework.extension import CycleView
 from tierwise.model.arrays import Bools, Floats
-from tierwise.model.pod_terms import PodSelector, affinity_pods, spread_pods
+from tierwise.model.pod_terms import PodSelector, affinity_pods
 from tierwise.model.shape import Shape
 from tierwise.plugins.node_terms import eligible
-from tierwise.plugins.pod_counts import Count, PodCounts, placeable
+from tierwise.plugins.pod_counts import Count, PodCounts, counted_by_spread, placeable
 from tierwise.plugins.preferences import open_rows
 
 __all__ = ["PodWishes"]
@@ -141,7 +141,7 @@ class PodWishes:
         honours_affinity = constraint.node_affinity_policy != "Ignore"
         honours_taints = constraint.node_taints_policy == "Honor"
         among = rows & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
-        selector = spread_pods(constraint, shape.namespace, shape.labels)
+        selector = counted_by_spread(constraint, shape)
         count = self._counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
         size = len(np.unique(count.place[among & self._open]))
         return count, float(np.log(size + 2))

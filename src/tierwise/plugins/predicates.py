@@ -5,6 +5,9 @@ What changes while tasks are placed is in `pod_rules`; this module answers what 
 
 Arguments, as Volcano spells them, all true by default: `predicate.NodeAffinityEnable` (node selector and affinity),
 `predicate.TaintTolerationEnable`, `predicate.PodAffinityEnable`, `predicate.PodTopologySpreadEnable`.
+
+A KubeSchedulerConfiguration sets two more: `kubernetes`, by which readiness is left to taints and no label is made up,
+and `addedAffinity`, the node affinity that it adds to that of every pod.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from tierwise.framework.extension import Arguments, CycleView
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.plugins.node_terms import in_any_term, selected, tolerates, untolerated
+from tierwise.plugins.node_terms import added_affinity, in_any_term, selected, tolerates, untolerated
 from tierwise.plugins.pod_rules import PodRules
 
 __all__ = ["Predicates"]
@@ -29,6 +32,8 @@ _NOT_READY = Reason("NodeNotReady", _PLUGIN, "were not ready")
 _SELECTOR = Reason("NodeSelectorMismatch", _PLUGIN, "did not match the node selector")
 _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required node affinity")
 
+_ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
+
 
 class Predicates:
     """Says which nodes Kubernetes' own rules keep from a shape."""
@@ -39,12 +44,15 @@ class Predicates:
         self._node_affinity = flag(arguments, "predicate.NodeAffinityEnable", default=True)
         self._taints = flag(arguments, "predicate.TaintTolerationEnable", default=True)
         self._any_cordoned = bool(view.nodes.cordoned.any())
-        self._unready: Bools | None = None if view.nodes.ready.all() else ~view.nodes.ready
+        kubernetes = flag(arguments, "kubernetes", default=False)
+        self._unready: Bools | None = None if kubernetes or view.nodes.ready.all() else ~view.nodes.ready
+        self._added = added_affinity(arguments).required if self._node_affinity else None
         self._rules = PodRules(
             view,
             plugin=_PLUGIN,
             affinity=flag(arguments, "predicate.PodAffinityEnable", default=True),
             spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
+            by_name=not kubernetes,
         )
 
     def why_not(self, shape: Shape) -> Why:
@@ -82,6 +90,8 @@ class Predicates:
         wanted = shape.affinity.node_affinity if shape.affinity is not None else None
         if wanted is not None and wanted.required is not None:
             self._object(why, ~in_any_term(self._nodes, wanted.required), _AFFINITY)
+        if self._added is not None:
+            self._object(why, ~in_any_term(self._nodes, self._added), _ADDED)
         if shape.node_selector:
             self._object(why, ~selected(self._nodes, shape.node_selector), _SELECTOR)
 

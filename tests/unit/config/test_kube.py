@@ -6,6 +6,7 @@ import pytest
 
 from tierwise.api.errors import InputError
 from tierwise.config.kube import read_kube
+from tierwise.config.kube_names import PLUGINS
 from tierwise.config.profile import PluginChoice, Profile
 
 
@@ -27,23 +28,36 @@ def choice(profile: Profile, name: str) -> PluginChoice:
     return next(plugin for plugin in profile.plugins() if plugin.name == name)
 
 
+def weights(profile: Profile, scheduler: str | None = None) -> dict[str, float]:
+    """What each of Kubernetes' scores counts for; those that are off are left out."""
+    own = (p for p in profile.plugins() if p.scheduler == scheduler and p.name in PLUGINS)
+    return {p.name: p.weight for p in own if PLUGINS[p.name].switches == {"score": "NodeOrder"} and not p.off}
+
+
 def test_without_profiles_the_defaults_hold() -> None:
     """Weights as in Kubernetes, preemption on, gangs and topology kept, best-effort pods in line with the others."""
     profile = read()
-    weights = choice(profile, "nodeorder").arguments
 
     assert ("enqueue", "allocate", "podpreempt") == profile.actions
     assert {"predicates", "gang", "network-topology-aware"} <= {p.name for p in profile.plugins()}
     assert all(choice(profile, "predicates").arguments.values())
-    assert (3, 2, 1) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "nodeaffinity", "leastrequested"))
+    assert {
+        "ImageLocality": 1,
+        "InterPodAffinity": 2,
+        "NodeAffinity": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "NodeResourcesFit": 1,
+        "PodTopologySpread": 2,
+        "TaintToleration": 3,
+    } == weights(profile)
     assert not profile.backfills
 
 
 def test_v1beta2_has_other_weights() -> None:
     """Taints and affinity weighed 1 before v1beta3."""
-    weights = choice(read(version="v1beta2"), "nodeorder").arguments
+    found = weights(read(version="v1beta2"))
 
-    assert (1, 1, 2) == tuple(weights[f"{k}.weight"] for k in ("tainttoleration", "podaffinity", "podtopologyspread"))
+    assert (1, 1, 2) == tuple(found[name] for name in ("TaintToleration", "InterPodAffinity", "PodTopologySpread"))
 
 
 def test_a_point_disables_and_enables_by_name() -> None:
@@ -53,12 +67,11 @@ def test_a_point_disables_and_enables_by_name() -> None:
         "enabled": [{"name": "BalancedAllocation", "weight": 7}, {"name": "ImageLocality"}],
     }
     profile = read({"plugins": {"score": score}})
-    weights = choice(profile, "nodeorder").arguments
+    found = weights(profile)
 
     assert choice(profile, "predicates").arguments["predicate.TaintTolerationEnable"] is True
-    assert (0, 0, 7, 1) == tuple(
-        weights[f"{k}.weight"] for k in ("tainttoleration", "leastrequested", "balancedresource", "imagelocality")
-    )
+    assert not {"TaintToleration", "NodeResourcesFit"} & set(found)
+    assert (7, 1) == (found["NodeResourcesBalancedAllocation"], found["ImageLocality"])
 
 
 def test_a_star_disables_everything_at_its_point() -> None:
@@ -67,10 +80,11 @@ def test_a_star_disables_everything_at_its_point() -> None:
     quiet = read({"plugins": {"score": star, "postFilter": star}})
     bare = read({"plugins": {"multiPoint": {**star, "enabled": [{"name": "NodeAffinity", "weight": 4}]}}})
 
-    assert not any(choice(quiet, "nodeorder").arguments.values())
+    assert {} == weights(quiet)
     assert ("enqueue", "allocate") == quiet.actions
-    assert ["predicate.NodeAffinityEnable"] == [k for k, on in choice(bare, "predicates").arguments.items() if on]
-    assert {"nodeaffinity.weight": 4} == {k: w for k, w in choice(bare, "nodeorder").arguments.items() if w}
+    flags = choice(bare, "predicates").arguments
+    assert ["predicate.NodeAffinityEnable"] == [k for k, on in flags.items() if on and k != "kubernetes"]
+    assert {"NodeAffinity": 4} == weights(bare)
 
 
 @pytest.mark.parametrize("point", ["postFilter", "multiPoint"])
@@ -84,13 +98,48 @@ def test_preemption_that_is_named_comes_before_the_default(point: str) -> None:
     assert profile.at_once
 
 
-def test_the_scoring_strategy_chooses_the_weight() -> None:
-    """MostAllocated packs."""
-    args = {"scoringStrategy": {"type": "MostAllocated"}}
-    profile = read({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]})
-    weights = choice(profile, "nodeorder").arguments
+@pytest.mark.parametrize(
+    ("plugin", "args"),
+    [
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x.io/gpu"}]}}),
+        ("NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}]}),
+        ("InterPodAffinity", {"hardPodAffinityWeight": 7, "ignorePreferredTermsOfExistingPods": True}),
+        ("NodeAffinity", {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}),
+        ("PodTopologySpread", {"defaultingType": "List"}),
+    ],
+)
+def test_arguments_of_scores_reach_their_plugin(plugin: str, args: dict[str, object]) -> None:
+    """As they stand in the file."""
+    profile = read({"pluginConfig": [{"name": plugin, "args": {"kind": f"{plugin}Args", **args}}]})
 
-    assert (0, 1) == (weights["leastrequested.weight"], weights.get("mostrequested.weight"))
+    assert args == choice(profile, plugin).arguments
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "said"),
+    [
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "Most"}}, "expected one of LeastAllocated"),
+        ("NodeResourcesFit", {"scoringStrategy": {"typ": "x"}}, "unknown field typ"),
+        ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}}, "from 0 to 100"),
+        ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"weight": 1}]}}, "resources with a name"),
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "at least one point"),
+        ("NodeResourcesFit", {"ignoredResources": ["x.io/gpu"]}, "knows no ignoredResources"),
+        ("NodeResourcesFit", {"scoringStrateg": {}}, "has no such argument"),
+        ("InterPodAffinity", {"hardPodAffinityWeight": "1"}, "expected a whole number"),
+        ("InterPodAffinity", {"hardPodAffinityWeight": 101}, "from 0 to 100"),
+        (
+            "NodeAffinity",
+            {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 3}},
+            "not a node affinity",
+        ),
+        ("PodTopologySpread", {"defaultingType": "Never"}, "expected List or System"),
+        ("PodTopologySpread", {"defaultConstraints": [{"maxSkew": 1}]}, "knows no defaultConstraints"),
+    ],
+)
+def test_arguments_that_cannot_be_obeyed_are_refused_by_name(plugin: str, args: dict[str, object], said: str) -> None:
+    """No argument is taken and then forgotten."""
+    with pytest.raises(InputError, match=said):
+        read({"pluginConfig": [{"name": plugin, "args": args}]})
 
 
 def test_an_own_plugin_stands_where_it_is_enabled() -> None:
@@ -120,7 +169,7 @@ def test_several_profiles_have_plugins_of_their_own() -> None:
     """The first one serves pods of every other scheduler; what is shared stands once."""
     star = {"disabled": [{"name": "*"}]}
     profile = read({"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"score": star}})
-    orders = {p.scheduler: any(p.arguments.values()) for p in profile.plugins() if p.name == "nodeorder"}
+    orders = {scheduler: bool(weights(profile, scheduler)) for scheduler in ("", "b")}
 
     assert ("a", "b") == profile.schedulers
     assert {"": True, "b": False} == orders
@@ -135,7 +184,7 @@ def test_several_profiles_have_plugins_of_their_own() -> None:
         ({"plugins": {"score": {"enabled": [{"name": "NodeName", "weight": "x"}]}}}, "weight: expected a whole number"),
         ({"plugins": []}, "expected a mapping of extension points"),
         ({"schedulerName": 7}, "schedulerName: expected a text"),
-        ({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": {"a": 1}}}]}, "knows no addedAffinity"),
+        ({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": 1}}]}, "expected a mapping"),
         ({"pluginConfig": [{"name": "NodeName"}, {"name": "NodeName"}]}, "configured twice"),
         ({"schedulerNames": "x"}, "unknown field schedulerNames"),
     ],

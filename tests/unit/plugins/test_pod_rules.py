@@ -158,13 +158,13 @@ def test_hostname_falls_back_to_node_names() -> None:
                     match_expressions=(Requirement(key="team", operator="DoesNotExist"),)
                 )
             },
-            False,
+            True,
         ),
         ({"namespaces": ("other",), "namespace_selector": LabelSelector(match_labels={"team": "x"})}, True),
     ],
 )
 def test_terms_mean_pods_of_their_namespaces(rest: dict[str, object], expected: bool) -> None:
-    """The pod's own namespace unless namespaces are named or selected; labels of namespaces are unknown."""
+    """The pod's own namespace unless namespaces are named or selected; this one has the label of its name alone."""
     w = zoned(web("n2", namespace="other"), pods(affinity=away(**rest)))  # type: ignore[arg-type]
 
     assert expected is (why(w, 1)[2] == CONFLICT)
