@@ -29,6 +29,7 @@ def reconcile(
     JSON holds every changed or created object, whole, events included. Nothing is scheduled.
     """
     from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.main import complain
     from tierwise.cli.progress import patience
     from tierwise.sim import rounds
     from tierwise.sim.cluster import EmbeddedCluster
@@ -37,7 +38,9 @@ def reconcile(
     objects = load(filenames)
     cluster = EmbeddedCluster(objects)
     with patience("running the controllers"):
-        rounds.reconcile(cluster, moment(objects, now), profile)
+        guard = rounds.reconcile(cluster, moment(objects, now), profile)
+    for crash in guard.crashes:
+        complain(f"{crash.fault.subject}: {crash.text}")
     if output_format == "json":
         from tierwise.cli.screen import print_json
 

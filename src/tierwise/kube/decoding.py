@@ -89,7 +89,17 @@ def event(resource: Resource, line: bytes) -> Event:
 
 
 def read(resource: Resource, data: bytes | msgspec.Raw) -> Entry | None:
-    """The record of one object, and its manifest where that is kept."""
+    """The record of one object, and its manifest where that is kept; None where it cannot be read."""
+    try:
+        return _read(resource, data)
+    except InputError as error:
+        log.error("left out: %s", error)
+    except Exception:  # an object that cannot be decoded must not end the watch of all the others
+        log.exception("left out: a %s that cannot be decoded", resource.kind)
+    return None
+
+
+def _read(resource: Resource, data: bytes | msgspec.Raw) -> Entry:
     lean = LEAN.get((resource.group, resource.kind))
     if lean is not None:
         record = codec.decode_json(data, lean)
@@ -100,8 +110,4 @@ def read(resource: Resource, data: bytes | msgspec.Raw) -> Entry | None:
     meta = raw.get("metadata")
     if isinstance(meta, dict):
         meta.pop("managedFields", None)
-    try:
-        return codec.decode(raw), None if lean is not None else raw
-    except InputError as error:
-        log.error("left out: %s", error)
-        return None
+    return codec.decode(raw), None if lean is not None else raw

@@ -44,6 +44,7 @@ from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.refusals import Refused
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
+from tierwise.scheduler.guard import Crash, Guard
 from tierwise.scheduler.outcomes import amended
 from tierwise.scheduler.release import release
 
@@ -94,6 +95,9 @@ class Observer(Protocol):
     def saw(self, turn: Turn) -> None:
         """Called after the turn's effects were applied."""
 
+    def crashed(self, crash: Crash) -> None:
+        """Called when a stage has raised, with the object that was set aside for it."""
+
 
 class Loop:
     """Controllers and scheduler on one cluster."""
@@ -119,6 +123,8 @@ class Loop:
         self._observers = observers
         self._settled: Objects | None = None
         self._refused = Refused()
+        self._guard = Guard(ticks, self._crashed)
+        self._untold: list[Effect] = []  # events about objects that were set aside
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         # By duty, jobs of whose status nothing is left to tell, in this tree.
         self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
@@ -148,40 +154,79 @@ class Loop:
         """How long to wait for a change: until time alone gives a controller something to do."""
         if not self._with_controllers:
             return period
-        objects = self._cluster.read()
-        moments = [controllers.due(objects), self._fetching.due(objects) if self._fetching is not None else None]
+        objects, fetching = self._guard.over(self._cluster.read()), self._fetching
+        moments = [
+            self._guard.call("waiting", partial(controllers.due, objects)),
+            self._guard.call("waiting", partial(fetching.due, objects)) if fetching is not None else None,
+        ]
         due = min((moment for moment in moments if moment is not None), default=None)
         # What could not be done at its time is tried again soon, but not without a pause.
         return period if due is None else max(_LEAST, min(period, due - self._clock()))
 
     def turn(self) -> None:
         """Everything once."""
+        guard = self._guard
         if self._with_controllers:
             if self._fetching is not None:
-                _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
-            self._reconcile()
+                guard.call("fetching", self._fetch)
+            guard.call("reconciling", self._reconcile)
         for index in range(len(self._duties)):
-            self._schedule(index)
+            guard.run(
+                "scheduling", self._cluster.read(), partial(self._schedule, index), partial(self._rehearse, index)
+            )
+        events, self._untold = self._untold, []
+        if events:
+            guard.call("telling of what was set aside", lambda: _complain(self._cluster.apply(events)))
         self.turned = self._ticks()
+
+    def _crashed(self, crash: Crash) -> None:
+        """Say it: in the log with its trace the first time, in the metrics, and to the owner of the object."""
+        if crash.times == 1:
+            log.error("%s: %s\n%s", crash.fault.subject, crash.text, crash.trace)
+        else:
+            log.error("%s: %s (%d times)", crash.fault.subject, crash.text, crash.times)
+        for observer in self._observers:
+            observer.crashed(crash)
+        if crash.event is not None:
+            self._untold.append(crash.event)
+
+    def _fetch(self) -> None:
+        assert self._fetching is not None
+        _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
 
     def _reconcile(self) -> None:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
         profile = self._duties[0].profile if self._duties else DEFAULT
         for _ in range(_MOST):
             objects = self._cluster.read()
-            asked = controllers.run(objects, self._clock(), settled=self._settled, profile=profile)
+            run = partial(controllers.run, now=self._clock(), profile=profile)
+            asked = self._guard.run("reconciling", objects, partial(run, settled=self._settled), run)
+            if asked is None:
+                return
             if not asked:
-                self._settled = objects
+                self._settled = self._guard.over(objects)
                 return
             outcomes = self._cluster.apply(asked)
             _complain(outcomes)
             if not any(outcome.ok for outcome in outcomes):
                 return
 
-    def _schedule(self, index: int) -> None:
+    def _rehearse(self, index: int, objects: Objects) -> None:
+        """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
+        duty, now = self._duties[index], self._clock()
+        self._readers[index] = Reader(duty.profile, schedulers=duty.schedulers)  # the old one broke off half-way
+        self._told[index] = None, {}
+        snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
+        report = cycle(snapshot, duty.profile)
+        effects(snapshot, report)
+        statuses(objects, snapshot, report)
+        pod_conditions(objects, snapshot, report)
+        release(objects, snapshot, report, partial(decision_id, now))
+
+    def _schedule(self, index: int, objects: Objects) -> None:
         duty = self._duties[index]
         marks = [self._ticks()]
-        objects = self._refused.over(self._cluster.read(), self._ticks())
+        objects = self._refused.over(objects, self._ticks())
         marks.append(self._ticks())
         snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
@@ -198,7 +243,7 @@ class Loop:
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
         turn = Turn(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
         for observer in self._observers:
-            observer.saw(turn)
+            self._guard.call("telling of a turn", partial(observer.saw, turn))
 
     def _drift(self, index: int, objects: Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
@@ -217,7 +262,7 @@ class Loop:
         self, index: int, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]
     ) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""
-        objects = self._cluster.read()
+        objects = self._guard.over(self._cluster.read())
         topology, told = self._told[index]
         asked: list[Effect] = statuses(objects, snapshot, report, told if topology is snapshot.topology else {})
         busy = {effect.key.path for effect in asked if isinstance(effect, PatchStatus)}

@@ -100,6 +100,12 @@ class Metrics:
             ["kind"],
             registry=to,
         )
+        self._crashes = Counter(
+            "tierwise_crashes_total",
+            "Stages of a turn that raised, by the kind of the object that was set aside for it.",
+            ["stage", "kind"],
+            registry=to,
+        )
         self._leads = Gauge("tierwise_leader", "1 while this replica decides, 0 while it stands by.", registry=to)
         self._losses = Counter(
             "tierwise_lease_losses_total",
@@ -155,6 +161,10 @@ class Metrics:
     def cache_drift(self, kind: str, objects: int) -> None:
         """Listing a kind anew found so many objects that the cache had wrong, or not at all."""
         self._drift.labels(kind).set(objects)
+
+    def crash(self, stage: str, kind: str) -> None:
+        """A stage has raised, because of an object of a kind; "" where none is to blame."""
+        self._crashes.labels(stage, kind).inc()
 
     def leads(self, *, yes: bool) -> None:
         """Whether this replica decides."""

@@ -20,6 +20,7 @@ from tierwise.runtime.logs import decision_lines, release_lines
 from tierwise.runtime.loop import Turn
 from tierwise.runtime.metrics import Metrics
 from tierwise.runtime.probes import cycle_wire
+from tierwise.scheduler.guard import Crash
 
 __all__ = ["Telemetry"]
 
@@ -50,6 +51,10 @@ class Telemetry:
             self._metrics.cache_drift("Snapshot", len(turn.drift))
         self._log(turn)
         self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when somebody asks
+
+    def crashed(self, crash: Crash) -> None:
+        """Count a stage that raised."""
+        self._metrics.crash(crash.stage, crash.key.kind if crash.key is not None else "")
 
     def _log(self, turn: Turn) -> None:
         said: dict[object, object] = {}

@@ -10,12 +10,13 @@ from tierwise import controllers
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
-from tierwise.framework.probe import Look
+from tierwise.framework.probe import Look, Probe
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.snapshot import Fault, Snapshot
-from tierwise.port import Bind, Objects
+from tierwise.port import Bind, Effect, Objects
 from tierwise.scheduler import cycle, probe_for
 from tierwise.scheduler.effects import effects
+from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster import EmbeddedCluster
 
 __all__ = ["History", "look", "reconcile", "schedule"]
@@ -36,25 +37,38 @@ class History(msgspec.Struct):
     nominations: dict[str, str] = {}
     evictions: list[Eviction] = []
     reports: list[tuple[Snapshot, CycleReport]] = []
+    guard: Guard = msgspec.field(default_factory=Guard)
 
     def complaints(self) -> list[Fault]:
-        """What plugins could not do as pods ask for, in any cycle."""
+        """What plugins could not do as pods ask for, in any cycle, and what was set aside because it made one raise."""
         told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
-        return [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
+        aside = [crash.fault for crash in self.guard.crashes]
+        return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 
     def after(self, now: float) -> Snapshot:
         """The cluster as it stands now."""
-        return build(self.cluster.read(), now, self.profile)
+        return build(self.guard.over(self.cluster.read()), now, self.profile)
 
 
-def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT) -> None:
-    """Run the controllers until they have nothing more to do."""
+def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT, guard: Guard | None = None) -> Guard:
+    """Run the controllers until they have nothing more to do; the guard tells what was set aside on the way."""
+    guard = guard if guard is not None else Guard()
+
+    def act(shown: Objects) -> bool:
+        asked = controllers.run(shown, now, settled=cluster.settled, profile=profile)
+        if asked:
+            cluster.apply(asked)
+        return bool(asked)
+
+    def rehearse(shown: Objects) -> None:
+        EmbeddedCluster(shown).apply(controllers.run(shown, now, profile=profile))
+
     for _ in range(_MOST):
-        asked = controllers.run(cluster.read(), now, settled=cluster.settled, profile=profile)
-        if not asked:
-            cluster.settled = cluster.read()
-            return
-        cluster.apply(asked)
+        objects = cluster.read()
+        if not guard.run("reconciling", objects, act, rehearse):
+            cluster.settled = guard.over(objects)
+            break
+    return guard
 
 
 def schedule(
@@ -77,15 +91,22 @@ def schedule(
 
 def _round(history: History, profile: Profile, now: float) -> bool:
     """Controllers, one cycle, its effects, a moment's pause, statuses; whether anything came of it."""
-    cluster = history.cluster
-    reconcile(cluster, now, profile)
+    cluster, guard = history.cluster, history.guard
+    reconcile(cluster, now, profile, guard)
     before = cluster.read().version
-    snapshot = build(cluster.read(), now, profile)
-    report = cycle(snapshot, profile)
-    asked = effects(snapshot, report)
+
+    def decide(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
+        snapshot = build(shown, now, profile)
+        report = cycle(snapshot, profile)
+        return snapshot, report, effects(snapshot, report)
+
+    decided = guard.run("scheduling", cluster.read(), decide)
+    if decided is None:
+        return False
+    snapshot, report, asked = decided
     cluster.apply(asked)
     cluster.settle()
-    cluster.apply(statuses(cluster.read(), snapshot, report))
+    cluster.apply(guard.run("writing statuses", cluster.read(), lambda shown: statuses(shown, snapshot, report)) or ())
     _remember(history, snapshot, report)
     history.nominations = {}
     for effect in asked:
@@ -97,7 +118,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                     history.nominations[task.key] = snapshot.nodes.names[row]
-    reconcile(cluster, now, profile)
+    reconcile(cluster, now, profile, guard)
     return cluster.read().version != before
 
 
@@ -110,11 +131,18 @@ def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None
 def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[Look | None, History]:
     """What one pod sees in the first cycle that reaches it."""
     history = History(EmbeddedCluster(objects), profile)
+    guard = history.guard
+
+    def probed(shown: Objects) -> tuple[Probe, Snapshot, CycleReport]:
+        probe, snapshot = probe_for(pod), build(shown, now, profile)
+        return probe, snapshot, cycle(snapshot, profile, probe=probe)
+
     for _ in range(_MOST):
-        reconcile(history.cluster, now, profile)
-        probe = probe_for(pod)
-        snapshot = build(history.cluster.read(), now, profile)
-        report = cycle(snapshot, profile, probe=probe)
+        reconcile(history.cluster, now, profile, guard)
+        looked = guard.run("scheduling", history.cluster.read(), probed)
+        if looked is None:
+            break
+        probe, snapshot, report = looked
         if probe.found is not None:
             _remember(history, snapshot, report)
             return probe.found, history

@@ -14,6 +14,7 @@ from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.summary import Run
 from tierwise.model.snapshot import Fault
 from tierwise.runtime.loop import Turn
+from tierwise.scheduler.guard import Crash
 from tierwise.web.shows import Show
 
 __all__ = ["Turns"]
@@ -43,6 +44,9 @@ class Turns:
             if turn.report.decisions or turn.report.evictions or not self._cycles:
                 self._cycles.append(cycle_entry(turn.snapshot, turn.report, self._number, turn.seconds))
             self._turn, self._show = turn, None
+
+    def crashed(self, crash: Crash) -> None:
+        """Nothing to show: the turn that follows names what was set aside."""
 
     def show(self) -> Show | str:
         with self._lock:

@@ -16,6 +16,7 @@ from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatu
 from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Duty, Loop, Turn
 from tierwise.runtime.refusals import Refused
+from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 
 NOW = 1_800_000_000.0
@@ -47,6 +48,9 @@ class _Watcher:
 
     def saw(self, turn: Turn) -> None:
         self.turns.append(turn)
+
+    def crashed(self, crash: Crash) -> None:
+        raise AssertionError(crash.text)
 
 
 def _objects(manifests: Sequence[Raw]) -> Objects:

@@ -40,6 +40,7 @@ def _all() -> CollectorRegistry:
     metrics.watch_lag("Pod", 0.5)
     metrics.cache_drift("Pod", 0)
     metrics.leads(yes=True)
+    metrics.crash("scheduling", "Pod")
     admission.reviewed("validate", "Queue", allowed=True, seconds=0.01)
     admission.certificate(1e9)
     return found

@@ -1,0 +1,191 @@
+"""No object can stop the loop: what raises is traced to one object, which is set aside by name, and the rest goes on.
+
+One mechanism for every stage: reading, controllers, the cycle, effects, statuses; used by the live loop and by the
+embedded rounds. A stage is a function of `Objects`. Where it raises, it is rehearsed with fewer and fewer objects until
+the first that makes it raise is found; that one is left out, or read as a pod that only takes up room where it has a
+node, and the stage runs again. An object that was set aside is tried again after a while that doubles each time.
+
+Nothing else in the core catches what it does not expect: a rule that each reader of a field would have to remember is
+a rule that one of them forgets.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.core import Container, Pod, PodSpec
+from tierwise.api.meta import ObjectMeta
+from tierwise.model.snapshot import Fault
+from tierwise.port import Key, Objects, RecordEvent
+
+__all__ = ["Crash", "Guard"]
+
+T = TypeVar("T")
+
+_CULPRITS: Final = 32
+"""Objects that one stage may set aside in one go; what is left is found in the next turn."""
+
+_FIRST: Final = 30.0
+_LONGEST: Final = 1800.0
+"""Seconds for which an object is set aside the first time, and at most."""
+
+_LAST: Final = ("PodGroup", "Job", "Command", "ElasticQuota", "AppGroup", "NetworkTopology", "Pod")
+"""Kinds that many people may create, in the order in which they are suspected: the last first."""
+
+_SHOWN: Final = 200
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """A stage that raised: because of which object, or None where no single one is to blame."""
+
+    stage: str
+    key: Key | None
+    error: str
+    trace: str
+    times: int = 1  # how often that has happened by now
+
+    @property
+    def fault(self) -> Fault:
+        """What people are told."""
+        subject = str(self.key) if self.key is not None else f"stage {self.stage}"
+        return Fault(subject, "SetAside", self.text)
+
+    @property
+    def text(self) -> str:
+        what = "set aside" if self.key is not None else "left out"
+        return f"{what}, because {self.stage} failed: {self.error}"
+
+    @property
+    def event(self) -> RecordEvent | None:
+        """What the object's owner is told."""
+        return None if self.key is None else RecordEvent(self.key, "Warning", "SetAside", self.text)
+
+
+class _Aside(msgspec.Struct, frozen=True):
+    until: float
+    times: int
+    bare: bool  # read as what takes up room on its node, and nothing else
+
+
+class Guard:
+    """What is set aside at the moment; times are of a clock that never jumps."""
+
+    def __init__(self, ticks: Callable[[], float] | None = None, tell: Callable[[Crash], None] | None = None) -> None:
+        """`tell` hears of every crash. Without a clock nothing that was set aside is tried again, and what is no
+        object's fault is raised: nobody waits there for a better moment.
+        """
+        self._ticks = ticks
+        self._tell = tell
+        self._aside: dict[Key, _Aside] = {}
+        self._failed: dict[tuple[str, str], int] = {}  # how often a stage has failed in one way, without a culprit
+        self.crashes: list[Crash] = []  # of this guard's time, the latest of each object
+
+    def over(self, objects: Objects) -> Objects:
+        """The objects without those that are set aside; for all that there are, and not for a part of them."""
+        puts, deletes = {}, []
+        for key, aside in list(self._aside.items()):
+            record = objects.record(key)
+            if record is None:
+                del self._aside[key]
+            elif self._ticks is None or aside.until > self._ticks():
+                if aside.bare and isinstance(record, Pod):
+                    puts[key] = _bare(record), objects.raw(key)
+                else:
+                    deletes.append(key)
+        return objects.updated(puts, deletes, objects.version) if puts or deletes else objects
+
+    def run(
+        self,
+        stage: str,
+        objects: Objects,
+        act: Callable[[Objects], T],
+        rehearse: Callable[[Objects], object] | None = None,
+    ) -> T | None:
+        """What a stage returns for these objects; None where it fails although every culprit was set aside.
+
+        `rehearse` does the same without effects; where it is not given, `act` has none.
+        """
+        trial = act if rehearse is None else rehearse
+        for _ in range(_CULPRITS):
+            shown = self.over(objects)
+            try:
+                return act(shown)
+            except Exception as error:  # noqa: BLE001 - the one place where anything that an object causes ends
+                caught = error
+            culprit = _culprit(shown, trial)
+            self._note(stage, culprit, caught, objects)
+            if culprit is None:
+                if self._ticks is None:
+                    raise caught
+                break
+        return None
+
+    def call(self, stage: str, act: Callable[[], T]) -> T | None:
+        """What a stage returns that is about no objects; None where it fails."""
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._note(stage, None, error, Objects())
+            return None
+
+    def _note(self, stage: str, key: Key | None, error: Exception, objects: Objects) -> None:
+        said = " ".join(str(error).split())[:_SHOWN]
+        text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        if key is None:
+            times = self._failed[stage, text] = self._failed.get((stage, text), 0) + 1
+        else:
+            before = self._aside.get(key)
+            times = before.times + 1 if before is not None else 1
+            record = objects.record(key)
+            now = self._ticks() if self._ticks is not None else 0.0
+            pause = min(_FIRST * 2.0 ** min(times - 1, 10), _LONGEST)
+            # A pod that stands on a node takes up room there whatever else is wrong with it; if even that cannot be
+            # read, it is left out.
+            bare = isinstance(record, Pod) and bool(record.spec.node_name) and not (before is not None and before.bare)
+            self._aside[key] = _Aside(now + pause, times, bare)
+        crash = Crash(stage, key, text, "".join(traceback.format_exception(error, limit=-12)), times)
+        self.crashes = [known for known in self.crashes if (known.stage, known.key) != (stage, key)] + [crash]
+        if self._tell is not None:
+            self._tell(crash)
+
+
+def _culprit(objects: Objects, trial: Callable[[Objects], object]) -> Key | None:
+    """The first object, suspects last, with which the trial fails; None where it fails without any, or not at all."""
+    keys = sorted(objects, key=lambda key: _LAST.index(key.kind) + 1 if key.kind in _LAST else 0)  # stable
+    if not _fails(objects, trial) or _fails(_first(objects, keys, 0), trial):
+        return None
+    sound, failing = 0, len(keys)
+    while failing - sound > 1:
+        middle = (sound + failing) // 2
+        if _fails(_first(objects, keys, middle), trial):
+            failing = middle
+        else:
+            sound = middle
+    return keys[failing - 1]
+
+
+def _first(objects: Objects, keys: list[Key], number: int) -> Objects:
+    return objects.updated({}, keys[number:], objects.version)
+
+
+def _fails(objects: Objects, trial: Callable[[Objects], object]) -> bool:
+    try:
+        trial(objects)
+    except Exception:  # noqa: BLE001 - as above
+        return True
+    return False
+
+
+def _bare(pod: Pod) -> Pod:
+    """What is left of a pod that only takes up room; no scheduler serves it."""
+    meta = ObjectMeta(
+        name=pod.metadata.name, namespace=pod.metadata.namespace, deletion_timestamp=pod.metadata.deletion_timestamp
+    )
+    containers = tuple(Container(name=c.name, resources=c.resources) for c in pod.spec.containers)
+    spec = PodSpec(node_name=pod.spec.node_name, containers=containers, scheduler_name="set-aside")
+    return Pod(metadata=meta, spec=spec, status=replace(type(pod.status)(), phase=pod.status.phase))
