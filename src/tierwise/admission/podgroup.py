@@ -36,10 +36,21 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
         yield warning("spec.minTaskMember", "the minimums of the tasks add up to more than minMember: they are ignored")
     yield from around.queue("spec.queue", spec.queue)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from _check_priority(group, pods, around)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
     yield from one_of("status.phase", group.status.phase, _PHASES)
     yield from _check_policies(group, around)
     yield from _check_room(group, pods, around)
+
+
+def _check_priority(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+    """A class above all that the pods were admitted with counts only as far as theirs."""
+    named = group.spec.priority_class_name
+    value = around.priority_classes.get(named)
+    admitted = [pod.spec.priority for pod in pods if pod.spec.priority is not None]
+    if value is not None and admitted and value > max(admitted):
+        text = f'priority class "{named}" stands for {value}, and its pods were admitted with {max(admitted)} at most'
+        yield warning("spec.priorityClassName", f"{text}: the podGroup has the priority of its pods")
 
 
 def _check_policies(group: PodGroup, around: Surroundings) -> Iterator[Issue]:

@@ -30,7 +30,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     queues: Mapping[str, Queue]
     parents: frozenset[str]  # queues that have queues below them
-    priority_classes: frozenset[str]
+    priority_classes: Mapping[str, int]  # their values
     tiers: Mapping[str, int]
     room: Room | None  # None where no nodes are given
 
@@ -44,7 +44,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     def priority_class(self, path: str, name: str) -> Iterator[Issue]:
         """A warning for a reference to a priority class that is missing among those given."""
-        if name and self.priority_classes and name not in self.priority_classes | _BUILT_IN:
+        if name and self.priority_classes and name not in {*self.priority_classes, *_BUILT_IN}:
             yield warning(path, f'priority class "{name}" does not exist')
 
 
@@ -64,7 +64,7 @@ def look_around(objects: Objects, room: Room | None) -> Surroundings:
     return Surroundings(
         queues=queues,
         parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
-        priority_classes=frozenset(objects.every(PriorityClass)),
+        priority_classes={name: record.value for name, record in objects.every(PriorityClass).items()},
         tiers=tiers,
         room=room,
     )

@@ -34,6 +34,7 @@ class Profile(msgspec.Struct, frozen=True):
     )
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
+    trust_pod_group_priority: bool = False  # a podGroup's class counts although its pods were admitted with less
     notes: tuple[str, ...] = ()  # what its file says that has no effect here, for whoever wrote it
 
     def plugins(self) -> tuple[PluginChoice, ...]:

@@ -43,6 +43,7 @@ _ELASTIC: Final = """
     enableMinQuotaScale enableRuntimeQuota enableCheckParentQuota disableDefaultQuotaPreemption delayEvictTime
     defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval quotaGroupNamespace trustedNamespaces
 """
+_TRUST: Final = "trustPodGroupPriority"
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {
     "ImageLocality": "",
@@ -84,7 +85,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         predicate.resources predicate.resources.* predicate.MemoryPressureEnable predicate.DiskPressureEnable
         predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds kubernetes {_VOLUMES}
     """,
-    "priority": "",
+    "priority": _TRUST,
     "proportion": "",
     "propose": "objective cells sortBySize",
     "resourcequota": "",
@@ -137,7 +138,9 @@ def read_volcano(raw: object, file: str | None = None) -> Profile:
     """A profile from the parsed configuration file; what it leaves out is as in the default profile."""
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers", file=file)
-    _known(raw, ("actions", "tiers", "configurations", "metrics"), None, file)
+    _known(raw, ("actions", "tiers", "configurations", "metrics", _TRUST), None, file)
+    if not isinstance(raw.get(_TRUST, False), bool):
+        raise InputError("expected true or false", file=file, field=_TRUST)
     actions = _actions(raw.get("actions"), file)
     tiers = _tiers(raw.get("tiers"), file) if raw.get("tiers") is not None else DEFAULT.tiers
     arguments = _action_arguments(raw.get("configurations"), file)
@@ -148,6 +151,7 @@ def read_volcano(raw: object, file: str | None = None) -> Profile:
         actions=tuple(a for a in actions if a not in _IDLE_ACTIONS) if actions is not None else DEFAULT.actions,
         tiers=kept,
         action_arguments=arguments,
+        trust_pod_group_priority=bool(raw.get(_TRUST, False)),
         notes=tuple(dict.fromkeys(_notes(actions or (), tiers))),
     )
 

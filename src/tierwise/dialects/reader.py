@@ -260,8 +260,15 @@ class Reader:
         self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
         singly = not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
+        trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
+            "priority", "trustPodGroupPriority"
+        )
         self._roster = Roster(
-            priorities, default_match_policy(self._profile), alone=_always if singly else quotas.sees, across=across
+            priorities,
+            default_match_policy(self._profile),
+            alone=_always if singly else quotas.sees,
+            across=across,
+            trusts=trusts,
         )
 
     def _read_services(self, objects: Objects) -> Services:

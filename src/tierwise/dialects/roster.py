@@ -46,13 +46,21 @@ class Roster:
     """The jobs of one population.
 
     `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
-    `across` says that gangs of several namespaces may form one group.
+    `across` says that gangs of several namespaces may form one group. `trusts` says that the class of a podGroup counts
+    as it is.
     """
 
     def __init__(
-        self, priorities: Priorities, match_policy: str, *, alone: Callable[[str], bool], across: bool = False
+        self,
+        priorities: Priorities,
+        match_policy: str,
+        *,
+        alone: Callable[[str], bool],
+        across: bool = False,
+        trusts: bool = False,
     ) -> None:
         self._priorities = priorities
+        self._trusts = trusts
         self._match_policy = match_policy
         self._alone = alone
         self._across = across
@@ -108,9 +116,15 @@ class Roster:
         return jobs
 
     def _priority(self, record: PodGroup, members: Sequence[Member]) -> int:
+        """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
+
+        Pods without a priority of their own were admitted by nobody, as in a file, and say nothing about it.
+        """
         named = record.spec.priority_class_name
         if named:
-            return self._priorities.of_class(named)
+            admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
+            stated = self._priorities.of_class(named)
+            return min(stated, max(admitted)) if admitted and not self._trusts else stated
         return max((m.task.shape.priority for m in members), default=self._priorities.of_class(""))
 
     def _read_gangs(self, cohorts: Sequence[Cohort], records: Mapping[str, GangRecord]) -> dict[str, Gang]:
