@@ -64,9 +64,58 @@ class Plea(msgspec.Struct, frozen=True, dict=True):
     def dues(self) -> dict[str, Due]:
         return dues(self.scene, self.quota)
 
+    @cached_property
+    def short(self) -> set[str]:
+        """Resources of which some domain that could be cleared for the gang has too little, each by itself."""
+        everybody = {path for local in candidates(self, self.scene.nodes).values() for path in local}
+        usable = [d for d in self.searched() if self.rooms(d.nodes, everybody) >= self.missing]
+        found = {
+            r
+            for domain in usable
+            for r, n in self.each.items()
+            if n and sum(max(0, self.free(node)[r] // n) for node in self.open(domain.nodes)) < self.missing
+        }
+        return found or {r for r, n in self.need.items() if n and r != "pods"} or {"pods"}
+
+    def open(self, nodes: Collection[str]) -> set[str]:
+        return set(nodes) - set(self.scene.cordoned)
+
+    def free(self, node: str, gone: Collection[str] = ()) -> Counter[str]:
+        """What a node has left once some pods are gone."""
+        free = Counter(self.scene.has(node))
+        for path, where in self.places.items():
+            if where == node and path not in gone:
+                free.subtract(self.scene.pods()[path][1].need)
+        return free
+
+    def rooms(self, nodes: Collection[str], gone: Collection[str]) -> int:
+        """How many pods of the gang some nodes hold once others are gone."""
+        frees = [self.free(node, gone) for node in self.open(nodes)]
+        return sum(max(0, min(free[r] // n for r, n in self.each.items() if n)) for free in frees)
+
+    @cached_property
+    def helpful(self) -> set[str]:
+        """Pods whose going makes room: for the queue, or of something that is short on a node that could be used."""
+        paths = {path for local in candidates(self, self.scene.nodes).values() for path in local}
+        within = self.dues[self.gang.queue].allows(
+            used(self.scene, self.places, self.gang.queue), self.need, self.quota
+        )
+        if self.quota and not within:
+            return paths
+        pods = self.scene.pods()
+        going = {path for path in paths if not pods[path][0].kept and pods[path][1].mark != "kept"}
+        found = set()
+        for path in paths:
+            node, need = self.places[path], pods[path][1].need
+            free = self.free(node)
+            frees = any(need[r] and free[r] < n for r, n in self.need.items())
+            if frees and self.rooms({node}, going):
+                found.add(path)
+        return found
+
     def share(self, amount: Mapping[str, int]) -> Fraction:
-        """An amount as shares of the need."""
-        return sum((Fraction(amount[r], n) for r, n in self.need.items() if n), Fraction(0))
+        """An amount as shares of the need, in what is short."""
+        return sum((Fraction(amount[r], n) for r, n in self.need.items() if n and r in self.short), Fraction(0))
 
     def searched(self) -> Iterator[Domain]:
         """The domains that the gang may use; around where it stands, the widest."""
@@ -134,10 +183,11 @@ def split(plea: Plea, gang: Gang, local: Iterable[str]) -> tuple[list[str], list
 
 
 def _pod_key(plea: Plea, gang: Gang, path: str, pod: Pod) -> tuple[object, ...]:
-    """Those that cover more of the need first, then lower priority, smaller, younger, by name; marked ones last."""
+    """Those that help first, that cover more, lower priority, smaller, younger, by name; marked ones last."""
     covered = Counter({r: min(pod.need[r], n) for r, n in plea.need.items()})
     kept = gang.kept or pod.mark == "kept"
-    return (kept, -plea.share(covered), pod.priority, plea.share(pod.need), -pod.created, natural(path))
+    helps = path in plea.helpful
+    return (kept, not helps, -plea.share(covered), pod.priority, plea.share(pod.need), -pod.created, natural(path))
 
 
 def _bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
@@ -146,7 +196,8 @@ def _bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
     for key, local in candidates(plea, nodes).items():
         gang = plea.scene.gang(key)
         held = sum((p.need for p in gang.pods if _ready(plea, gang.path(p))), Counter())
-        for group, safe in zip(split(plea, gang, local), (True, False), strict=True):
+        for whole, safe in zip(split(plea, gang, local), (True, False), strict=True):
+            group = [path for path in whole if path in plea.helpful] if safe else whole
             freed = sum((pods[path][1].need for path in group), Counter())
             gain = plea.share({r: min(freed[r], n) for r, n in plea.need.items()})
             cost = plea.share(held)
@@ -193,9 +244,17 @@ def queue_key(plea: Plea, name: str) -> tuple[object, ...]:
 
 
 def allowed_bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
-    """The bundles that the filters leave: safe ones shrink to what may go, a core goes whole or not at all."""
+    """The bundles that the filters leave: safe ones shrink to what may go, a core goes whole or not at all.
+
+    A core that is refused is as if it were not there.
+    """
     found = _bundles(plea, nodes)
-    go = survivors(plea, [path for bundle in found for path in bundle.pods])
+    while True:
+        go = survivors(plea, [path for bundle in found for path in bundle.pods])
+        refused = next((b for b in found if not b.safe and not go.issuperset(b.pods)), None)
+        if refused is None:
+            break
+        found.remove(refused)
     kept = []
     for bundle in found:
         going = tuple(path for path in bundle.pods if path in go)

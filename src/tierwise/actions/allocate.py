@@ -21,7 +21,7 @@ from tierwise.actions.fit import Take
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
 from tierwise.actions.search import Found, search_lot
-from tierwise.actions.settle import decide
+from tierwise.actions.settle import decide, over_now
 from tierwise.actions.surplus import place_surplus
 from tierwise.actions.two_level import search_job
 from tierwise.framework.cycle import Cycle
@@ -147,8 +147,13 @@ class _Allocation:
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
                     return False
-                statement.keep()
                 bound = all(take.pool is Pool.NOW for take in found.takes)
+                late = over_now(self._cycle, job, found.takes) if bound else None
+                if late is not None and not nominated:  # others are still on their way out of its queue
+                    self._cycle.report.reject(job, Rejection("quota", job.key, late))
+                    return False
+                statement.keep()
+                bound = bound and late is None
                 self._decide(job, found.takes, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
@@ -241,15 +246,19 @@ class _Allocation:
         single = len(lot.portions) == 1
         together = _as_one(self._cycle, job, lot) or bool(self._cycle.pipeline.ways(job, lot.need))
         wanted = 1 if single and self._cycle.pipeline.shares_move and not together else lot.need
-        if not single:
-            over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
-            return 0 if over is not None else wanted
-        allowed = self._cycle.pipeline.headroom(job, lot.portions[0].part.shape.request, wanted)
+        with self._cycle.ledger.statement():
+            self._cycle.ledger.count_leaving()  # surplus starts at once, and they are not gone yet
+            if not single:
+                over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
+                return 0 if over is not None else wanted
+            allowed = self._cycle.pipeline.headroom(job, lot.portions[0].part.shape.request, wanted)
         return 0 if _as_one(self._cycle, job, lot) and allowed < lot.need else allowed
 
     def _why_left(self, job: Job, left: list[Lot]) -> Rejection:
         first = left[0].portions[0].part.shape
-        over = self._cycle.pipeline.over(job, first.request)
+        with self._cycle.ledger.statement():
+            self._cycle.ledger.count_leaving()
+            over = self._cycle.pipeline.over(job, first.request)
         if over is not None:
             return Rejection("quota", job.key, over)
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)

@@ -27,6 +27,8 @@ def backfill(cycle: Cycle) -> None:
 
 
 def _serve(cycle: Cycle, job: Job) -> None:
+    if not any(job.parts()):  # else allocate has given its room back when its turn came
+        cycle.nominations.release(job)
     reason = objection(cycle, job)
     if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
         reason = _WAITS

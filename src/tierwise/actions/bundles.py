@@ -1,12 +1,14 @@
 """Victims that fall together: per gang and domain a safe bundle, which leaves the gang whole, and the core.
 
-A gang's running tasks in a domain stand in the order in which they would go: those that cover more of the need
-first, then lower priority, smaller, younger, by name. The first ones, as far as every minimum of the gang allows
-(its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken whole or not at all. All of a gang
-that is broken already is safe.
+A gang's running tasks in a domain stand in the order in which they would go: those that stand where room is wanted
+first, then those that cover more of the need, lower priority, smaller, younger, by name. The first ones, as far as
+every minimum of the gang allows (its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken
+whole or not at all. All of a gang that is broken already is safe. What would make no room is in no safe bundle.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,15 +20,15 @@ from tierwise.framework.standing import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
 
-__all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
+__all__ = ["bundle_up", "keep_allowed", "sort_bundles", "surplus_of"]
 
 _ALIKE = 0.05 - 1e-9
 """Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
-def bundle_up(cycle: Cycle, cause: Cause, local: Ints) -> Bundles:
-    """The bundles of the candidates `local` (positions in the running table)."""
-    running, asked = cause.running, np.flatnonzero(cause.need)
+def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
+    """The bundles of the candidates `local` (positions in the running table); `helps` says whose going makes room."""
+    running, asked = cause.running, cause.weighed
     shares = running.request[np.ix_(asked, local)] / cause.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = np.lexsort(
@@ -36,12 +38,15 @@ def bundle_up(cycle: Cycle, cause: Cause, local: Ints) -> Bundles:
             np.rint(shares.sum(axis=0) * 1e6),
             running.priority[local],
             -np.rint(cover * 1e6),
+            ~helps,
             running.spared[local],  # marked ones last: they would only stand in the way of others
             running.job[local],
         )
     )
     local = local[order]
     core = _core(cycle, cause, local)
+    offered = core | helps[order]
+    local, core = local[offered], core[offered]
     by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
     local, core = local[by_bundle], core[by_bundle]
     return _columns(cycle, cause, local, core)
@@ -55,7 +60,7 @@ def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
     core = np.zeros(len(local), dtype=bool)
     for start, size in zip(first.tolist(), sizes.tolist(), strict=True):
         job = cycle.snapshot.jobs[int(jobs[start])]
-        surplus = _surplus(cycle, job)
+        surplus = surplus_of(cycle, job)
         if surplus < 0:
             continue
         here = slice(start, start + size)
@@ -66,7 +71,7 @@ def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
     return core
 
 
-def _surplus(cycle: Cycle, job: Job) -> int:
+def surplus_of(cycle: Cycle, job: Job) -> int:
     """How many tasks a gang has above its minimum; below 0 it is broken."""
     subs = [sub.number for sub in job.subs]
     return int(cycle.ledger.ready[subs].sum()) - job.minimum
@@ -100,7 +105,7 @@ def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int)
 
 
 def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
-    running, asked = cause.running, np.flatnonzero(cause.need)
+    running, asked = cause.running, cause.weighed
     jobs = running.job[local]
     edges = np.append(True, (jobs[1:] != jobs[:-1]) | (core[1:] != core[:-1])) if len(jobs) else np.zeros(0, dtype=bool)
     first = np.flatnonzero(edges)
@@ -159,22 +164,50 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     return result
 
 
-def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, *, allow_whole: bool) -> Bundles:
-    """Ask the filters once about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole."""
-    allowed = ~cause.running.spared[bundles.victims]
+def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, breakable: Bools) -> Bundles:
+    """Ask the filters about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole.
+
+    `breakable` are the bundles that may be taken although their gang breaks. A core that is refused uses up nothing:
+    where a filter that counts let part of it go, those behind it are asked again without it.
+    """
+    going = bundles.safe | breakable
+    free = _allowed(cycle, cause, bundles, going, cycle.pipeline.named)
+    going &= bundles.safe | np.array([free[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
+    while True:
+        allowed = _allowed(cycle, cause, bundles, going, cycle.pipeline.may_go)
+        refused = np.array([not allowed[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
+        refused &= going & ~bundles.safe
+        if not refused.any():
+            return _shrunk(cause, bundles, allowed)
+        for b in np.flatnonzero(refused).tolist():
+            going[b] = False
+            if allowed[_inside(bundles, b)].any():
+                break  # it was counted in part: what was said of those behind it does not hold
+
+
+def _inside(bundles: Bundles, b: int) -> slice:
+    return slice(int(bundles.start[b]), int(bundles.start[b + 1]))
+
+
+def _allowed(
+    cycle: Cycle, cause: Cause, bundles: Bundles, going: Bools, asked: Callable[[Cause, Ints], Bools]
+) -> Bools:
+    """Which victims of the bundles that are `going` may go, as the filters that are `asked` say, in order."""
+    allowed = ~cause.running.spared[bundles.victims] & np.repeat(going, np.diff(bundles.start))
     unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
-    allowed[unmarked] = cycle.pipeline.may_go(cause, bundles.victims[unmarked])
+    allowed[unmarked] = asked(cause, bundles.victims[unmarked])
+    return allowed
+
+
+def _shrunk(cause: Cause, bundles: Bundles, allowed: Bools) -> Bundles:
+    """The bundles with those of their victims who may go; none is left of a core that may not go whole."""
     kept_victims: list[Ints] = []
     kept: list[int] = []
     for b in range(len(bundles)):
-        inside = slice(int(bundles.start[b]), int(bundles.start[b + 1]))
-        mine = allowed[inside]
-        if bundles.safe[b] and mine.any():
+        mine = allowed[_inside(bundles, b)]
+        if mine.any() and (bundles.safe[b] or mine.all()):
             kept.append(b)
-            kept_victims.append(bundles.victims[inside][mine])
-        elif not bundles.safe[b] and allow_whole and mine.all():
-            kept.append(b)
-            kept_victims.append(bundles.victims[inside])
+            kept_victims.append(bundles.of(b)[mine])
     chosen = np.array(kept, dtype=np.int64)
     sizes = [len(v) for v in kept_victims]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -187,7 +220,7 @@ def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, *, allow_whole: b
 def _gains(cause: Cause, victims: Ints, start: Ints) -> Floats:
     if len(start) < 2:
         return np.zeros(0)
-    asked = np.flatnonzero(cause.need)
+    asked = cause.weighed
     freed = np.add.reduceat(cause.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
     result: Floats = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
     return result

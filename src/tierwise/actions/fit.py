@@ -22,7 +22,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["Take", "bound", "bound_with", "fit", "largest_first", "put", "take"]
+__all__ = ["Take", "bound", "bound_with", "fit", "largest_first", "put", "room_with", "take"]
 
 
 class Take(msgspec.Struct, frozen=True):
@@ -64,13 +64,14 @@ def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable
         for portion in lot.portions:
             shape = portion.part.shape
             if shape.number not in rooms:
-                rooms[shape.number] = cycle.topology.totals(_room_with(cycle, shape, running, gone))
+                rooms[shape.number] = cycle.topology.totals(room_with(cycle, shape, running, gone))
             total += np.minimum(rooms[shape.number][domains], portion.left)
         result &= total >= lot.need
     return result
 
 
-def _room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
+def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
+    """How many tasks of a shape every row would take if some running tasks were gone."""
     free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
     for i, r in enumerate(shape.asked.tolist()):
         freed = np.bincount(running.row[gone], weights=running.request[r, gone], minlength=len(cycle.nodes))

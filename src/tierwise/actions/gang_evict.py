@@ -13,15 +13,16 @@ from __future__ import annotations
 from itertools import chain
 
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles
+from tierwise.actions.bundles import bundle_up, keep_allowed, sort_bundles, surplus_of
 from tierwise.actions.demand import Demand, demand, needs
 from tierwise.actions.evict_options import Options
-from tierwise.actions.fit import bound_with
+from tierwise.actions.fit import bound_with, room_with
 from tierwise.actions.making_room import fits_in, place_in, quota_objection
-from tierwise.actions.preemptors import of_those_who_may, starving_jobs
+from tierwise.actions.preemptors import Settled, of_those_who_may, slots, starving_jobs
 from tierwise.actions.search import candidates, home
-from tierwise.actions.settle import decide
+from tierwise.actions.settle import decide, over_now
 from tierwise.actions.single_plans import single_plans
 from tierwise.actions.victims import Plan, make_plan
 from tierwise.framework.bundle import Bundles
@@ -33,12 +34,14 @@ from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
+from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["RoomMaker", "gang_evict"]
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
+_MARKED = "it is marked as one that must not cause evictions"
 _SHOWN = 4
 """How many domains a message tells of."""
 
@@ -61,11 +64,14 @@ class RoomMaker:
         self._options = options
         self._action = options.action
         self._running: RunningTable = cycle.running
+        self._settled = Settled(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
         index = cycle.ledger.queue_index
         self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
+        nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
+        self._resourceful: Ints = np.flatnonzero(nominal)
         self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and no room has come since
 
     def serve(self, job: Job) -> None:
@@ -75,10 +81,15 @@ class RoomMaker:
         self._catch_up()
         wanted = demand(cycle, job)
         if not wanted.lots:
+            wanted = slots(cycle, job)
+        if not wanted.lots:
             return
-        asked = of_those_who_may(wanted)
+        asked = of_those_who_may(job, wanted)
         if asked is None:
-            cycle.report.tell(job, Story(self._action, Reason("NeverPreempts", self._action, _NEVER)))
+            cycle.report.tell(
+                job,
+                Story(self._action, Reason("NeverPreempts", self._action, _MARKED if job.never_preempts else _NEVER)),
+            )
             return
         need = needs(asked, len(cycle.view.axis))
         how = self._options
@@ -98,6 +109,7 @@ class RoomMaker:
     def _catch_up(self) -> None:
         """Who has gone since, and whether room has come that nobody knew of."""
         report, kept = self._cycle.report, len(self._cycle.nominations)
+        self._settled.catch_up()
         if self._seen == len(report.evictions) and self._kept == kept:
             return
         for eviction in report.evictions[self._seen :]:
@@ -148,16 +160,98 @@ class RoomMaker:
             return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
         eligible = self._eligible(cause)
         domains = self._domains(cause, asked, eligible)
+        cause = replace(cause, short=self._short(asked, domains))
+        helps = self._helps(cause, asked, eligible)
         plans = []
         for domain in domains.tolist():
             inside = self._running.inside(self._cycle.topology.span(domain))
             local = np.flatnonzero(eligible[inside]) + inside.start
-            plan = make_plan(
-                self._cycle, cause, domain, self._bundles(cause, local), fits_in(self._cycle, cause, asked, domain)
-            )
+            fits = fits_in(self._cycle, cause, asked, domain)
+            plan = make_plan(self._cycle, cause, domain, self._bundles(cause, local, helps), fits)
+            if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
+                spread = self._spread(cause, asked, domain, local[helps[local]])
+                bundles = self._bundles(cause, spread, helps, whole=False)
+                other = make_plan(self._cycle, cause, domain, bundles, fits)
+                plan = other if other is not None and (plan is None or other.price < plan.price) else plan
             if plan is not None:
                 plans.append(plan)
         return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
+
+    def _short(self, asked: Demand, domains: Ints) -> Bools:
+        """The resources of which some domain has too little for the demand, each counted as if it were the only one."""
+        cycle = self._cycle
+        short = np.zeros(len(cycle.view.axis), dtype=bool)
+        for lot in asked.lots:
+            for portion in lot.portions:
+                shape = portion.part.shape
+                free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+                alone = np.maximum(free // shape.request[shape.asked, None], 0)
+                alone[:, cycle.rooms.of(shape).why != 0] = 0
+                for r, room in zip(shape.asked.tolist(), alone, strict=True):
+                    short[r] |= bool((cycle.topology.totals(room)[domains] < min(portion.left, lot.need)).any())
+        if not short.any():  # enough of each, only not together
+            for lot in asked.lots:
+                for portion in lot.portions:
+                    short[portion.part.shape.asked] = True
+            short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
+        return short
+
+    def _helps(self, cause: Cause, asked: Demand, eligible: Bools) -> Bools:
+        """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
+        cycle = self._cycle
+        shapes = {p.part.shape.number: p.part.shape for lot in (*asked.lots, *asked.spares) for p in lot.portions}
+        if cycle.pipeline.over(cause.job, cause.need) or any(cycle.pipeline.moving(s) for s in shapes.values()):
+            return np.ones(len(self._running), dtype=bool)
+        running, everywhere = self._running, slice(0, len(cycle.nodes))
+        gone = np.flatnonzero(eligible & ~running.spared)
+        result = np.zeros(len(running), dtype=bool)
+        for shape in shapes.values():
+            useful = room_with(cycle, shape, running, gone) > 0
+            wanted = shape.request[shape.asked, None] * asked.tasks
+            lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.LATER) < wanted) & useful
+            result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
+        return result
+
+    def _spread(self, cause: Cause, asked: Demand, domain: int, local: Ints) -> Ints:
+        """Of candidates that help, some that make room together while no gang loses more than its surplus.
+
+        Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
+        surplus in the usual order would not do.
+        """
+        cycle, running = self._cycle, self._running
+        local = local[~running.spared[local]]
+        local = local[cycle.pipeline.named(cause, local)]
+        left = {int(j): surplus_of(cycle, cycle.snapshot.jobs[j]) for j in np.unique(running.job[local])}
+        local = local[np.array([left[int(j)] != 0 for j in running.job[local]], dtype=bool)]
+        shape = asked.lots[0].portions[0].part.shape
+        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        request = running.request[shape.asked]
+        order = np.lexsort((running.rank[local], -running.created[local], running.priority[local]))
+        by_row: dict[int, list[int]] = {}
+        for task in local[order].tolist():
+            by_row.setdefault(int(running.row[task]), []).append(task)
+        choices = []
+        for row, tasks in by_row.items():
+            lack = shape.request[shape.asked] - free[:, row]
+            if (lack > 0).any():
+                chosen = _enough(tasks, request, lack)
+                if chosen:
+                    choices.append((len(chosen), int(cycle.nodes.rank[row]), row, tasks))
+        going: list[int] = []
+        missing = asked.tasks - int(cycle.rooms.of(shape).rows(Pool.LATER)[cycle.topology.span(domain)].sum())
+        for _, _, row, tasks in sorted(choices):
+            while missing > 0:
+                lack = shape.request[shape.asked] - free[:, row]
+                rest = [t for t in tasks if t not in going and left[int(running.job[t])] != 0]
+                chosen = _within(_enough(rest, request, lack), running.job, left)
+                if not chosen:
+                    break
+                going += chosen
+                free[:, row] += request[:, chosen].sum(axis=1) - shape.request[shape.asked]
+                missing -= 1
+                for task in chosen:
+                    left[int(running.job[task])] -= 1
+        return np.sort(np.array(going, dtype=np.int64))
 
     def _candidates(self, cause: Cause) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
@@ -178,15 +272,18 @@ class RoomMaker:
             fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
         per_job = np.array(fair, dtype=bool)
         per_job[job.number] = False
-        per_job[[e.by.number for e in self._cycle.report.evictions if e.by]] = False  # or others had gone in vain
+        per_job &= ~self._settled.alone
         result: Bools = per_job[self._running.job] & ~self._gone
+        if not (cause.need > 0)[self._resourceful].any():  # a slot is all that is asked for
+            result &= ~(self._running.request[self._resourceful] > 0).any(axis=0)
         if self._options.singly:
             result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
         return result
 
-    def _bundles(self, cause: Cause, local: Ints) -> Bundles:
-        bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local))
-        allowed = keep_allowed(self._cycle, cause, bundles, allow_whole=self._options.allow_whole)
+    def _bundles(self, cause: Cause, local: Ints, helps: Bools, *, whole: bool = True) -> Bundles:
+        bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local, helps[local]))
+        breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
+        allowed = keep_allowed(self._cycle, cause, bundles, breakable)
         return sort_bundles(self._cycle, cause, allowed)
 
     def _domains(self, cause: Cause, asked: Demand, eligible: Bools) -> Ints:
@@ -225,7 +322,9 @@ class RoomMaker:
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
-        decide(cycle, job, found.takes, action=self._action, score=found.score, bound=False)
+        at_once = not len(victims) and all(take.pool is Pool.NOW for take in found.takes)
+        bound = at_once and over_now(cycle, job, found.takes) is None  # nobody goes for what fits as it is
+        decide(cycle, job, found.takes, action=self._action, score=found.score, bound=bound)
         cycle.report.tell(job, self._told(plan, looked))
         return True
 
@@ -284,9 +383,37 @@ class RoomMaker:
         if not len(candidates_here):
             whose = "less important" if self._purpose is Purpose.PREEMPT else "of another reclaimable queue"
             return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
+        if not self._cycle.pipeline.answered(cause):
+            return f"{where} {len(candidates_here)} pods could go, but no plugin of the profile lets anybody go"
         marked = self._running.spared[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
+
+
+def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:
+    """The first tasks that free what is lacking, less those that are not needed; none where all free too little."""
+    freed = np.zeros_like(lack)
+    going: list[int] = []
+    for task in tasks:
+        if (freed >= lack).all():
+            break
+        if (request[lack > freed, task] > 0).any():
+            going.append(task)
+            freed = freed + request[:, task]
+    if not (freed >= lack).all():
+        return []
+    for task in going[::-1]:
+        if (freed - request[:, task] >= lack).all():
+            going.remove(task)
+            freed = freed - request[:, task]
+    return going
+
+
+def _within(tasks: list[int], jobs: Ints, left: dict[int, int]) -> list[int]:
+    """The tasks where no gang loses more of them than it has left (below 0: it is broken already); else none."""
+    owners = [int(jobs[task]) for task in tasks]
+    fine = all(left[owner] < 0 or owners.count(owner) <= left[owner] for owner in owners)
+    return tasks if fine else []

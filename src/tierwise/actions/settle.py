@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from tierwise.actions.fit import Take
 from tierwise.actions.search import home
 from tierwise.framework.cycle import Cycle
@@ -15,9 +17,22 @@ from tierwise.model.ranks import laid_out
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["decide"]
+__all__ = ["decide", "over_now"]
 
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
+
+
+def over_now(cycle: Cycle, job: Job, takes: Iterable[Take]) -> Reason | None:
+    """Why a job's queue must not have what was placed as long as those on their way out are still there."""
+    if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
+        return None
+    given = np.zeros(len(cycle.view.axis), dtype=np.int64)
+    for take in takes:
+        given += take.part.shape.request * len(take.rows)
+    with cycle.ledger.statement():
+        cycle.ledger.charge(job, -given)  # it is charged already
+        cycle.ledger.count_leaving()
+        return cycle.pipeline.over(job, given)
 
 
 def decide(

@@ -31,7 +31,8 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
     cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared. Where no
-    gang need be broken, the smallest tasks that are enough are weighed against the first in order.
+    gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
+    in order.
     """
     in_order = list(range(len(bundles)))
     needed = _shortest(bundles, in_order, fits)
@@ -45,7 +46,7 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
     safe, whole = [b for b in drawn if bundles.safe[b]], [b for b in drawn if not bundles.safe[b]]
     if all(bundles.safe[b] for b in best.taken):
         small = _plan(cycle, cause, domain, bundles, _smallest(cause, bundles, safe, fits))
-        return min(best, small, key=lambda plan: plan.price)
+        return min(best, small, key=lambda plan: (_highest(cause, plan), plan.price))
     whole.sort(key=lambda b: bundles.cost[b])  # stable: equal costs stay in order
     plans = [best]
     rising = [*safe, *whole]
@@ -84,12 +85,18 @@ def _spared(bundles: Bundles, chosen: list[int], fits: Fits) -> dict[int, Ints]:
     return {b: taken[b] for b in chosen if b in taken}
 
 
+def _highest(cause: Cause, plan: Plan) -> int:
+    """The priority of the most important task that goes."""
+    return int(cause.running.priority[plan.victims].max(initial=-(2**40)))
+
+
 def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Fits) -> dict[int, Ints]:
-    """The tasks of safe bundles without those that are not needed, later groups and larger ones spared first."""
-    tasks, asked = _all(bundles, safe), np.flatnonzero(cause.need)
+    """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
+    tasks, asked = _all(bundles, safe), cause.weighed
     groups = np.repeat(bundles.group[safe], [len(bundles.of(b)) for b in safe])
     shares = (cause.running.request[np.ix_(asked, tasks)] / cause.need[asked, None]).sum(axis=0)
-    order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -groups))
+    priority = cause.running.priority[tasks]
+    order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
     return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
 
 
@@ -148,7 +155,7 @@ def _price(
     """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name."""
     broken = [b for b in taken if not bundles.safe[b]]
     highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=-(2**40))
-    asked = np.flatnonzero(cause.need)
+    asked = cause.weighed
     evicted = (cause.running.request[np.ix_(asked, victims)].sum(axis=1) / cause.need[asked]).sum()
     return (
         float(highest) if cause.purpose is Purpose.PREEMPT else 0.0,

@@ -16,6 +16,7 @@ from tierwise.api.quantity import amount, show
 
 __all__ = [
     "ALLOCATED",
+    "CAN_PREEMPT",
     "CHILD_REQUEST",
     "DEFAULT_QUOTA",
     "DISABLE_PREEMPTIBLE",
@@ -60,6 +61,7 @@ LENDS: Final = f"{_PREFIX}allow-lent-resource"
 FORCED: Final = f"{_PREFIX}allow-force-update"
 QUOTA_NAME: Final = f"{_PREFIX}name"  # on pods
 PREEMPTIBLE: Final = f"{_PREFIX}preemptible"  # on pods
+CAN_PREEMPT: Final = f"{_PREFIX}can-preempible"  # on pods and pod groups; the spelling is the documents'
 DISABLE_PREEMPTIBLE: Final = "scheduling.koordinator.sh/disable-preemptible"  # on pods
 """Labels."""
 

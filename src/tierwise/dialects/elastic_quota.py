@@ -20,6 +20,7 @@ import msgspec
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
+    CAN_PREEMPT,
     DEFAULT_QUOTA,
     DISABLE_PREEMPTIBLE,
     IGNORES_DEFAULT_TREE,
@@ -285,6 +286,11 @@ def _trees(records: Mapping[str, ElasticQuota]) -> dict[str, str]:
 def firm(meta: ObjectMeta) -> bool:
     """Whether a pod is non-preemptible, so that its quota's min must cover it; only "false" says so."""
     return meta.labels.get(PREEMPTIBLE) == "false"
+
+
+def forbearing(meta: ObjectMeta) -> bool:
+    """Whether a pod, or a gang, is marked as one that starts no preemption; only "false" says so."""
+    return meta.labels.get(CAN_PREEMPT) == "false"
 
 
 def shielded(meta: ObjectMeta) -> bool:

@@ -17,7 +17,7 @@ from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import Pattern
 from tierwise.api.quantity import amount
-from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas
+from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.marks import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
@@ -194,6 +194,7 @@ class JobBuilder:
         numbers: dict[str, int],
         formers: Mapping[str, str] = _ALL_NEW,
         pattern: Pattern | None = None,
+        forbears: bool = False,
         **rest: object,
     ) -> Job:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
@@ -245,8 +246,15 @@ class JobBuilder:
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
             unsupported=_unsupported(split),
+            never_preempts=forbears or _forbears(split),
             **rest,  # type: ignore[arg-type]
         )
+
+
+def _forbears(split: Split) -> bool:
+    """Whether a pending task is marked as one that starts no preemption."""
+    pending = (m for _, _, members in split.values() for m in members if m.task.status is Status.PENDING)
+    return any(forbearing(member.pod.metadata) for member in pending)
 
 
 def _unsupported(split: Split) -> str:

@@ -20,6 +20,7 @@ from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_sp
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.job_builder import JobBuilder, Member
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
@@ -263,6 +264,7 @@ def _job(
         split={key: (-1, 0, everyone)},
         numbers=numbers,
         gather=gather,
+        forbears=any(forbearing(gang.meta) for gang in group),
         gangs=tuple(gang.key for gang in group) if several else (),
         missing=missing,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),

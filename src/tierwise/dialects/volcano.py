@@ -19,6 +19,7 @@ from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.job_builder import JobBuilder, Member, Split
 from tierwise.dialects.marks import spared
 from tierwise.model.job import Constraint, Job, Phase, Policy
@@ -83,6 +84,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         policies=policies,
         min_resources=builder.least(spec.min_resources),
         spared=spared(record.metadata),
+        forbears=forbearing(record.metadata),
         sla=_sla(record.metadata),
         pattern=parse_pattern(record.metadata.annotations.get(PATTERN, "")),
         owner=owner.name if owner is not None else "",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
@@ -281,6 +282,15 @@ class Cause(msgspec.Struct, frozen=True):
     running: RunningTable
     across: bool = False  # preempts in all queues, not only in its own
     singly: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
+    short: Bools | None = None  # the resources that are short where it could go; None where nobody has looked
+
+    @property
+    def weighed(self) -> Ints:
+        """The resources in which gains and costs are counted: those needed that are short."""
+        needed = self.need > 0
+        short = needed & self.short if self.short is not None else needed
+        result: Ints = np.flatnonzero(short if short.any() else needed)
+        return result
 
 
 @runtime_checkable
@@ -289,8 +299,11 @@ class VictimFilter(Protocol):
 
     `victims` are positions in the running table, in the order in which they would go. A filter that counts
     (how many may go) sets `counts` and is asked last, about those whom no other filter spares.
+    `answers` are the purposes for which it names victims, as Volcano's plugins register for Preemptable and
+    Reclaimable: where no filter answers nobody goes. A filter that only protects some answers for none.
     """
 
+    answers: frozenset[Purpose]
     counts: bool
 
     def spare(self, cause: Cause, victims: Ints) -> Bools: ...

@@ -74,6 +74,7 @@ class Ledger:
             self.role_ready[number] = count
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
+        self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what tasks on their way out still hold
         self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
         self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
@@ -116,7 +117,10 @@ class Ledger:
             for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
                 self.job_used[:, job.number] += snapshot.shapes[number].request * len(rows)
             if job.queue in self.queue_index:
-                self.queue_used[:, self.queue_index[job.queue]] += self.job_used[:, job.number]
+                column = self.queue_index[job.queue]
+                self.queue_used[:, column] += self.job_used[:, job.number]
+                for number, rows in rows_by_shape(job.tasks, Status.RELEASING).items():
+                    self.queue_leaving[:, column] += snapshot.shapes[number].request * len(rows)
             for sub in job.subs:
                 if len(sub.held):
                     self._stands[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
@@ -220,13 +224,24 @@ class Ledger:
             self._journal.append((tally, (slice(None), number), before))
             tally[:, number] = before + amounts
 
+    def count_leaving(self) -> None:
+        """Count what is on its way out as used once more, as it is until it is gone."""
+        if self.queue_leaving.any():
+            self.note(self.queue_used, np.arange(len(self.queue_used)))
+            self.queue_used += self.queue_leaving
+
     def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
         """Let running tasks go: their resources are being released, and they count for nobody any more."""
         self.any_releasing = True
         self.releases += 1
         for job in dict.fromkeys(running.job[victims].tolist()):
             own = victims[running.job[victims] == job]
-            self.charge(jobs[job], -running.request[:, own].sum(axis=1))
+            freed = running.request[:, own].sum(axis=1)
+            self.charge(jobs[job], -freed)
+            column = self.queue_index.get(jobs[job].queue)
+            if column is not None:
+                self.note(self.queue_leaving, (slice(None), column))
+                self.queue_leaving[:, column] += freed
         for victim in victims.tolist():
             self._bump(self.ready, int(running.sub[victim]), -1)
             if running.role[victim] >= 0:

@@ -24,7 +24,7 @@ class Nominations:
         self._ledger = ledger
         self._kept: dict[int, list[tuple[Shape, Ints, Ints]]] = {}
         for job in snapshot.jobs:
-            for part in job.parts():
+            for part in (*job.parts(), *(part for _, part in job.effortless)):
                 rows = [task.nominated for task in part.tasks if task.nominated >= 0]
                 if rows:
                     self._keep(job, part.shape, np.array(rows, dtype=np.int64))

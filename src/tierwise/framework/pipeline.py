@@ -2,8 +2,9 @@
 
 The only place that loops over plugins. Combination rules: sort keys are concatenated in the profile's order, the
 first objection wins, scores add up by weight, the first search space, proposer or victim selector with an opinion
-decides, and every victim filter has a veto. Tiers matter to enqueue alone: a permit in one overrules objections of
-later ones. A plugin that a profile has for one scheduler's pods is asked about those alone.
+decides, every victim filter has a veto, and nobody goes where none of them answers. Tiers matter to enqueue alone: a
+permit in one overrules objections of later ones. A plugin that a profile has for one scheduler's pods is asked about
+those alone.
 """
 
 from __future__ import annotations
@@ -181,6 +182,7 @@ class Pipeline:
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
         }
+        self._acts_name_victims = profile.at_once  # Kubernetes' preemption asks no plugin who may go
         self._moving: dict[int, bool] = {}
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
@@ -365,15 +367,29 @@ class Pipeline:
     def may_go(self, cause: Cause, victims: Ints) -> Bools:
         """Which candidates nobody spares: every filter has a veto, and those that count are asked last."""
         filters = self._victim_filters[cause.purpose][cause.job.scheduler]
-        allowed = np.ones(len(victims), dtype=bool)
-        for plugin in filters:
-            if not plugin.counts:
-                allowed &= ~plugin.spare(cause, victims)
+        allowed = self.named(cause, victims)
         left = np.flatnonzero(allowed)
         for plugin in filters:
             if plugin.counts:
                 allowed[left] &= ~plugin.spare(cause, victims[left])
         return allowed
+
+    def named(self, cause: Cause, victims: Ints) -> Bools:
+        """Which candidates may go before anybody counts how many: nobody where no filter answers."""
+        if not self.answered(cause):
+            return np.zeros(len(victims), dtype=bool)
+        allowed = np.ones(len(victims), dtype=bool)
+        for plugin in self._victim_filters[cause.purpose][cause.job.scheduler]:
+            if not plugin.counts:
+                allowed &= ~plugin.spare(cause, victims)
+        return allowed
+
+    def answered(self, cause: Cause) -> bool:
+        """Whether some plugin names victims for the purpose; actions of Kubernetes' kind choose by themselves."""
+        if cause.singly and self._acts_name_victims:
+            return True
+        filters = self._victim_filters[cause.purpose][cause.job.scheduler]
+        return any(cause.purpose in plugin.answers for plugin in filters)
 
     def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""

@@ -125,6 +125,11 @@ class ReportBuilder(msgspec.Struct):
             self.watch(decision.job, decision)
 
     def reject(self, job: Job, rejection: Rejection) -> None:
+        """Keep why a job waits, and with it what stood in the way of making room for it."""
+        told = {child.reason.text for child in rejection.children}
+        obstacles = {s.obstacle.text: s.obstacle for s in self.stories.get(job.key, ()) if s.obstacle is not None}
+        added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
+        rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
         self.rejections[job.key] = rejection
         if self.watch is not None:
             self.watch(job, rejection)

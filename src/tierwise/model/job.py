@@ -139,6 +139,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role
     missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
     satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
+    never_preempts: bool = False  # it, or a task of it, is marked as one that causes no evictions
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
 

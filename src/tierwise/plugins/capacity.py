@@ -42,6 +42,7 @@ __all__ = ["Capacity"]
 class Capacity:
     """Holds queues to their capability, and lets them take back what they deserve."""
 
+    answers = frozenset((Purpose.RECLAIM,))
     counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -100,16 +101,18 @@ class Capacity:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        if not self._table.queues[column].open:
-            return Reason("QueueClosed", "capacity", f"queue {job.queue} is not open")
-        return self._misplaced(column) or self._beyond(column, amounts)
+        return self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column], amounts)
+
+    def _closed(self, column: int) -> Reason | None:
+        queue = self._table.queues[column]
+        return None if queue.open else Reason("QueueClosed", "capacity", f"queue {queue.name} is not open")
 
     def _misplaced(self, column: int) -> Reason | None:
         why = self._tree.unfit.get(column)
         return Reason("QueueUnfit", "capacity", why) if why is not None else None
 
-    def _beyond(self, column: int, amounts: Ints) -> Reason | None:
-        for above in self._tree.chains[column]:
+    def _beyond(self, chain: tuple[int, ...], amounts: Ints) -> Reason | None:
+        for above in chain:
             short = self._table.short(amounts, self._held(above) + amounts, self._tree.real[:, above])
             if short.any():
                 name = self._table.queues[above].name
@@ -138,9 +141,12 @@ class Capacity:
     # -- reclaim
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
-        reason = self.over(job, need)
+        """What victims free counts for all queues above both, so only the job's own queue must have room as it is."""
         column = self._table.index.get(job.queue)
-        if reason is not None or column is None:
+        if column is None:
+            return None
+        reason = self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column][:1], need)
+        if reason is not None:
             return reason
         if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
             return None

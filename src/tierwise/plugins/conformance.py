@@ -5,7 +5,7 @@ System pods are those of namespace kube-system and of the classes system-cluster
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, Cause, CycleView
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Conformance"]
@@ -14,6 +14,7 @@ __all__ = ["Conformance"]
 class Conformance:
     """Known to every profile; its victim filter comes into play where a profile evicts."""
 
+    answers = frozenset(Purpose)
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

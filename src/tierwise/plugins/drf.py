@@ -36,6 +36,7 @@ def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
 class Drf:
     """Orders jobs by dominant share, and keeps preemption from turning it around."""
 
+    answers = frozenset((Purpose.PREEMPT,))
     counts = True
 
     def __init__(self, view: CycleView) -> None:
@@ -67,6 +68,7 @@ class Drf:
 class HierarchicalDrf:
     """The same, with an order of queues."""
 
+    answers = frozenset((Purpose.PREEMPT,))
     counts = True
 
     def __init__(self, view: CycleView) -> None:

@@ -46,6 +46,7 @@ def elastic_quota(arguments: Arguments, view: CycleView) -> object:
 class ElasticQuota:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 
+    answers = frozenset[Purpose]()
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
 from tierwise.framework.standing import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, SubJob
@@ -27,6 +27,7 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 class Gang:
     """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
 
+    answers = frozenset(Purpose)
     counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tierwise.framework.arguments import flag, listed
 from tierwise.framework.census import Census
-from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Purpose, Reach
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
@@ -106,6 +106,7 @@ def _overload(links: LinkRoom, number: int) -> Reason:
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 
+    answers = frozenset[Purpose]()
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
@@ -17,6 +17,7 @@ __all__ = ["DisruptionBudgets"]
 class DisruptionBudgets:
     """Counts disruption budgets down over the victims."""
 
+    answers = frozenset(Purpose)
     counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

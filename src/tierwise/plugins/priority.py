@@ -18,6 +18,7 @@ __all__ = ["Priority"]
 class Priority:
     """Orders by the value of the priority class, highest first."""
 
+    answers = frozenset((Purpose.PREEMPT,))
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

@@ -35,6 +35,7 @@ __all__ = ["Proportion"]
 class Proportion:
     """Holds every queue to what it deserves by weight."""
 
+    answers = frozenset((Purpose.RECLAIM,))
     counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

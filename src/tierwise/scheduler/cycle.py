@@ -6,7 +6,7 @@ same input gives the same report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -71,7 +71,8 @@ def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], No
     def run(current: Cycle, profile: Profile) -> None:
         from tierwise.actions.classic_evict import classic_evict  # most profiles never evict
 
-        classic_evict(current, purpose, name)
+        by_node = flag(profile.action_arguments.get(name, {}), "enableTopologyAwarePreemption", default=False)
+        classic_evict(current, purpose, name, by_node=by_node)
 
     return run
 
@@ -105,6 +106,8 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
     "quotapreempt": _gang_evict(Purpose.PREEMPT, "quotapreempt"),
     "giveback": _give_back,
 }
+PLACING = ("allocate", "backfill")
+EVICTING = frozenset(ACTIONS) - {"enqueue", *PLACING}
 AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
 """Actions that a profile of Kubernetes' kind runs for each job right after its turn."""
 
@@ -148,11 +151,31 @@ def cycle(
     current = open_cycle(snapshot, profile, probe=probe, watch=watch, plugins=plugins)
     if "enqueue" not in profile.actions:
         promote(current)
+    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     for name in profile.actions:
-        if not (profile.at_once and name in AT_ONCE):
+        if profile.at_once and name in AT_ONCE:
+            continue
+        for ahead in _due_before(name, profile, done):
+            ACTIONS[ahead](current, profile)
+            done[ahead] = _news(current)
+        if done.get(name) is None or done[name] != _news(current):
             ACTIONS[name](current, profile)
+            done[name] = None
     current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()
+
+
+def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str, ...]:
+    """What runs before an action that evicts although it comes later, or is left out: nobody goes for what fits."""
+    if name not in EVICTING:
+        return ()
+    listed = [action for action in PLACING if action == "allocate" or action in profile.actions]
+    return tuple(action for action in listed if action not in done)
+
+
+def _news(current: Cycle) -> tuple[int, int]:
+    """What may let more be placed than a moment ago: jobs that were let in, and tasks that go."""
+    return len(current.report.phases), len(current.report.evictions)
 
 
 def open_cycle(
