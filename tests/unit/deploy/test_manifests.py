@@ -24,6 +24,7 @@ BASE = DEPLOY / "kustomize/base"
 ON_NODES = DEPLOY / "kustomize/node-programs"
 CHART = DEPLOY / "helm/tierwise"
 POLICIES = sorted((DEPLOY / "kustomize/components/policies").glob("*s.yaml"))
+CONTROLLERS_WRITE = DEPLOY / "kustomize/components/policies/controllers-write.yaml"
 KEYS = ("apiGroups", "resources", "verbs")
 COMPONENTS = ("scheduler", "controllers", "webhook")
 PROGRAMS = ("probe", "advertise-bandwidth")
@@ -210,7 +211,7 @@ def test_every_custom_kind_is_reviewed() -> None:
     assert {(d.group, d.plural) for d in DEFINITIONS if d.kind != "Command"} <= reviewed
 
 
-@pytest.mark.parametrize("file", [*POLICIES, ON_NODES / "own-node.yaml"], ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", [*POLICIES, ON_NODES / "own-node.yaml", CONTROLLERS_WRITE], ids=lambda f: f.stem)
 def test_every_policy_is_in_force(file: Path) -> None:
     """A policy without a binding does nothing."""
     policy, binding = _documents(file)
@@ -259,3 +260,54 @@ def test_the_image_is_built_by_hash_and_does_not_run_as_root() -> None:
     assert any("--require-hashes" in line and "requirements-kube.lock" in line for line in lines)
     assert int(user.partition(":")[0]) == _pod("scheduler")["securityContext"]["runAsUser"]
     assert "aiohttp==" in (DEPLOY.parent / "requirements-kube.lock").read_text()
+
+
+def test_what_the_controllers_write_everywhere_is_watched_by_a_policy() -> None:
+    """RBAC cannot say whose a ConfigMap is: the policy covers each such kind, and every verb that changes it."""
+    policy, _ = _documents(CONTROLLERS_WRITE)
+    covered = {r for rule in policy["spec"]["matchConstraints"]["resourceRules"] for r in rule["resources"]}
+    written = {r for rule in _rules("controllers") for r in rule["resources"] if "create" in rule["verbs"]}
+    account = "system:serviceaccount:tierwise:tierwise-controllers"
+
+    assert {"configmaps", "services", "networkpolicies"} == covered & written
+    assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert all("batch.volcano.sh/" in rule["expression"] for rule in policy["spec"]["validations"])
+    listed = yaml.safe_load((CONTROLLERS_WRITE.parent / "kustomization.yaml").read_text())["resources"]
+    assert CONTROLLERS_WRITE.name in listed
+    assert CONTROLLERS_WRITE.name in (CHART / "templates/admission.yaml").read_text()
+
+
+def test_only_the_ports_that_are_served_are_open() -> None:
+    """Metrics for this namespace and the monitoring's, reviews for the API server, and nothing else."""
+    everybody, webhook = _documents(BASE / "network.yaml")
+    ports = {entry["name"]: entry["containerPort"] for entry in _pod("webhook")["containers"][0]["ports"]}
+    labels = _documents(BASE / "webhook.yaml")[0]["spec"]["template"]["metadata"]["labels"]
+
+    assert [["Ingress"]] * 2 == [policy["spec"]["policyTypes"] for policy in (everybody, webhook)]
+    (metrics,) = everybody["spec"]["ingress"]
+    assert [ports["metrics"]] == [port["port"] for port in metrics["ports"]]
+    assert all(metrics["from"])
+    (reviews,) = webhook["spec"]["ingress"]
+    assert [ports["webhook"]] == [port["port"] for port in reviews["ports"]]
+    assert everybody["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert webhook["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert "network.yaml" in yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["networkPolicy"]
+    assert metrics["from"] == values["metricsFrom"]
+
+
+def test_nothing_that_looks_into_cycles_is_switched_on() -> None:
+    """No component is installed with the pages or the debug port."""
+    for component in COMPONENTS:
+        assert not {"--pages", "--debug-port"} & set(_pod(component)["containers"][0]["args"])
+    assert "--debug-port" not in (CHART / "templates/_names.tpl").read_text()
+
+
+def test_the_image_can_be_pinned_by_its_digest() -> None:
+    """A digest counts before a tag, and must look like one."""
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["image"]["properties"]
+    pattern = schema["digest"]["pattern"]
+
+    assert re.fullmatch(pattern, "sha256:" + "0" * 64)
+    assert not re.fullmatch(pattern, "latest")
+    assert "@{{ .Values.image.digest }}" in (CHART / "templates/_names.tpl").read_text()

@@ -89,6 +89,8 @@ def test_chart_and_manifests_install_the_same(tmp_path: Path) -> None:
     for key, document in chart.items():
         for part in ("rules", "roleRef", "subjects", "webhooks"):
             assert plain[key].get(part) == document.get(part), (key, part)
+        if key[0] == "NetworkPolicy":
+            assert plain[key]["spec"] == document["spec"]
         if key[0] == "Deployment":
             ours, theirs = (d["spec"]["template"]["spec"]["containers"][0] for d in (document, plain[key]))
             for part in ("ports", "resources", "securityContext", "livenessProbe", "readinessProbe"):
@@ -189,6 +191,13 @@ def test_the_chart_does_as_it_is_told() -> None:
     assert not any(kind.startswith(("Validating", "Mutating")) for kind, _ in small)
     assert {"Fail"} == _policies(closed)
     assert ("ServiceMonitor", "tierwise") in closed
+    assert not any(kind == "NetworkPolicy" for kind, _ in _chart("networkPolicy.enabled=false"))
+    digest = "sha256:" + "0" * 64
+    pinned = _chart("image.repository=r/tierwise", f"image.digest={digest}")
+    images = {
+        d["spec"]["template"]["spec"]["containers"][0]["image"] for (k, _), d in pinned.items() if k == "Deployment"
+    }
+    assert {f"r/tierwise@{digest}"} == images
 
 
 def test_the_chart_refuses_what_it_does_not_know() -> None:
