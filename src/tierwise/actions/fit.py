@@ -121,7 +121,7 @@ def largest_first(cycle: Cycle, lot: Lot) -> Lot:
 def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Take]:
     """Place up to `count` tasks of a part below a domain."""
     takes: list[Take] = []
-    find = walk if ask.sub.constraint is not None else _spread
+    find = walk if _close(cycle, ask) else _spread
     for pool in pools:
         picks = find(cycle, ask, count, domain, pool)
         if len(picks[0]):
@@ -132,8 +132,15 @@ def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tupl
     return takes
 
 
+def _close(cycle: Cycle, ask: Ask) -> bool:
+    """Whether distance counts: for a sub-job with a topology, and for a job with one where some of it stands."""
+    if ask.sub.constraint is not None:
+        return True
+    return ask.job.constraint is not None and any(cycle.ledger.stands(sub) is not None for sub in ask.job.subs)
+
+
 def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
-    """Without a topology of its own a sub-job goes where the scores say."""
+    """Without a topology to heed, tasks go where the scores say."""
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 

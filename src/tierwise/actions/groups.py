@@ -14,7 +14,7 @@ import numpy as np
 from tierwise.actions.demand import Demand, Lot
 from tierwise.actions.fit import Take
 from tierwise.actions.proposed import group_units, picks_of
-from tierwise.actions.search import GRAIN, Found, former, home
+from tierwise.actions.search import GRAIN, Found, former, home, pending, surplus_keys
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
@@ -39,6 +39,7 @@ class Alike(msgspec.Struct, frozen=True):
     shape: Shape
     size: int
     limit: int
+    spares: int = 0  # further groups, which come as surplus
 
 
 def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
@@ -60,7 +61,7 @@ def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
             return None
         if cycle.ledger.stands(lot.sub) is not None:
             return None
-    return Alike(job, lots, shape, first.need, limit)
+    return Alike(job, lots, shape, first.need, limit, len(demand.spares))
 
 
 def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
@@ -88,7 +89,7 @@ def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | N
                 return Found(said.domain, tuple(takes), float(worth[0]), said)
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = _worth(cycle, groups, feasible)
-            best = _best(cycle, feasible, score, home(cycle, groups.job))
+            best = _best(cycle, groups, feasible, score, held)
             takes = _place(cycle, groups, int(feasible[best]))
             return Found(int(feasible[best]), tuple(takes), float(score[best]), said)
     return None
@@ -107,9 +108,20 @@ def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposa
     return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.lots)
 
 
-def _best(cycle: Cycle, feasible: Ints, score: Floats, near: int | None) -> int:
+def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints) -> int:
+    """Near what the job has standing, then the score, then where the surplus finds a place too, then the name."""
+    near = home(cycle, groups.job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
-    return int(np.lexsort((cycle.topology.rank[feasible], -np.rint(score * GRAIN), distance))[0])
+    ahead = surplus_keys(
+        cycle,
+        groups.job,
+        feasible,
+        pending(cycle, groups.job),
+        len(groups.lots) * groups.size,
+        also=held >= len(groups.lots) + groups.spares,
+    )
+    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(score * GRAIN), distance)
+    return int(np.lexsort(keys)[0])
 
 
 def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
@@ -146,7 +158,9 @@ def _fill(cycle: Cycle, groups: Alike, tier: tuple[Ints, Ints, Ints], missing: I
     domains, owner, room = tier
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
     scores = cycle.pipeline.score_domains(groups.lots[0].sub, domains)
-    order = np.lexsort((cycle.topology.rank[domains], -np.rint(scores * GRAIN), distance, owner))
+    ahead = _ahead(cycle, groups, domains)
+    keys = (cycle.topology.rank[domains], *reversed(ahead), -np.rint(scores * GRAIN), distance, owner)
+    order = np.lexsort(keys)
     taken = np.cumsum(room[order])
     starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
     before = taken - room[order]
@@ -184,7 +198,14 @@ def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Take]:
 def _first(cycle: Cycle, groups: Alike, able: Ints) -> int:
     """Where the first group goes."""
     scores = cycle.pipeline.score_domains(groups.lots[0].sub, able)
-    return int(able[np.lexsort((cycle.topology.rank[able], -np.rint(scores * GRAIN)))[0]])
+    ahead = _ahead(cycle, groups, able)
+    return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
+
+
+def _ahead(cycle: Cycle, groups: Alike, domains: Ints) -> tuple[Ints, ...]:
+    """Which domains hold a group's surplus too."""
+    sub = groups.lots[0].sub
+    return surplus_keys(cycle, sub, domains, pending(cycle, sub), groups.size)
 
 
 def _place_tier(cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, lots: tuple[Lot, ...]) -> list[Take]:

@@ -6,7 +6,7 @@ What is found stands on the ledger on return; what is not found leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -18,11 +18,25 @@ from tierwise.actions.proposed import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Gradients, Proposal
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob
+from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["BOTH", "GRAIN", "NOW_ONLY", "Found", "candidates", "fit_any_way", "former", "home", "ordered", "search_lot"]
+__all__ = [
+    "BOTH",
+    "GRAIN",
+    "NOW_ONLY",
+    "Found",
+    "candidates",
+    "fit_any_way",
+    "former",
+    "home",
+    "ordered",
+    "pending",
+    "search_lot",
+    "surplus_keys",
+]
 
 BOTH = (Pool.NOW, Pool.LATER)
 NOW_ONLY = (Pool.NOW,)
@@ -121,7 +135,7 @@ def ordered(
     """The domains of a group that may hold a lot, best first.
 
     Ready now before waiting for releases, near where the lot's sub-job stood before far, then near the job's other
-    tasks, then the score, then the name.
+    tasks, then the score, then where the surplus finds a place too, then the name.
     """
     cycle.report.work.domains += len(group)
     feasible = group[bound(cycle, lot, group, pools[-1])]
@@ -133,6 +147,8 @@ def ordered(
 
 def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
     """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
+    job = cycle.snapshot.jobs[lot.sub.job_number]
+    gang: Job | SubJob = lot.sub if job.policies else job
     keys = [-np.rint(scores * GRAIN)]
     for place in (near, former(cycle, lot.sub)):
         if place is not None:
@@ -142,8 +158,63 @@ def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]
+    if len(left) > 1:
+        for key in surplus_keys(cycle, gang, domains, pending(cycle, gang), lot.need):
+            keys.insert(0, key)
+            left = left[key[left] == key[left].min()]
     first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
     yield first
     for i in np.lexsort((cycle.topology.rank[domains], *keys)).tolist():
         if i != first:
             yield i
+
+
+def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
+    """How many tasks of each shape a gang has that wait."""
+    subs = gang.subs if isinstance(gang, Job) else (gang,)
+    found: dict[Shape, int] = {}
+    for part in (part for sub in subs for part in sub.parts):
+        left = cycle.backlog.left(part)
+        if left:
+            found[part.shape] = found.get(part.shape, 0) + left
+    return found
+
+
+def surplus_keys(
+    cycle: Cycle,
+    gang: Job | SubJob,
+    domains: Ints,
+    whole: Mapping[Shape, int],
+    need: int,
+    *,
+    also: Bools | None = None,
+) -> tuple[Ints, ...]:
+    """Sort keys that look ahead, the first counting most; none where nothing is wanted beyond the minimum.
+
+    The tier of the innermost domain, from the candidate outwards as far as the gang's limit lets it go, that holds
+    all that waits; and where none does, how much the outermost of them holds. `also` narrows down which domains do.
+    """
+    if sum(whole.values()) <= need:
+        return ()
+    topology, limit = cycle.topology, cycle.pipeline.limit(gang)
+    holding = np.ones(len(topology), dtype=bool) if also is None else also
+    amount = np.zeros(len(topology), dtype=np.int64)
+    total = np.zeros(len(cycle.view.axis), dtype=np.int64)
+    for shape, number in whole.items():
+        room = cycle.rooms.of(shape).domains(Pool.NOW)
+        holding = holding & (room >= number)
+        amount += np.minimum(room, number)
+        total += shape.request * number
+    asked = np.flatnonzero(total)
+    holding = holding & (cycle.ledger.domain_idle[asked] >= total[asked, None]).all(axis=0)
+    level = np.full(len(domains), 2**62, dtype=np.int64)
+    most = np.zeros(len(domains), dtype=np.int64)
+    around, inside = domains.copy(), np.ones(len(domains), dtype=bool)
+    while inside.any():
+        found = inside & (level == 2**62) & holding[around]
+        level[found] = topology.tier[around[found]]
+        most[inside] = amount[around[inside]]
+        around = np.where(inside, topology.parent[around], around)
+        inside &= around >= 0
+        inside &= (topology.tier[around] <= limit) if limit is not None else False
+    return level, -most

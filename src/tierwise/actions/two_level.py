@@ -13,7 +13,7 @@ from tierwise.actions.demand import Demand
 from tierwise.actions.fit import Take, bound
 from tierwise.actions.groups import alike, place_alike
 from tierwise.actions.packing import pack
-from tierwise.actions.search import GRAIN, Found, candidates, home
+from tierwise.actions.search import GRAIN, Found, candidates, home, pending, surplus_keys
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -63,8 +63,9 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
     worth = sum(cycle.pipeline.score_domains(lot.sub, feasible) for lot in demand.lots)
     near = home(cycle, job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
-    order = np.lexsort((cycle.topology.rank[feasible], -np.rint(np.asarray(worth) * GRAIN), distance))
-    return feasible[order]
+    ahead = surplus_keys(cycle, job, feasible, pending(cycle, job), demand.tasks)
+    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(np.asarray(worth) * GRAIN), distance)
+    return feasible[np.lexsort(keys)]
 
 
 def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

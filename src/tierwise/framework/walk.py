@@ -75,14 +75,15 @@ class _Walk:
         room = self._per_domain[places]
         room[-1] = self._per_row[self._topology.own_span(domain)].sum()
         parts: list[tuple[int, int]] = []
-        if self._siblings is not None:
-            known = self._siblings[places]
+        for siblings in self._siblings:
+            known = siblings[places]
             known[-1] -= known[:-1].sum()
             for i in np.argsort(-known, kind="stable"):
                 if known[i] <= 0 or not count:
                     break
                 number = min(count, int(room[i]))
-                parts.append((int(places[i]), number))
+                if number:
+                    parts.append((int(places[i]), number))
                 room[i] = 0
                 count -= number
         parts += _fewest(places, room, count)
@@ -106,12 +107,12 @@ def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
     return parts
 
 
-def _siblings(cycle: Cycle, ask: Ask) -> Ints | None:
-    """Per domain, how many tasks of the sub-job stand there; of the job, where the sub-job has none yet."""
-    stands = cycle.ledger.stands(ask.sub)
-    if stands is not None:
-        return cycle.topology.spread(*stands)
-    others = [s for s in map(cycle.ledger.stands, ask.job.subs) if s is not None]
-    if not others:
-        return None
-    return cycle.topology.spread(np.concatenate([r for r, _ in others]), np.concatenate([c for _, c in others]))
+def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
+    """Per domain, how many tasks of the sub-job stand there, and then how many of the whole job."""
+    own = cycle.ledger.stands(ask.sub)
+    every = [s for s in map(cycle.ledger.stands, ask.job.subs) if s is not None]
+    found = [cycle.topology.spread(*own)] if own is not None else []
+    if len(every) > (own is not None):
+        rows, counts = (np.concatenate(arrays) for arrays in zip(*every, strict=True))
+        found.append(cycle.topology.spread(rows, counts))
+    return found

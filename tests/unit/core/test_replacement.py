@@ -110,3 +110,25 @@ def test_a_pod_without_a_rack_pins_to_the_whole_cluster() -> None:
     outcome = allocate(draw("r0[n0] n1 n2"), gang("train", tasks=2, each="cpu=8", soft=True, on="n2"))
 
     assert "n1" == spots(outcome, "train")
+
+
+@pytest.mark.parametrize("limit", [{"soft": True}, {"within": 2}])
+def test_a_sub_group_without_topology_joins_the_job(limit: dict[str, int]) -> None:
+    """The rest of a job goes near what runs of it, its own sub-group first, although only the job has a topology."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="cpu=4", nodes={"n4": "cpu=8", "n5": "cpu=8"})
+    parts = (groups(2, 3, name="p"),)
+
+    outcome = allocate(world, gang("g", each="cpu=2", groups=parts, on="n0 - - n2 - -", **limit))  # type: ignore[arg-type]
+
+    assert {"p-0": {"n0", "n1"}, "p-1": {"n2", "n3"}} == {
+        name: set(nodes.split()) for name, nodes in by_group(outcome, "g").items()
+    }
+
+
+def test_a_sub_group_whose_rack_is_full_joins_the_others() -> None:
+    """Nearest to its own sub-group, then to the other sub-groups of the job."""
+    world = draw("s0: r0[n0] r1[n1] r2[n2]", node="cpu=4", nodes={"n1": "cpu=9", "n2": "cpu=6"}, running="n0:cpu=2")
+
+    outcome = allocate(world, gang("g", each="cpu=2", soft=True, groups=(groups(2, 2),), on="n0 - n2 -"))
+
+    assert {"part-0": "n2", "part-1": "n2"} == by_group(outcome, "g")
