@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e bench bench-kube lint format lock clean check-python
+.PHONY: help run test e2e mutants bench bench-kube lint format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
 
 bench: $(READY) ## Run the benchmarks
 	@$(BIN)/tierwise bench $(ARGS)
+
+mutants: $(READY) ## Change the sources in small ways, and see that the tests notice
+	@$(BIN)/python tools/mutants.py $(ARGS)
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane

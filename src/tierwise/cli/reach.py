@@ -71,7 +71,7 @@ def place_option(**settings: Any) -> Callable[[F], F]:
 def listen_option(command: F) -> F:
     """--listen: where to tell how we are."""
     return place_option(
-        help="Serve /metrics, /healthz and /readyz there, and /debug/cycle where there are cycles.",
+        help="Serve /metrics, /healthz and /readyz there.",
     )(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -37,6 +38,7 @@ class Manner(msgspec.Struct, frozen=True):
     discovery_files: Path | None
     discovery_namespaces: tuple[str, ...]
     listen: tuple[str, int] | None
+    debug_port: int | None
     log_level: str
 
 
@@ -52,6 +54,12 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         log_option,
         listen_option,
+        click.option(
+            "--debug-port",
+            type=click.IntRange(1, 65535),
+            metavar="PORT",
+            help="Serve /debug/cycle there, on 127.0.0.1 alone: it names the jobs of all namespaces.",
+        ),
         click.option(
             "--lease-duration",
             type=click.FloatRange(min=1.5),
@@ -109,7 +117,7 @@ def serve(
     from tierwise.runtime.listener import listening
     from tierwise.runtime.logs import set_up
     from tierwise.runtime.metrics import registry
-    from tierwise.runtime.probes import probes
+    from tierwise.runtime.probes import debug, probes
     from tierwise.runtime.service import Pace, Service
     from tierwise.runtime.telemetry import Telemetry
     from tierwise.web.app import add_pages
@@ -127,13 +135,14 @@ def serve(
         observers=observers,
         files=manner.discovery_files,
     )
-    if manner.listen is None:
-        service.run()
-        return
-    app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, last=told.last)
-    if pages:
-        add_pages(app, turns)
-    with listening(app, *manner.listen):
+    with contextlib.ExitStack() as servers:
+        if manner.listen is not None:
+            app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh)
+            if pages:
+                add_pages(app, turns)
+            servers.enter_context(listening(app, *manner.listen))
+        if manner.debug_port is not None:
+            servers.enter_context(listening(debug(told.last), "127.0.0.1", manner.debug_port))
         service.run()
 
 

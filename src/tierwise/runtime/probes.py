@@ -1,7 +1,7 @@
-"""What a process tells about itself over plain HTTP: /metrics, /healthz, /readyz, /debug/cycle.
+"""What a process tells about itself over plain HTTP: /metrics, /healthz, /readyz; and /debug/cycle on a port apart.
 
-An aiohttp application that the loop and the webhook each serve on a port of their own. Changes nothing; /debug/cycle
-names jobs and nodes, so it answers only where it was asked for.
+Aiohttp applications that the loop and the webhook serve. They change nothing. /debug/cycle names the jobs and nodes of
+all namespaces, so it is served only where somebody asked for it, and to this machine alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.runtime import metrics
 
-__all__ = ["Health", "cycle_wire", "probes"]
+__all__ = ["Health", "cycle_wire", "debug", "probes"]
 
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,26 +35,31 @@ def probes(
     live: Health,
     ready: Health,
     refresh: Callable[[], None] = lambda: None,
-    last: Callable[[], Raw | None] | None = None,
 ) -> web.Application:
-    """The application; `refresh` is called before metrics are shown, `last` gives the last cycle's report."""
+    """Metrics and health; `refresh` is called before metrics are shown."""
     app = web.Application()
 
     async def serve_metrics(_: web.Request) -> web.Response:
         refresh()
         return web.Response(body=metrics.text(registry), headers={"Content-Type": _TEXT})
 
+    app.router.add_get("/metrics", serve_metrics)
+    app.router.add_get("/healthz", _answer(live))
+    app.router.add_get("/readyz", _answer(ready))
+    return app
+
+
+def debug(last: Callable[[], Raw | None]) -> web.Application:
+    """The last cycle's report."""
+    app = web.Application()
+
     async def serve_cycle(_: web.Request) -> web.Response:
-        report = last() if last is not None else None
+        report = last()
         if report is None:
             raise web.HTTPNotFound(text="there was no cycle yet\n")
         return web.Response(body=msgspec.json.encode(report), content_type="application/json")
 
-    app.router.add_get("/metrics", serve_metrics)
-    app.router.add_get("/healthz", _answer(live))
-    app.router.add_get("/readyz", _answer(ready))
-    if last is not None:
-        app.router.add_get("/debug/cycle", serve_cycle)
+    app.router.add_get("/debug/cycle", serve_cycle)
     return app
 
 

@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler
 
 from tierwise.api.errors import InputError
 from tierwise.runtime.certificates import expires
-from tierwise.runtime.listener import listen
+from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Answer, Request, Reviewer, read_request
 from tierwise.runtime.tls import Certificate
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _LARGEST: Final = 8 * 2**20
 """Bytes of a review: an object of the largest size that etcd takes, twice, with room to spare."""
+_BODY: Final = 10.0
+"""Seconds in which the body of a review must have come; the API server waits no longer for an answer than that."""
 _LOOK: Final = 10.0
 
 
@@ -45,7 +47,10 @@ def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionM
     async def handle(http: web.Request) -> web.Response:
         start = time.perf_counter()
         try:
-            request = read_request(await http.read())
+            async with asyncio.timeout(_BODY):
+                request = read_request(await http.read())
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(text="the review did not come in time\n") from None
         except InputError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
         try:
@@ -81,17 +86,22 @@ class Webhook(msgspec.Struct, frozen=True):
     certificate: Certificate
     metrics: AdmissionMetrics
 
-    async def serve(self, host: str, port: int, stop: asyncio.Event, *, look: float = _LOOK) -> None:
+    async def serve(
+        self, host: str, port: int, stop: asyncio.Event, *, look: float = _LOOK, limits: Limits | None = None
+    ) -> None:
         """Answer until told to stop."""
-        runner = web.AppRunner(self.app, access_log=None)
+        runner = runner_of(self.app, limits)
         await runner.setup()
         self._told()
         watching = asyncio.create_task(self.certificate.watch(look, self._told))
+        entrance: Entrance | None = None
         try:
-            await listen(runner, host, port, self.certificate.context)
+            entrance = await listen(runner, host, port, self.certificate.context, limits)
             await stop.wait()
         finally:
             watching.cancel()
+            if entrance is not None:
+                await entrance.close()
             await runner.cleanup()
 
     def _told(self) -> None:

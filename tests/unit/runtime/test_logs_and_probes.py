@@ -19,7 +19,7 @@ from tierwise.explain.status import statuses
 from tierwise.port import RecordEvent
 from tierwise.runtime.logs import JsonLines, decision_lines
 from tierwise.runtime.metrics import Metrics, registry
-from tierwise.runtime.probes import cycle_wire, probes
+from tierwise.runtime.probes import cycle_wire, debug, probes
 from tierwise.scheduler import cycle
 
 OBJECTS = objects_of(
@@ -79,15 +79,17 @@ async def _visit() -> None:
     found = registry()
     Metrics(found).observe(SNAPSHOT, REPORT, {})
     faults, reports = ["no lease yet"], list[Raw]()
-    app = probes(found, live=lambda: "", ready=lambda: faults[0], last=lambda: reports[-1] if reports else None)
+    app = probes(found, live=lambda: "", ready=lambda: faults[0])
     async with TestClient(TestServer(app)) as client:
         assert (503, "no lease yet\n") == await _get(client, "/readyz")
         assert (200, "ok\n") == await _get(client, "/healthz")
-        assert 404 == (await _get(client, "/debug/cycle"))[0]
+        assert (404, "404: Not Found") == await _get(client, "/debug/cycle")
         faults[0] = ""
-        reports.append(cycle_wire(SNAPSHOT, REPORT, {"decide": 0.1}))
         assert (200, "ok\n") == await _get(client, "/readyz")
         assert "tierwise_cycles_total 1.0" in (await _get(client, "/metrics"))[1]
+    async with TestClient(TestServer(debug(lambda: reports[-1] if reports else None))) as client:
+        assert (404, "there was no cycle yet\n") == await _get(client, "/debug/cycle")
+        reports.append(cycle_wire(SNAPSHOT, REPORT, {"decide": 0.1}))
         shown = json.loads((await _get(client, "/debug/cycle"))[1])
     assert [("default/fits", True, {"default/fits-0": "n0"})] == [
         (d["job"], d["bound"], d["pods"]) for d in shown["decisions"]

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 from tests.draw import draw, gang, objects_of
-from tests.ports import free_port
+from tests.ports import free_ports
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
@@ -17,7 +17,7 @@ from tierwise.kube.cluster import Pulse
 from tierwise.runtime.listener import listening, place
 from tierwise.runtime.loop import Duty, Loop
 from tierwise.runtime.metrics import registry
-from tierwise.runtime.probes import probes
+from tierwise.runtime.probes import debug, probes
 from tierwise.runtime.telemetry import Telemetry
 from tierwise.sim.cluster import EmbeddedCluster
 
@@ -67,11 +67,11 @@ def test_the_pages_show_the_turn_and_the_connection() -> None:
     found = registry()
     telemetry = Telemetry(found, Pulsing())
     _loop(telemetry).turn()
-    app = probes(found, live=lambda: "", ready=lambda: "", refresh=telemetry.refresh, last=telemetry.last)
-    port = free_port()
+    app = probes(found, live=lambda: "", ready=lambda: "", refresh=telemetry.refresh)
+    port, apart = free_ports(2)
 
-    with listening(app, "127.0.0.1", port):
-        cycle = json.loads(_get(port, "/debug/cycle"))
+    with listening(app, "127.0.0.1", port), listening(debug(telemetry.last), "127.0.0.1", apart):
+        cycle = json.loads(_get(apart, "/debug/cycle"))
         metrics = _get(port, "/metrics").decode()
 
     assert ["default/fits"] == [decision["job"] for decision in cycle["decisions"]]

@@ -1,0 +1,152 @@
+"""Servers stay reachable whatever those who connect do not say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from tests.ports import HOST, free_port
+
+from tierwise.api.errors import InputError
+from tierwise.port import Objects
+from tierwise.runtime.certificates import issue
+from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
+from tierwise.runtime.metrics import AdmissionMetrics
+from tierwise.runtime.probes import probes
+from tierwise.runtime.review import Reviewer
+from tierwise.runtime.tls import Certificate
+from tierwise.runtime.webhook import application
+
+FEW = Limits(connections=8, head=600.0)
+"""Nothing is cut for being slow: who is served is served because others made way."""
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def _app() -> web.Application:
+    return probes(CollectorRegistry(), live=lambda: "", ready=lambda: "")
+
+
+@contextlib.asynccontextmanager
+async def _serving(
+    app: web.Application, limits: Limits, certificate: Certificate | None = None
+) -> AsyncIterator[tuple[Entrance, int]]:
+    runner, port = runner_of(app, limits), free_port()
+    await runner.setup()
+    entrance = await listen(runner, HOST, port, certificate.context if certificate is not None else None, limits)
+    try:
+        yield entrance, port
+    finally:
+        await entrance.close()
+        await runner.cleanup()
+
+
+async def _ask(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(REQUEST)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"])
+def test_silent_connections_make_way(said: bytes) -> None:
+    """Many more than may be open, silent or stuck in the middle of a head: the next caller is answered."""
+
+    async def visit() -> None:
+        async with _serving(_app(), FEW) as (entrance, port):
+            writers = []
+            for _ in range(100):
+                _, writer = await asyncio.open_connection(HOST, port)
+                writer.write(said)
+                writers.append(writer)
+            assert (await _ask(port)).startswith(b"HTTP/1.1 200")
+            assert len(entrance) <= FEW.connections
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+def test_whoever_asks_stays_before_those_who_are_silent() -> None:
+    """A connection that is used is not the one that makes way."""
+
+    async def visit() -> None:
+        async with _serving(_app(), FEW) as (_, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writers = []
+            for _ in range(5):
+                for _ in range(FEW.connections - 1):
+                    writers.append((await asyncio.open_connection(HOST, port))[1])
+                writer.write(REQUEST.replace(b"close", b"keep-alive"))
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                assert b"ok\n" == await reader.readexactly(3)
+            for other in (*writers, writer):
+                other.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n"])
+def test_a_head_must_come_in_time(said: bytes) -> None:
+    """The server hangs up on a caller that is silent, or never ends its request."""
+
+    async def visit() -> None:
+        async with _serving(_app(), Limits(head=0.05)) as (entrance, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(said)
+            with contextlib.suppress(ConnectionResetError):
+                assert b"" == await reader.read()
+            assert 0 == len(entrance)
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+def test_silent_handshakes_make_way(tmp_path: Path) -> None:
+    """The webhook answers although many have connected and none of them begins with TLS."""
+    bundle = issue([HOST], datetime.now(UTC))
+    (tmp_path / "tls.crt").write_bytes(bundle.certificate)
+    (tmp_path / "tls.key").write_bytes(bundle.key)
+
+    async def visit() -> None:
+        import ssl
+
+        import aiohttp
+
+        app = application(Reviewer(Objects), AdmissionMetrics(CollectorRegistry()))
+        certificate = Certificate(tmp_path / "tls.crt", tmp_path / "tls.key")
+        async with _serving(app, FEW, certificate) as (entrance, port):
+            writers = [(await asyncio.open_connection(HOST, port))[1] for _ in range(100)]
+            trust = ssl.create_default_context(cadata=bundle.authority.decode())
+            trust.check_hostname = False
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust, force_close=True)) as session,
+                session.post(f"https://{HOST}:{port}/validate", data="{}") as answer,
+            ):
+                assert 400 == answer.status
+            assert len(entrance) <= FEW.connections
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+def test_a_place_that_is_taken_is_bad_input() -> None:
+    """One line says which."""
+
+    async def visit() -> None:
+        async with _serving(_app(), FEW) as (_, port):
+            runner = runner_of(_app())
+            await runner.setup()
+            with pytest.raises(InputError, match=f"cannot listen on {HOST}:{port}"):
+                await listen(runner, HOST, port)
+            await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
