@@ -322,7 +322,8 @@ class FakeApi:
     def _store(self, manifest: Json, at: tuple[str, str, str] | None = None) -> Json:
         at = at or _at(manifest)
         uid = self._objects.get(at, {}).get("metadata", {}).get("uid") or f"uid-{self._version}"
-        meta = {"uid": uid, **manifest["metadata"], "resourceVersion": str(self._version)}
+        kept = {field: value for field, value in manifest["metadata"].items() if value != {}}  # as a real one does
+        meta = {"uid": uid, **kept, "resourceVersion": str(self._version)}
         self._objects[at] = {**manifest, "metadata": meta}
         return self._objects[at]
 

@@ -125,6 +125,16 @@ def test_group_that_stays_away_is_told_of(world: _World) -> None:
     assert "podGroup default/nobody does not exist" == told["message"]
 
 
+def test_group_of_a_plain_pod_is_written_once(world: _World) -> None:
+    """What the server leaves out of a manifest because it is empty is not put back for ever."""
+    world.put(pod("plain"))
+    world.loop.turn()
+    world.loop.turn()
+
+    writes = [r for r in world.api.requests if "/podgroups" in r and not r.startswith("GET")]
+    assert (1, 0) == (sum(r.startswith("POST") for r in writes), sum(r.startswith("PUT") for r in writes))
+
+
 def test_partly_bound_gang_is_mended(world: _World) -> None:
     """A bind that fails leaves a gang below its minimum for as long as it takes to try again."""
     world.put(*_gang(4))

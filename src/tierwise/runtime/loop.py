@@ -197,6 +197,7 @@ class Loop:
     def _reconcile(self) -> None:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
         profile = self._duties[0].profile if self._duties else DEFAULT
+        done: list[Effect] = []
         for _ in range(_MOST):
             objects = self._cluster.read()
             run = partial(controllers.run, now=self._clock(), profile=profile)
@@ -206,10 +207,15 @@ class Loop:
             if not asked:
                 self._settled = self._guard.over(objects)
                 return
+            if asked == done:
+                # The server keeps something else than what was written; writing it again would change nothing.
+                log.error("%s was done, and is asked for again", _named(asked[0]))
+                return
             outcomes = self._cluster.apply(asked)
             _complain(outcomes)
             if not any(outcome.ok for outcome in outcomes):
                 return
+            done = asked
 
     def _rehearse(self, index: int, objects: Objects) -> None:
         """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""

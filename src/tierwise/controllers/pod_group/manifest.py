@@ -53,13 +53,15 @@ def manifest(members: Sequence[tuple[Pod, Lineage]]) -> Raw:
 
 
 def followed(raw: Raw, wanted: Raw) -> Raw:
-    """A group that exists with all that this controller decides as it should be, and all else as it is."""
+    """A group that exists with all that this controller decides as it should be, and all else as it is.
+
+    The API server drops maps that are empty, so an empty one is no difference to none.
+    """
+    present = _part(raw, "metadata")
+    marks = {field: _marks(raw, wanted, field) for field in ("labels", "annotations")}
     return {
         **raw,
-        "metadata": {
-            **_part(raw, "metadata"),
-            **{field: _marks(raw, wanted, field) for field in ("labels", "annotations")},
-        },
+        "metadata": {**present, **{field: kept for field, kept in marks.items() if kept or field in present}},
         "spec": {
             **{field: value for field, value in _part(raw, "spec").items() if field not in _OWNED},
             **_part(wanted, "spec"),
