@@ -12,8 +12,10 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job as BatchJob
 from tierwise.api.volcano import PodGroup
+from tierwise.dialects.koordinator import gang_of
 from tierwise.dialects.marks import group_of
 from tierwise.dialects.volcano_job import defaulted, pod_group_name
 from tierwise.explain.naming import Names, domain_title, sub_id
@@ -58,7 +60,8 @@ class Fortune(msgspec.Struct, frozen=True):
 
 def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})) -> list[Fortune]:
     """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
-    known, groups, pods = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup), _pods(objects)
+    known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
+    gangs, pods = objects.every(Gang), _pods(objects, snapshot)
     names = Names(snapshot.jobs)
     found: list[Fortune] = []
     for path, batch in objects.every(BatchJob).items():
@@ -78,7 +81,9 @@ def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = Map
             )
         )
     for key, job in known.items():
-        phase = (groups[key].status.phase if key in groups else job.phase.value) or "Pending"
+        declared = groups.get(key) or gangs.get(key)
+        phase = declared.status.phase if declared is not None else ""
+        phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
         place = whereabouts(snapshot.topology, job).whole
         found.append(
             Fortune(key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone)
@@ -86,12 +91,20 @@ def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = Map
     return sorted(found, key=lambda fortune: fortune.lone)
 
 
-def _pods(objects: Objects) -> defaultdict[str, Counter[str]]:
-    """How many pods of each podGroup do what; a pod in none counts for itself."""
+def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
+    """How many pods of each job do what; one that has ended counts for the group or gang that it names."""
+    of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for path, pod in objects.every(Pod).items():
-        counts[group_of(pod) or f"pod {path}"][_state(pod)] += 1
+        counts[group_of(pod) or of_pod.get(path) or gang_of(pod) or f"pod {path}"][_state(pod)] += 1
     return counts
+
+
+def _phase(job: Job, pods: Counter[str]) -> str:
+    """The phase of a gang for which no object keeps one: what its pods come to."""
+    if pods["succeeded"] and pods["succeeded"] == pods.total():
+        return "Completed"
+    return "Running" if 0 < job.minimum <= pods["running"] + pods["succeeded"] else job.phase.value
 
 
 def _state(pod: Pod) -> str:

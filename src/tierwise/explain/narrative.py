@@ -29,12 +29,14 @@ def why_here(
     page: Page, names: Names, snapshot: Snapshot, *, decisions: Sequence[Decision], trace: Trace | None
 ) -> list[Text]:
     """A job's placement: where, under which limits, and what was looked at on the way."""
-    job = decisions[0].job
-    bound = sum(decision.count() for decision in decisions)
+    job = decisions[-1].job
+    # Pods come one after the other where tasks wait for others, and the same pod may be placed twice.
+    bound = len({task.key for decision in decisions for placed in decision.placed for task in placed.tasks})
+    known = len({task.key for decision in decisions for task in decision.job.tasks})
     where = domain_title(snapshot.topology, decisions[-1].domain)
     title = Text.assemble(
         (names.of(job), f"bold {names.style(job)}"),
-        f"  {bound} of {count(len(job.tasks), 'pod')} in {where}",
+        f"  {bound} of {count(known, 'pod')} in {where}",
         "" if decisions[-1].bound else "; the nodes are kept until resources are released",
     )
     lines = wrapped(title, page.width, first="  ", rest="      ")

@@ -101,3 +101,25 @@ def test_a_job_alone_waits_for_nodes(tmp_path: Path) -> None:
     result = run("submit", "-f", manifests(tmp_path, *gang("a", 2)))
 
     assert (0, True) == (result.exit_code, "Waiting" in result.stdout)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_gangs_of_koordinator_are_counted(tmp_path: Path, *, ends: bool) -> None:
+    """Gangs by annotation have no object that counts for them, so their pods do; those that have ended too."""
+    gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "2"}
+    life = {"tierwise.io/run-for": "30s"} if ends else {}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"g-{i}", "annotations": {**gang, **life}},
+            "spec": {"schedulerName": "koord-scheduler", "containers": [{"name": "c", "image": "x"}]},
+        }
+        for i in range(2)
+    ]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}
+
+    jobs = answer("submit", "-f", manifests(tmp_path, node, *pods))["jobs"]
+
+    expected = ("Completed", {"succeeded": 2}) if ends else ("Running", {"running": 2})
+    assert expected == (jobs["default/g"]["phase"], jobs["default/g"]["pods"])
