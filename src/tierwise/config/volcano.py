@@ -25,7 +25,6 @@ IDLE_PLUGINS: Final[Mapping[str, str]] = {
     "numa-aware": "nodes are not looked into, so NUMA policies are not kept",
     "rescheduling": "running pods are not moved",
     "reservation": "no nodes are kept free for a job that has waited long",
-    "resource-strategy-fit": "nodes are ranked by nodeorder and binpack alone",
     "task-topology": "tasks of a job are not tied to each other",
     "tdm": "revocable zones are not kept",
     "usage": "no metrics are read, so nodes are ranked by requests alone",
@@ -88,10 +87,17 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "priority": _TRUST,
     "proportion": "",
     "propose": "objective cells sortBySize",
+    "resource-strategy-fit": "resourceStrategyFitWeight resources sra proportional",
     "resourcequota": "",
     "sla": "sla-waiting-time",
 }
 """The arguments that each plugin knows, here or in Volcano; a star stands for any ending."""
+
+_NESTED: Final[Mapping[tuple[str, str], str]] = {
+    ("resource-strategy-fit", "sra"): "enable resources weight resourceWeight",
+    ("resource-strategy-fit", "proportional"): "enable resources resourceProportion",
+}
+"""What arguments that are mappings themselves know."""
 
 _IDLE_ARGUMENTS: Final[Mapping[str, str]] = {
     "predicate.GPUSharingEnable": "devices are counted as whole resources of nodes, and not shared",
@@ -228,6 +234,9 @@ def _plugin(raw: object, path: str, file: str | None) -> PluginChoice:
             off.add(point)
     if known is not None:
         _known(arguments, known, f"{path}.arguments", file)
+        for key, inner in arguments.items():
+            if (name, key) in _NESTED and isinstance(inner, Mapping):
+                _known(inner, _NESTED[name, key].split(), f"{path}.arguments.{key}", file)
     return PluginChoice(name, {str(k): v for k, v in arguments.items()}, frozenset(off))
 
 

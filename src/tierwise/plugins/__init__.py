@@ -47,6 +47,7 @@ PLUGINS: Mapping[str, Factory] = {
     "priority": _plugin("priority", "Priority"),
     "proportion": _plugin("proportion", "Proportion"),
     "propose": _plugin("propose", "Propose"),
+    "resource-strategy-fit": _plugin("resource_strategy_fit", "ResourceStrategyFit"),
     "resourcequota": _plugin("resourcequota", "ResourceQuotas"),
     "sla": _plugin("sla", "Sla"),
 }
