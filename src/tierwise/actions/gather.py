@@ -24,11 +24,11 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Ground, Way
 from tierwise.framework.ledger import Pool
 from tierwise.framework.mixing import Mixture, fits_bound
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 
-__all__ = ["everything", "gather_lot", "gather_surplus", "ground_of", "ground_on"]
+__all__ = ["everything", "gather_lot", "gather_surplus", "ground_of", "ground_on", "rows_of"]
 
 _ORDERS = 24
 """How many orders of classes are tried; more than four classes are not tried in every order."""
@@ -76,20 +76,30 @@ def ground_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> 
 
 
 def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
-    """The tree as tasks see it that find so much room on each row."""
+    """The job's tree as tasks see it that find so much room on each row; its rows are the tree's own (`rows_of`)."""
     nodes = len(cycle.nodes)
     stands = cycle.ledger.stands(sub)
     standing = np.zeros(nodes, dtype=np.int64)
     if stands is not None:
         standing += np.bincount(*stands, minlength=nodes).astype(np.int64)
     drawn = job.gather.drawn if job.gather is not None else np.zeros(0, dtype=np.int64)
-    return Ground(
-        topology=cycle.topology,
-        rank=cycle.nodes.rank,
-        room=room,
-        drawn=np.bincount(drawn, minlength=nodes) + standing,
-        standing=standing,
-    )
+    near = np.bincount(drawn, minlength=nodes) + standing
+    fabric = cycle.fabric(job)
+    if fabric is None:
+        return Ground(cycle.topology, cycle.nodes.rank, room, near, standing)
+    rows = fabric.rows
+    return Ground(fabric.topology, cycle.nodes.rank[rows], room[rows], near[rows], standing[rows])
+
+
+def rows_of(cycle: Cycle, job: Job, rows: Ints) -> Ints:
+    """Rows of the cluster for rows of the job's tree."""
+    fabric = cycle.fabric(job)
+    return rows if fabric is None else fabric.rows[rows]
+
+
+def _domain(cycle: Cycle, job: Job, domain: int, rows: Ints) -> int:
+    """The domain that was found: around the rows, where it is one of another tree than the one that rows follow."""
+    return domain if cycle.fabric(job) is None else cycle.topology.meet_rows(rows)
 
 
 class _Class(msgspec.Struct, frozen=True):
@@ -128,10 +138,11 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
         ground = ground_on(cycle, sub, job, room)
         for gathered in islice(ground.each(way, count), _PLACES if moving else 1):
             with cycle.ledger.statement() as statement:
-                takes = _poured(cycle, job, sub, classes, gathered.rows, pool, checked=moving)
+                rows = rows_of(cycle, job, gathered.rows)
+                takes = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
                 if takes is not None:
                     statement.keep()
-                    return Found(gathered.domain, tuple(takes), 0.0)
+                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
     if len(classes) == 1:
         return None
     if not moving and way.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
@@ -147,13 +158,15 @@ def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: 
     free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
     ground = ground_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
     counts = tuple(c.count for c in classes)
-    found = Mixture(ground, counts, requests[:, asked], free, open_to=open_to).find(way)
+    every = rows_of(cycle, job, np.arange(len(cycle.nodes)))
+    found = Mixture(ground, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(way)
     if found is None:
         return None
     takes: list[Take] = []
+    rows = rows_of(cycle, job, found.rows)
     for c, numbers in zip(classes, found.numbers.T, strict=True):
-        takes += _poured(cycle, job, sub, [c], np.repeat(found.rows, numbers), pool, checked=False) or ()
-    return Found(found.domain, tuple(takes), 0.0)
+        takes += _poured(cycle, job, sub, [c], np.repeat(rows, numbers), pool, checked=False) or ()
+    return Found(_domain(cycle, job, found.domain, rows), tuple(takes), 0.0)
 
 
 def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool) -> Iterator[Ints]:
@@ -219,28 +232,30 @@ def _class_by_class(
     lead = max(classes, key=lambda c: c.count)
     ground = ground_on(cycle, sub, job, cycle.rooms.of(lead.shape).rows(pool))
     for gathered in islice(ground.each(way, lead.count), _PLACES):
-        span = cycle.topology.span(gathered.domain)
+        inside = np.zeros(len(cycle.nodes), dtype=bool)
+        span = ground.topology.span(gathered.domain)
+        inside[rows_of(cycle, job, np.arange(span.start, span.stop))] = True
         for order in islice(permutations(classes), _ORDERS):
             with cycle.ledger.statement() as statement:
-                takes = _in_order(cycle, job, sub, order, way, span, pool)
+                takes = _in_order(cycle, job, sub, order, way, inside, pool)
                 if takes is not None:
                     statement.keep()
-                    return Found(gathered.domain, tuple(takes), 0.0)
+                    rows = np.concatenate([take.rows for take in takes])
+                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
     return None
 
 
 def _in_order(
-    cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], way: Way, span: slice, pool: Pool
+    cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], way: Way, inside: Bools, pool: Pool
 ) -> list[Take] | None:
     takes: list[Take] = []
-    inside = np.zeros(len(cycle.nodes), dtype=bool)
-    inside[span] = True
     for c in order:
         room = np.where(inside, cycle.rooms.of(c.shape).rows(pool), 0)
         gathered = ground_on(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
         if gathered is None:
             return None
-        found = _poured(cycle, job, sub, [c], gathered.rows, pool, checked=cycle.pipeline.moving(c.shape))
+        rows = rows_of(cycle, job, gathered.rows)
+        found = _poured(cycle, job, sub, [c], rows, pool, checked=cycle.pipeline.moving(c.shape))
         if found is None:
             return None
         takes += found

@@ -76,6 +76,14 @@ def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
 
 
 def _within_limits(cycle: Cycle, job: Job) -> bool:
+    fabric = cycle.fabric(job)
+    if fabric is not None:
+        ways = cycle.pipeline.ways(job, job.minimum)
+        rows = [stands[0] for stands in map(cycle.ledger.stands, job.subs) if stands is not None]
+        if not ways or not rows:
+            return True
+        spread = fabric.topology.meet_rows(fabric.positions[np.concatenate(rows)])
+        return int(fabric.topology.tier[spread]) <= max(ways[-1].tier, 1)
     gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
     for gang in gangs:
         limit, here = cycle.pipeline.limit(gang), home(cycle, gang)

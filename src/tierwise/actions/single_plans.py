@@ -89,7 +89,7 @@ class _Planner:
         """Places of equal worth, the tightest first."""
         topology, job = self._cycle.topology, self._cause.job
         ways = self._cycle.pipeline.ways(job, self._asked.tasks)
-        if ways and self._prices is not None:
+        if ways and self._prices is not None and self._cycle.fabric(job) is None:
             ground = ground_on(self._cycle, self._asked.lots[0].sub, job, self._prices.room)
             for way in ways:
                 yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
@@ -136,6 +136,8 @@ class _Planner:
     # -- who
 
     def plan(self, place: _Place) -> Plan | None:
+        if self._cycle.fabric(self._cause.job) is not None:
+            return self._tried(place)  # nodes are priced on the tree that rows follow, which is not the job's
         victims = self._cheapest(place)
         if victims is not None and quota_allows(self._cycle, self._cause, victims):
             return self._as_plan(place, victims)

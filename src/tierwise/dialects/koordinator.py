@@ -26,6 +26,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status
 from tierwise.model.snapshot import Fault
+from tierwise.model.topology import LAYERS
 
 __all__ = [
     "INDEX",
@@ -344,4 +345,6 @@ def _constraint(gather: Gather | None) -> Constraint | None:
     """The same as a limit: hard where a layer must not be crossed (the plugin finds the tightest), else soft."""
     if gather is None or gather.fault:
         return None
-    return Constraint(hard=True, tier_name=gather.within[0]) if gather.within else Constraint(hard=False)
+    if not gather.within:
+        return Constraint(hard=False, kind=LAYERS)
+    return Constraint(hard=True, tier_name=gather.within[0], kind=LAYERS)

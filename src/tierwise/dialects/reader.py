@@ -120,6 +120,8 @@ class Reader:
             axis=axis,
             nodes=table,
             topology=site.topology,
+            kind=site.kind,
+            fabrics=site.fabrics,
             queues={**_queues(objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
             shapes=population.shapes.all(),

@@ -18,6 +18,9 @@ __all__ = ["topology_lines"]
 def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     """Everything that `topology show` tells people."""
     lines = wrapped(_headline(snapshot), page.width)
+    for kind, fabric in snapshot.fabrics.items():
+        text = f"the {kind} is a tree of its own over the same nodes, with {count(len(fabric.topology) - 1, 'domain')}"
+        lines += wrapped(Text(f"{text}; -o json lists them"), page.width)
     aside = aside_line(snapshot)
     if aside:
         lines += wrapped(Text(aside, style="red"), page.width)

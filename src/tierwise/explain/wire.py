@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
@@ -14,7 +14,7 @@ from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Fault, Snapshot
-from tierwise.model.topology import Problem
+from tierwise.model.topology import Problem, Topology
 
 __all__ = [
     "explain_wire",
@@ -151,25 +151,35 @@ def problem_wire(problem: Problem) -> Raw:
 
 
 def topology_wire(snapshot: Snapshot) -> Raw:
-    """The tree, domain by domain, with every problem that was found while growing it."""
+    """The tree, domain by domain, with every problem that was found while growing it; further trees by their kind."""
     topology = snapshot.topology
-    names = topology.name
-    tier_names = {tier: name for name, tier in topology.tier_names.items()}
-    domains: Raw = {}
-    for d, name in enumerate(names):
-        span = topology.span(d)
-        domains[name] = {
-            "tier": int(topology.tier[d]),
-            "tierName": tier_names.get(int(topology.tier[d]), ""),
-            "parent": names[int(topology.parent[d])] if d else "",
-            "children": [names[c] for c in topology.children[d]],
-            "nodes": list(snapshot.nodes.names[span]),
-        }
+    names = snapshot.nodes.names
+    others: Raw = {}
+    for kind, fabric in snapshot.fabrics.items():
+        inside = _domains(fabric.topology, [names[row] for row in fabric.rows.tolist()])
+        others[kind] = {"root": fabric.topology.name[0], "domains": inside}
     return {
-        "root": names[0],
-        "hyperNodes": domains,
+        "root": topology.name[0],
+        "hyperNodes": _domains(topology, names),
+        **({"otherTrees": others} if others else {}),
         "problems": [problem_wire(p) for p in topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in snapshot.faults],
         "setAside": list(topology.set_aside),
         "freeSlots": slots_wire(snapshot),
     }
+
+
+def _domains(topology: Topology, nodes: Sequence[str]) -> Raw:
+    """The domains of a tree over these nodes, by name."""
+    names = topology.name
+    tier_names = {tier: name for name, tier in topology.tier_names.items()}
+    domains: Raw = {}
+    for d, name in enumerate(names):
+        domains[name] = {
+            "tier": int(topology.tier[d]),
+            "tierName": tier_names.get(int(topology.tier[d]), ""),
+            "parent": names[int(topology.parent[d])] if d else "",
+            "children": [names[c] for c in topology.children[d]],
+            "nodes": list(nodes[topology.span(d)]),
+        }
+    return domains

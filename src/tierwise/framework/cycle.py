@@ -12,10 +12,11 @@ from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import ReportBuilder
 from tierwise.framework.room import Rooms
 from tierwise.model.arrays import Bools
+from tierwise.model.job import Job
 from tierwise.model.node import NodeTable
 from tierwise.model.running import RunningTable, running_table
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Topology
+from tierwise.model.topology import Fabric, Topology
 
 __all__ = ["Cycle"]
 
@@ -47,6 +48,10 @@ class Cycle(msgspec.Struct, frozen=True):
     @property
     def topology(self) -> Topology:
         return self.snapshot.topology
+
+    def fabric(self, job: Job) -> Fabric | None:
+        """The tree that a job's constraint is about, where that is not the one that rows follow."""
+        return self.snapshot.fabrics.get(job.constraint.kind) if job.constraint is not None else None
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, every filter asked."""

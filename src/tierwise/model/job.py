@@ -10,6 +10,7 @@ import msgspec
 
 from tierwise.model.arrays import Ints
 from tierwise.model.shape import Shape
+from tierwise.model.topology import HYPERNODES
 
 if TYPE_CHECKING:
     from tierwise.api.pattern import Pattern
@@ -45,6 +46,7 @@ class Constraint(msgspec.Struct, frozen=True):
     hard: bool
     tier: int | None = None
     tier_name: str = ""
+    kind: str = HYPERNODES  # the kind that declares the tree it is about
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):

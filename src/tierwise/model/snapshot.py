@@ -12,7 +12,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
-from tierwise.model.topology import Topology
+from tierwise.model.topology import HYPERNODES, Fabric, Topology
 
 if TYPE_CHECKING:
     from tierwise.model.services import Services
@@ -52,3 +52,5 @@ class Snapshot(msgspec.Struct, frozen=True):
     resource_quotas: dict[str, Ints] = {}  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
+    kind: str = HYPERNODES  # that declares the tree which rows follow
+    fabrics: dict[str, Fabric] = {}  # further trees, by the kind that declares them

@@ -8,16 +8,21 @@ rows stand in the same walk, so the nodes below d are the slice `start[d]:end[d]
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
 
-__all__ = ["ROOT", "ROOT_NAME", "Problem", "Topology"]
+__all__ = ["HYPERNODES", "LAYERS", "ROOT", "ROOT_NAME", "Fabric", "Problem", "Topology"]
 
 ROOT = 0
 ROOT_NAME = "<cluster-top-hypernode>"
+
+HYPERNODES = "HyperNode"
+LAYERS = "ClusterNetworkTopology"
+"""The kinds that declare trees; a constraint is judged on the tree of the kind that its language speaks of."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -145,3 +150,17 @@ class Topology(msgspec.Struct, frozen=True):
         for outer in reversed(tuple(self.ancestors(d))):
             tiers[self.below(outer)] = self.tier[outer]
         return tiers
+
+
+class Fabric(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """A further tree over the nodes of a cluster, whose rows stand in another order than the cluster's."""
+
+    topology: Topology
+    rows: Ints  # of the cluster, in the order of this tree
+
+    @cached_property
+    def positions(self) -> Ints:
+        """Where the cluster's rows stand in this tree."""
+        positions = np.empty_like(self.rows)
+        positions[self.rows] = np.arange(len(self.rows))
+        return positions

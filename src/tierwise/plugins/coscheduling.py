@@ -18,7 +18,7 @@ from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import LAYERS, ROOT
 
 __all__ = ["Coscheduling"]
 
@@ -29,12 +29,13 @@ class Coscheduling:
     """Gates gang groups, and gathers what asks for it if `awareNetworkTopology` is set."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._topology = view.topology
+        self._fabric = view.snapshot.fabrics.get(LAYERS)
+        self._topology = view.topology if self._fabric is None else self._fabric.topology
         self._rank = view.nodes.rank
         self._jobs = view.jobs
         self._aware = flag(arguments, "awareNetworkTopology", default=False)
-        self._exists = len(view.topology) > 1 or bool(view.topology.tier_names)
-        self._root_tier = int(view.topology.tier[ROOT])
+        self._exists = len(self._topology) > 1 or bool(self._topology.tier_names)
+        self._root_tier = int(self._topology.tier[ROOT])
         self._faults = [fault.text for fault in view.snapshot.faults if fault.code == "BrokenLayers"]
 
     # -- gates
@@ -73,9 +74,12 @@ class Coscheduling:
     # -- search space
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        """The tightest layer that a gathered gang must not cross, the whole cluster where it names none."""
+        """The tightest layer that a gathered gang must not cross, the whole cluster where it names none.
+
+        None where the layers are not the tree that rows follow: its ways alone confine the gang there.
+        """
         gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
-        return None if gather is None else self._limit(gather)
+        return None if gather is None or self._fabric is not None else self._limit(gather)
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
         """Candidate domains by tier, tightest first; whoever evicts asks for them."""
@@ -129,7 +133,10 @@ class Coscheduling:
         room = np.zeros(nodes, dtype=np.int64)
         room[span] = fits
         drawn = np.bincount(gather.drawn, minlength=nodes)
-        return Ground(self._topology, self._rank, room, drawn, np.zeros(nodes, dtype=np.int64)).nearest_rows()
+        rows = np.arange(nodes) if self._fabric is None else self._fabric.rows
+        none = np.zeros(nodes, dtype=np.int64)
+        nearest: Ints = rows[Ground(self._topology, self._rank[rows], room[rows], drawn[rows], none).nearest_rows()]
+        return nearest
 
 
 def _in_pipelines(

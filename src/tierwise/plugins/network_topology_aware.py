@@ -7,18 +7,20 @@ A soft constraint is a hard one whose limit is the virtual root (or, for a sub-j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import HYPERNODES, ROOT, Topology
 from tierwise.plugins.fading import Fading
 from tierwise.plugins.fullness import Fullness
 
@@ -34,6 +36,9 @@ class NetworkTopologyAware:
         self._topology = view.topology
         self._ledger: Ledger = view.ledger
         self._jobs = view.jobs
+        self._fabrics = view.snapshot.fabrics
+        self._kind = view.snapshot.kind
+        self._broken = [fault.text for fault in view.snapshot.faults if fault.code == "BrokenLayers"]
         self._scale = 100.0 * number(arguments, "weight", 1)
         self._reject_unknown = str(arguments.get("unknownTierName", "")).lower() == "reject"
         self._root_tier = int(view.topology.tier[ROOT])
@@ -45,7 +50,9 @@ class NetworkTopologyAware:
     # -- constraints
 
     def admit(self, job: Job) -> Reason | None:
-        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it."""
+        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; an unknown layer waits."""
+        if job.gather is not None and job.constraint is not None:
+            return self._unknown_layer(job.gather, self._tree(job.constraint).tier_names)
         if not self._reject_unknown:
             return None
         for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
@@ -57,6 +64,25 @@ class NetworkTopologyAware:
                 text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode"
                 return Reason("UnknownTierName", "network-topology-aware", text)
         return None
+
+    def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
+        """A layer that limits must exist: Koordinator knows no limit that means nothing."""
+        unknown = next((name for name in gather.within if name not in names), None)
+        if unknown is None:
+            return None
+        if self._broken:
+            why = f"the ClusterNetworkTopology is broken: {self._broken[0]}"
+        elif not names:
+            why = 'there is no ClusterNetworkTopology named "default"'
+        else:
+            why = f"the layers are {', '.join(sorted(names, key=names.__getitem__))}"
+        text = f'layer "{unknown}" is not in the network topology: {why}'
+        return Reason("UnknownLayer", "network-topology-aware", text)
+
+    def _tree(self, constraint: Constraint) -> Topology:
+        """The tree that a constraint is about."""
+        fabric = self._fabrics.get(constraint.kind)
+        return self._topology if fabric is None else fabric.topology
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
         """A gang larger than every domain that it may use waits in vain, whoever is evicted."""
@@ -70,8 +96,10 @@ class NetworkTopologyAware:
 
     def limit(self, gang: Job | SubJob) -> int | None:
         constraint = gang.constraint
-        if constraint is None:
-            return None
+        if constraint is None or constraint.kind in self._fabrics:
+            return None  # the tree of another kind: its ways confine the gang
+        if constraint.hard and constraint.kind == HYPERNODES and self._kind != HYPERNODES:
+            return self._root_tier  # without any hyperNode Volcano has a virtual root around all nodes
         if constraint.hard:
             return self._tier(constraint)
         outer = None if isinstance(gang, Job) else self.limit(self._jobs[gang.job_number])
@@ -79,6 +107,17 @@ class NetworkTopologyAware:
 
     def _tier(self, constraint: Constraint) -> int | None:
         return constraint.tier if constraint.tier is not None else self._topology.tier_names.get(constraint.tier_name)
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+        """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
+        fabric = self._fabrics.get(job.constraint.kind) if job.constraint is not None else None
+        if fabric is None or job.gather is None or not job.declared:
+            return ()
+        names = fabric.topology.tier_names
+        top = int(fabric.topology.tier[ROOT])
+        limit = min((names[name] for name in job.gather.within if name in names), default=top)
+        multiples = tuple((names[name], number) for name, number in job.gather.multiples if name in names)
+        return tuple(Way(tier, multiples) for tier in (0, *fabric.topology.at_tier) if tier <= limit)
 
     # -- search space
 
