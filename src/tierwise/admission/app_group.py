@@ -7,13 +7,11 @@ from typing import Final
 
 from tierwise.admission.verdict import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
-from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef
+from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef, algorithm_of
 from tierwise.api.quantity import whole
 
 __all__ = ["check"]
 
-_ALGORITHMS: Final = tuple(f"{way}{name}" for way in ("Alternate", "Reverse") for name in ("Kahn", "Tarjan"))
-_KNOWN: Final = frozenset({"KahnSort", "TarjanSort", *_ALGORITHMS})
 _LARGEST_COST: Final = 10_000
 
 
@@ -22,7 +20,7 @@ def check(group: AppGroup, raw: Raw) -> Iterator[Issue]:
     spec = group.spec
     yield from missing("spec", raw.get("spec"), "numMembers", "topologySortingAlgorithm", "workloads")
     yield from at_least("spec.numMembers", spec.num_members, 1)
-    if spec.topology_sorting_algorithm and spec.topology_sorting_algorithm not in _KNOWN:
+    if spec.topology_sorting_algorithm and not algorithm_of(spec.topology_sorting_algorithm):
         text = f'topologySortingAlgorithm "{spec.topology_sorting_algorithm}" is not known: KahnSort is used instead'
         yield warning("spec.topologySortingAlgorithm", text)
     shipped = not isinstance(group, KepAppGroup)

@@ -1,6 +1,7 @@
 """The values that stand for what a manifest leaves out, written into it: for a webhook, and for whoever asks.
 
-Fills in what the webhooks of Volcano and Koordinator fill in. Never changes what was given.
+Fills in what the webhooks of Volcano and Koordinator fill in. Never changes what was given, but for the case of a
+topology's mode: it is read in any, and written in that of the definition.
 """
 
 from __future__ import annotations
@@ -21,14 +22,33 @@ def complete(raw: Raw) -> Raw:
     """A manifest with its defaults filled in; the manifest itself where there is nothing to fill in."""
     record = codec.decode(raw)
     if isinstance(record, Job):
-        return _job(raw, record)
+        return _with_modes(_job(raw, record))
     if isinstance(record, PodGroup):
-        return _with_spec(raw, {"queue": DEFAULT_QUEUE})
+        return _with_modes(_with_spec(raw, {"queue": DEFAULT_QUEUE}))
     if isinstance(record, Queue):
         return _with_spec(raw, {"weight": 1, "reclaimable": True})
     if isinstance(record, ElasticQuota) and record.metadata.name != ROOT_QUOTA:
         return _quota(raw, record)
     return raw
+
+
+def _with_modes(raw: Raw) -> Raw:
+    """The manifest with the mode of every topology in lower case; templates of pods are left as they are."""
+
+    def lowered(value: object, field: str = "") -> object:
+        if isinstance(value, list):
+            return [lowered(entry) for entry in value]
+        if not isinstance(value, dict) or field == "template":
+            return value
+        changed = {key: lowered(entry, key) for key, entry in value.items()}
+        mode = changed.get("mode")
+        if field == "networkTopology" and isinstance(mode, str) and mode.lower() in ("hard", "soft"):
+            changed["mode"] = mode.lower()
+        return changed
+
+    spec = _spec(raw)
+    found = lowered(spec)
+    return raw if found == spec else {**raw, "spec": found}
 
 
 def _quota(raw: Raw, record: ElasticQuota) -> Raw:

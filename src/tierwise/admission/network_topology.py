@@ -18,19 +18,19 @@ def check(path: str, topology: NetworkTopologySpec | None, tiers: Mapping[str, i
     if topology is None:
         return
     number, name = topology.highest_tier_allowed, topology.highest_tier_name
-    yield from one_of(f"{path}.mode", topology.mode, _MODES)
+    yield from one_of(f"{path}.mode", topology.mode.lower(), _MODES)
     yield from at_least(f"{path}.highestTierAllowed", number, 0)
     if number is not None and name:
         yield error(path, "highestTierAllowed and highestTierName exclude each other")
     elif name and name not in tiers:
         yield warning(f"{path}.highestTierName", f'no hyperNode has the tierName "{name}": it sets no limit')
-    elif number is None and not name and topology.mode == "hard":
+    elif number is None and not name and topology.mode.lower() == "hard":
         yield warning(path, "mode hard without highestTierAllowed or highestTierName sets no limit")
 
 
 def limit(topology: NetworkTopologySpec | None, tiers: Mapping[str, int]) -> int | None:
     """The highest tier that a topology insists on, None where it insists on none."""
-    if topology is None or topology.mode != "hard":
+    if topology is None or topology.mode.lower() != "hard":
         return None
     number = topology.highest_tier_allowed
     return tiers.get(topology.highest_tier_name) if number is None else number

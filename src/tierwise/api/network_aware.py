@@ -39,6 +39,7 @@ __all__ = [
     "Origin",
     "Weight",
     "WorkloadRef",
+    "algorithm_of",
     "of_app_group",
     "of_network_topology",
 ]
@@ -248,3 +249,19 @@ def of_network_topology(topology: NetworkTopology | KepNetworkTopology) -> Itera
 
 def _given(amounts: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
     return {name: quantity for name, quantity in amounts.items() if quantity is not None}
+
+
+def algorithm_of(text: str) -> str:
+    """The name of a sorting algorithm as AppGroups ship it, however it is spelled: "Reverse Tarjan" is ReverseTarjan.
+
+    KEP and plugin spell it differently, so spaces, dashes, case and a closing "sort" do not count. "" for unknown ones.
+    """
+    plain = "".join(c for c in text.lower() if c.isalpha()).removesuffix("sort")
+    return _ALGORITHMS.get(plain, "")
+
+
+_ALGORITHMS: Final = {
+    "kahn": "KahnSort",
+    "tarjan": "TarjanSort",
+    **{f"{way}{name}".lower(): f"{way}{name}" for way in ("Alternate", "Reverse") for name in ("Kahn", "Tarjan")},
+}

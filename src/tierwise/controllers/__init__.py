@@ -10,6 +10,7 @@ from tierwise.controllers import (
     discovery_label,
     discovery_other,
     elastic_quota,
+    gang_counts,
     hypernode,
     job,
     layers,
@@ -20,7 +21,18 @@ from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["due", "run"]
 
-_ALL = (discovery_label, discovery_other, hypernode, layers, job, pod_group, app_group, network_topology, elastic_quota)
+_ALL = (
+    discovery_label,
+    discovery_other,
+    hypernode,
+    layers,
+    job,
+    pod_group,
+    gang_counts,
+    app_group,
+    network_topology,
+    elastic_quota,
+)
 
 
 def run(objects: Objects, now: float, *, settled: Objects | None = None, profile: Profile = DEFAULT) -> list[Effect]:

@@ -138,9 +138,15 @@ class NetworkOverhead:
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
         """Pods whose group or network does not exist find all nodes equal."""
         yield from unknown_groups(self._view, self._asked.namespaces, _PLUGIN, "all nodes score equally")
+        reason = None
         if self._given is None:
             text = f"NetworkTopology {self._asked.network} does not exist: all nodes score equally"
             reason = Reason("NetworkTopologyNotFound", _PLUGIN, text)
+        elif self._asked.weights not in self._given.weights:
+            known = ", ".join(sorted(self._given.weights)) or "none"
+            text = f"NetworkTopology {self._asked.network} has no weights {self._asked.weights}, only {known}: "
+            reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
+        if reason is not None:
             for job in self._view.jobs:
                 for part in (*job.parts(), *(part for _, part in job.effortless)):
                     if part.shape.service is not None:

@@ -4,6 +4,7 @@ import pytest
 from tests.manifests import discovery, hypernode, node, nodes, pod, pod_group, queue, tier
 from tests.verdicts import errors, warnings
 
+from tierwise.admission.defaults import complete
 from tierwise.api.codec import Raw
 
 RACKS = [
@@ -156,3 +157,15 @@ def test_a_sub_group_that_fits_nowhere_is_a_warning() -> None:
 
     message = 'subGroupPolicy "t0": no domain up to tier 1 can ever hold the 3 pods of a sub-group'
     assert ("spec.subGroupPolicy[0].subGroupSize", message) == found
+
+
+@pytest.mark.parametrize("mode", ["Hard", "HARD", "hard", "Soft"])
+def test_the_mode_is_read_in_any_case_and_written_in_one(mode: str) -> None:
+    """`schedule` reads it so too; what is no mode in any case stays as it is, and is an error."""
+    topology = {"mode": mode, "highestTierAllowed": 1}
+    group = pod_group("g", networkTopology=topology, subGroupPolicy=[_policy(networkTopology=topology)])
+
+    assert [] == errors(group)
+    written = complete(group)["spec"]
+    assert isinstance(written, dict)
+    assert mode.lower() == written["networkTopology"]["mode"] == written["subGroupPolicy"][0]["networkTopology"]["mode"]

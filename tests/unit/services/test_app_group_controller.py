@@ -73,3 +73,29 @@ def test_running_pods_count_in_every_namespace() -> None:
     cluster = EmbeddedCluster(objects(app_group([("a", "b")]), pod("p1", "a", on="n"), far, pod("p3", "b")))
 
     assert 2 == _status(cluster, 0.0)["runningWorkloads"]
+
+
+def test_the_start_is_written_with_the_first_pod_and_stays() -> None:
+    """Whether the pod runs or not; a group without pods has none."""
+    waiting = EmbeddedCluster(objects(app_group([("a", "b")])))
+    cluster = EmbeddedCluster(objects(app_group([("a", "b")]), pod("p1", "a")))
+
+    assert "scheduleStartTime" not in _status(waiting, 0.0)
+    cluster.apply(reconcile(cluster.read(), 0.0))
+    status = next(iter(cluster.changed()))["status"]
+    assert isinstance(status, dict)
+    assert "1970-01-01T00:00:00Z" == status["scheduleStartTime"]
+    assert [] == reconcile(cluster.read(), 60.0)
+
+
+def test_an_unknown_algorithm_is_told_once() -> None:
+    """It is Kahn's that is used; a misspelt name must not go unnoticed."""
+    group = app_group([("a", "b")])
+    group["spec"]["topologySortingAlgorithm"] = "Bogosort"
+    cluster = EmbeddedCluster(objects(group))
+    first = reconcile(cluster.read(), 0.0)
+    cluster.apply(first)
+
+    assert 1 == len(_events(first))
+    assert "Bogosort" in _events(first)[0]
+    assert [] == reconcile(cluster.read(), 60.0)

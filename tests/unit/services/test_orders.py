@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierwise.api.network_aware import algorithm_of
 from tierwise.bench.boutique import CALLS
 from tierwise.controllers.app_group.orders import ALGORITHMS, cycle, order
 
@@ -66,3 +67,23 @@ def test_orders_hold_every_workload_once_and_callers_first(graph: dict[str, list
         assert all(a < b for a, b in pairs)
     elif algorithm.startswith("Reverse"):
         assert all(a > b for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("KahnSort", "KahnSort"),
+        ("Kahn", "KahnSort"),
+        ("kahn sort", "KahnSort"),
+        ("Tarjan", "TarjanSort"),
+        ("Reverse Tarjan", "ReverseTarjan"),
+        ("ReverseKahn", "ReverseKahn"),
+        ("Alternate Kahn", "AlternateKahn"),
+        ("alternate-tarjan", "AlternateTarjan"),
+        ("Bogosort", ""),
+        ("", ""),
+    ],
+)
+def test_algorithms_are_known_however_they_are_spelled(said: str, means: str) -> None:
+    """The KEP and the plugin spell them differently."""
+    assert means == algorithm_of(said)

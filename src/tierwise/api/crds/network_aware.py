@@ -159,7 +159,7 @@ def _network_topology(
 
 
 APP_GROUP: Final = _app_group("appgroup.diktyo.x-k8s.io", ("ag",), needs=("kind", "name", "selector"))
-KEP_APP_GROUP: Final = _app_group(_KEP, ("ags",), needs=("kind", "name"))
+KEP_APP_GROUP: Final = _app_group(_KEP, ("ag", "ags"), needs=("kind", "name"))
 NETWORK_TOPOLOGY: Final = _network_topology(
     "networktopology.diktyo.x-k8s.io",
     ("nt",),
@@ -169,5 +169,10 @@ NETWORK_TOPOLOGY: Final = _network_topology(
     needs=("destination", "networkCost"),
 )
 KEP_NETWORK_TOPOLOGY: Final = _network_topology(
-    _KEP, ("net-topo",), keys="costList", origins="originCosts", costs="costs", needs=("destination", "networkCost")
+    _KEP,
+    ("net-topo", "nt"),
+    keys="costList",
+    origins="originCosts",
+    costs="costs",
+    needs=("destination", "networkCost"),
 )

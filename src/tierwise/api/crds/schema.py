@@ -29,6 +29,8 @@ __all__ = [
 
 _QUANTITY: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
 
+_NO_RULES: Mapping[str, str] = {}
+
 
 def text(about: str, *, allowed: Sequence[str] = (), default: str = "", longest: int = 0) -> Raw:
     """A text; one of `allowed` where that is given."""
@@ -79,9 +81,16 @@ def anything(about: str) -> Raw:
     return {"type": "object", "description": about, "x-kubernetes-preserve-unknown-fields": True}
 
 
-def part(about: str, fields: Mapping[str, Raw], *, needs: Sequence[str] = ()) -> Raw:
-    """An object with these fields, of which some must be given; others are dropped by the API server."""
+def part(
+    about: str, fields: Mapping[str, Raw], *, needs: Sequence[str] = (), rules: Mapping[str, str] = _NO_RULES
+) -> Raw:
+    """An object with these fields, of which some must be given; others are dropped by the API server.
+
+    `rules` are expressions that must hold of it, each with the message where it does not.
+    """
     found: Raw = {"type": "object", "description": about, "properties": dict(fields)}
+    if rules:
+        found["x-kubernetes-validations"] = [{"rule": rule, "message": text} for rule, text in rules.items()]
     return found | ({"required": list(needs)} if needs else {})
 
 

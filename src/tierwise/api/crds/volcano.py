@@ -178,6 +178,12 @@ QUEUE: Final = Definition(
     },
 )
 
+_WAYS: Final = ("exactMatch", "regexMatch", "labelMatch")
+_ONE_SELECTOR: Final = {
+    " || ".join(f"has(self.{way})" for way in _WAYS): f"one of {', '.join(_WAYS)} is needed",
+    " + ".join(f"(has(self.{way}) ? 1 : 0)" for way in _WAYS) + " <= 1": f"only one of {', '.join(_WAYS)} is allowed",
+}
+
 _MEMBER: Final = part(
     "Some of the members.",
     {
@@ -193,6 +199,7 @@ _MEMBER: Final = part(
                 ),
                 "labelMatch": selector("Members by their labels."),
             },
+            rules=_ONE_SELECTOR,
         ),
     },
     needs=("type",),

@@ -14,7 +14,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
-from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef
+from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef, algorithm_of
 from tierwise.controllers.app_group.orders import cycle, order
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.services import GROUP_LABEL, app_groups
@@ -25,6 +25,11 @@ __all__ = ["READS", "reconcile"]
 READS: Final = (AppGroup, KepAppGroup, Pod)
 
 CYCLE: Final = "DependencyCycle"
+UNKNOWN: Final = "UnknownAlgorithm"
+_TOLD: Final = {
+    CYCLE: "the dependencies go round in a circle, so the workloads keep their listed order",
+    UNKNOWN: "topologySortingAlgorithm is not known, so KahnSort is used",
+}
 _A_DAY: Final = 24 * 3600.0
 
 
@@ -33,21 +38,23 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
     running = _running(objects.every(Pod)) if groups else {}
     return [
-        effect for group in groups.values() for effect in _of(objects, group, running.get(group.metadata.name, 0), now)
+        effect for group in groups.values() for effect in _of(objects, group, running.get(group.metadata.name), now)
     ]
 
 
 def _running(pods: Mapping[str, Pod]) -> dict[str, int]:
-    """How many pods run that name a group, in whatever namespace."""
+    """How many pods run of each group that some pod names, in whatever namespace."""
     counts: dict[str, int] = {}
     for pod in pods.values():
         name = pod.metadata.labels.get(GROUP_LABEL)
-        if name and pod.status.phase == "Running":
-            counts[name] = counts.get(name, 0) + 1
+        if name:
+            counts[name] = counts.get(name, 0) + (pod.status.phase == "Running")
     return counts
 
 
-def _of(objects: Objects, group: AppGroup, running: int, now: float) -> Iterator[Effect]:
+def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iterator[Effect]:
+    """What is to be written about a group; `pods` is how many of its pods run, None where it has none."""
+    running = pods or 0
     refs, graph = _graph(group)
     found = cycle(graph)
     names = list(graph) if found is not None else order(graph, group.spec.topology_sorting_algorithm)
@@ -59,15 +66,27 @@ def _of(objects: Objects, group: AppGroup, running: int, now: float) -> Iterator
     if [(e.workload, e.index) for e in group.status.topology_order] != entries or _old(group, now):
         status["topologyOrder"] = [{"workload": msgspec.to_builtins(ref), "index": i} for ref, i in entries]
         status["topologyCalculationTime"] = stamp(now)
-    message = " -> ".join(found) if found is not None else ""
-    told = next((c.message for c in group.status.conditions if c.type == CYCLE), "")
-    if message != told:
-        status["conditions"] = [*_others(objects, group), *([_condition(message, now)] if message else [])]
+    if pods is not None and not group.status.schedule_start_time:
+        status["scheduleStartTime"] = stamp(now)
+    wanted = dict(_faults(group, found))
+    told = {c.type: c.message for c in group.status.conditions if c.type in _TOLD}
+    if wanted != told:
+        own = [_condition(code, text, now) for code, text in wanted.items()]
+        status["conditions"] = [*_others(objects, group), *own]
     if status:
         yield PatchStatus(key_of(group), status)
-    if message and message != told:
-        text = f"the dependencies go round in a circle, so the workloads keep their listed order: {message}"
-        yield RecordEvent(key_of(group), "Warning", CYCLE, text)
+    for code, text in wanted.items():
+        if told.get(code) != text:
+            yield RecordEvent(key_of(group), "Warning", code, f"{_TOLD[code]}: {text}")
+
+
+def _faults(group: AppGroup, found: list[str] | None) -> Iterator[tuple[str, str]]:
+    """What is wrong with a group, by the type of its condition."""
+    if found is not None:
+        yield CYCLE, " -> ".join(found)
+    algorithm = group.spec.topology_sorting_algorithm
+    if algorithm and not algorithm_of(algorithm):
+        yield UNKNOWN, algorithm
 
 
 def _graph(group: AppGroup) -> tuple[dict[str, WorkloadRef], dict[str, list[str]]]:
@@ -102,14 +121,14 @@ def _others(objects: Objects, group: AppGroup) -> list[object]:
     """Conditions that somebody else wrote."""
     conditions = _status(objects, group).get("conditions") or []
     assert isinstance(conditions, list)  # or the codec had refused it
-    return [c for c in conditions if not (isinstance(c, dict) and c.get("type") == CYCLE)]
+    return [c for c in conditions if not (isinstance(c, dict) and c.get("type") in _TOLD)]
 
 
-def _condition(message: str, now: float) -> Raw:
+def _condition(code: str, message: str, now: float) -> Raw:
     return {
-        "type": CYCLE,
+        "type": code,
         "status": "True",
-        "reason": CYCLE,
+        "reason": code,
         "message": message,
         "lastTransitionTime": stamp(now),
     }

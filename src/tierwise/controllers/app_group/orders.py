@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from tierwise.api.network_aware import algorithm_of
+
 __all__ = ["ALGORITHMS", "cycle", "order"]
 
 Graph = Mapping[str, Sequence[str]]
@@ -22,7 +24,7 @@ def order(graph: Graph, algorithm: str) -> list[str]:
     """
     called = {name for callees in graph.values() for name in callees}
     linked = {name: callees for name, callees in graph.items() if callees or name in called}
-    sort, arrange = ALGORITHMS.get(algorithm, ALGORITHMS["KahnSort"])
+    sort, arrange = ALGORITHMS[algorithm_of(algorithm) or "KahnSort"]
     return [*arrange(sort(linked)), *(name for name in graph if name not in linked)]
 
 
