@@ -30,7 +30,7 @@ from tierwise.dialects.population import Population
 from tierwise.dialects.quotas import left_by_namespace
 from tierwise.dialects.requests import FIRM_PREFIX, counted, firm_request
 from tierwise.dialects.roster import Roster
-from tierwise.dialects.services import app_groups, network_topologies, services
+from tierwise.dialects.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.shapes import Priorities, Shapes
 from tierwise.dialects.site import Site, look
 from tierwise.dialects.templates import Common, Template, Templates
@@ -69,6 +69,7 @@ class _Frame(msgspec.Struct, frozen=True):
     budgets: tuple[object, ...]
     quotas: tuple[object, ...]
     namespaces: Mapping[str, dict[str, str]]
+    apps: Mapping[str, str]
 
 
 class Reader:
@@ -225,6 +226,7 @@ class Reader:
             budgets=budgets.scopes(),
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
+            apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
         )
         if frame != self._frame:
             self._frame = frame
@@ -258,6 +260,7 @@ class Reader:
             profile=self._profile,
             firmness=bool(quotas),
             namespaces=self._frame.namespaces,
+            apps=self._frame.apps,
         )
         self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
         singly = not _SINGLY.isdisjoint(self._profile.actions)

@@ -1,6 +1,7 @@
 """What AppGroups and NetworkTopologies mean in model words. Used by the snapshot and by the controllers of both kinds.
 
-A pod belongs to an application by one label, and to a workload of it by another, in whatever namespace it is.
+A pod belongs to an application by one label, and to a workload of it by another. It must be in the namespace of the
+AppGroup: pods elsewhere that carry the labels of an application would decide where its own pods may run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tierwise.api.network_aware import (
     Weight,
 )
 from tierwise.api.quantity import whole
+from tierwise.config.profile import Profile
 from tierwise.model.services import AppGroup as ModelGroup
 from tierwise.model.services import Dependency, Link, NetworkMap, Service, Services, Spot, Weights
 
@@ -30,6 +32,7 @@ __all__ = [
     "WORKLOAD_LABEL",
     "app_groups",
     "dependencies",
+    "group_homes",
     "link_of",
     "network_topologies",
     "placed_by_spot",
@@ -46,10 +49,21 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-def service_of(labels: Labels) -> Service | None:
-    """The application and the workload that a pod's labels name."""
+def group_homes(groups: Iterable[str], profile: Profile | None = None) -> dict[str, str]:
+    """By name, the namespace of the AppGroup that counts: the first that the profile looks into, else the first."""
+    listed = profile.listed("NetworkOverhead", "namespaces") if profile is not None else ()
+    order = {namespace: i for i, namespace in enumerate(listed or ("default",))}
+    found: dict[str, str] = {}
+    for key in sorted(groups, key=lambda key: (order.get(key.partition("/")[0], len(order)), natural(key))):
+        namespace, _, name = key.partition("/")
+        found.setdefault(name, namespace)
+    return found
+
+
+def service_of(labels: Labels, namespace: str, homes: Mapping[str, str]) -> Service | None:
+    """The application and the workload that a pod's labels name; None where the application is not its namespace's."""
     group = labels.get(GROUP_LABEL, "")
-    return (group, labels.get(WORKLOAD_LABEL, "")) if group else None
+    return (group, labels.get(WORKLOAD_LABEL, "")) if group and homes.get(group, namespace) == namespace else None
 
 
 def spot_of(node: Node) -> Spot:
@@ -101,11 +115,13 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
             )
 
 
-def placed_by_spot(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Service, dict[Spot, int]]:
+def placed_by_spot(
+    pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, str]
+) -> dict[Service, dict[Spot, int]]:
     """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
     counts: dict[Service, dict[Spot, int]] = {}
     for pod in pods:
-        service = service_of(pod.metadata.labels)
+        service = service_of(pod.metadata.labels, pod.metadata.namespace or "default", homes)
         node = nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if service is not None and node is not None and pod.status.phase not in _ENDED:
             spots = counts.setdefault(service, {})

@@ -23,6 +23,7 @@ __all__ = ["Priorities", "Shapes"]
 
 
 _NO_LABELS: Mapping[str, dict[str, str]] = {}
+_NO_APPS: Mapping[str, str] = {}
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -68,8 +69,8 @@ class Shapes:
 
     The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
     `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
-    namespaces that selectors look at. A pod that asks for more than `most` of a resource, which is more than any node
-    has, counts as asking for so much: it fits nowhere either way.
+    namespaces that selectors look at, `apps` the namespaces of applications. A pod that asks for more than `most` of a
+    resource, which is more than any node has, counts as asking for so much: it fits nowhere either way.
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class Shapes:
         profile: Profile = DEFAULT,
         firmness: bool = False,
         namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
+        apps: Mapping[str, str] = _NO_APPS,
     ) -> None:
         self._axis = axis
         self._namespaces = namespaces
+        self._apps = apps
         self._firmness = firmness
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
@@ -122,7 +125,7 @@ class Shapes:
             never_preempts=self._priorities.never(spec),
             scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
             labels=seen,
-            service=service_of(labels),
+            service=service_of(labels, pod.metadata.namespace or "default", self._apps),
             firm=self._firmness and firm(pod.metadata),
         )
         found = self._known.get(key)

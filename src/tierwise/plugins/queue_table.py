@@ -132,12 +132,19 @@ def _limits(capability: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _least(view: CycleView) -> Ints:
-    """The minResources of jobs, (resources x jobs); 0 where a job states none, or one that is out of reach."""
+    """The minResources of jobs, (resources x jobs), at most what their pods ask for; 0 where a job states none.
+
+    What a job is let in for in this cycle counts as stated (`grant`): the controllers make its pods after that.
+    """
     result = np.zeros((len(view.axis), len(view.jobs)), dtype=np.int64)
     stated = [(job.number, job.min_resources) for job in view.jobs if job.min_resources is not None]
     if stated:
         result[:, [number for number, _ in stated]] = np.stack([least for _, least in stated], axis=1)
     result[:, (result >= UNLIMITED).any(axis=0)] = 0
+    for number, _ in stated:
+        # A claim costs nothing, pods count in the resource quota of their namespace: who has none claims nothing.
+        asked = sum((sub.request for sub in view.jobs[number].subs), start=np.zeros(len(view.axis), dtype=np.int64))
+        result[:, number] = np.minimum(result[:, number], asked)
     return np.minimum(result, UNLIMITED // max(1, len(view.jobs)))
 
 

@@ -64,3 +64,13 @@ def test_without_budgets_nobody_is_spared() -> None:
     h = hall(labels=ALL)
 
     assert "v-0" == h.go(DisruptionBudgets({}, h.view), h.cause("new"), "v-0")
+
+
+def test_a_budget_covers_its_own_namespace() -> None:
+    """A budget elsewhere with the same selector spares nobody here, and everybody there."""
+    elsewhere = budget("keep", 0, app="a")
+    elsewhere["metadata"] = {"name": "keep", "namespace": "evil"}
+
+    assert [(), (), (), ()] == [task.budgets for job in hall(elsewhere, labels=ALL).view.jobs for task in job.tasks][:4]
+    own = [task.budgets for job in hall(budget("keep", 0, app="a"), labels=ALL).view.jobs for task in job.tasks]
+    assert (0,) in own

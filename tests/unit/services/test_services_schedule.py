@@ -86,13 +86,28 @@ def test_links_are_shared_by_groups_of_all_namespaces() -> None:
     other = app_group([("web", "store", {"minBandwidth": "6"})], name="bank")
     other["metadata"]["namespace"] = "elsewhere"
     links = network({"z1>z2": {"networkCost": 1, "bandwidthCapacity": "15"}})
-    bank = [pod("bw", "web", on="n1", group="bank"), pod("bs", "store", on="n2", group="bank")]
+    there = {"group": "bank", "namespace": "elsewhere"}
+    bank = [pod("bw", "web", on="n1", **there), pod("bs", "store", on="n2", **there)]
     nodes = [node("n1", "r/z1"), node("n2", "r/z2")]
     held = objects(*nodes, app_group(CALLS), other, links, *bank, pod("s", "store", on="n2"), pod("w", "web"))
     seen, _ = look(held, profile(), "default/w", now=0.0)
 
     assert seen is not None
     assert {"n1": False, "n2": True} == {n.name: n.feasible for n in seen.nodes}
+
+
+def test_pods_of_another_namespace_are_none_of_the_application() -> None:
+    """The labels of somebody else's application on pods far away must not decide where its own pods may run."""
+    links = network({"z1>z2": {"networkCost": 100}, "z2>z1": {"networkCost": 100}})
+    calls = app_group([("web", "store", {"maxNetworkCost": 1})])
+    nodes = [node("n1", "r/z1", cpu=1), node("n2", "r/z2", cpu=9)]
+    bait = [pod(f"bait-{i}", "store", on="n2", namespace="evil") for i in range(8)]
+    own = pod("s", "store", on="n2", namespace="evil")
+    held = objects(*nodes, calls, links, *bait, own, pod("w", "web"))
+    seen, _ = look(held, profile(), "default/w", now=0.0)
+
+    assert seen is not None
+    assert {"n1": True} == {n.name: n.feasible for n in seen.nodes if n.name == "n1"}
 
 
 def test_a_gang_of_services_keeps_both_kinds_of_rules() -> None:

@@ -36,7 +36,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
         return []
     groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
     nodes = objects.every(Node)
-    taken = reserved(groups.values(), objects.every(Pod).values(), nodes)
+    taken = reserved(groups, objects.every(Pod).values(), nodes)
     effects: list[Effect] = []
     for topology in topologies.values():
         effects += _of(objects, topology, taken, nodes, now)

@@ -6,25 +6,24 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.network_aware import AppGroup
-from tierwise.dialects.services import dependencies, placed_by_spot
+from tierwise.dialects.services import dependencies, group_homes, placed_by_spot
 from tierwise.model.services import Link, link_between
 
 __all__ = ["reserved"]
 
 
-def reserved(groups: Iterable[AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Link, int]:
+def reserved(groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Link, int]:
     """Bandwidth by link; each pair of a placed caller and a placed callee reserves its dependency's minimum.
 
-    Pods name their group without its namespace, so of two groups of one name the first counts.
+    Pods name their group without its namespace, so of two groups of one name one counts, for the pods beside it.
     """
-    placed = placed_by_spot(pods, nodes)
+    homes = group_homes(groups)
+    placed = placed_by_spot(pods, nodes, homes)
     total: dict[Link, int] = {}
-    seen: set[str] = set()
-    for group in groups:
+    for group in groups.values():
         name = group.metadata.name
-        if name in seen:
+        if homes[name] != (group.metadata.namespace or "default"):
             continue
-        seen.add(name)
         for dependency in dependencies(group):
             if not dependency.bandwidth:
                 continue

@@ -1,0 +1,77 @@
+"""The page on security says nothing that no test holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.services import Raw
+
+from tierwise.api.codec import decode
+from tierwise.api.volcano import Command
+from tierwise.config.profile import DEFAULT
+from tierwise.config.volcano import ARGUMENTS
+from tierwise.controllers.job.commands import by_job
+from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
+
+TESTS = Path(__file__).parents[1]
+PAGE = (TESTS.parent / "docs/security-model.md").read_text()
+ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
+
+
+def _known() -> set[str]:
+    """The names of all tests and conformance cases."""
+    cases = {file.stem for file in (TESTS / "conformance/cases").rglob("*.yaml")}
+    texts = (file.read_text() for file in TESTS.rglob("test_*.py"))
+    return cases | {name for text in texts for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
+
+
+def test_every_sentence_names_tests_that_exist() -> None:
+    """Rows are numbered from 1 on, and each has something to hold it."""
+    rows, known = ROW.findall(PAGE), _known()
+    held = {number: re.findall(r"`([^`]+)`", names) for number, _, names in rows}
+
+    assert [str(i) for i in range(1, len(rows) + 1)] == [number for number, _, _ in rows]
+    assert len(rows) >= 20
+    assert [] == [number for number, names in held.items() if not names]
+    assert [] == [name for names in held.values() for name in names if name not in known]
+
+
+def test_every_case_of_a_tenant_is_on_the_page() -> None:
+    """A case that shows what a tenant cannot do belongs to a sentence; variants belong to the same one."""
+    cases = {file.stem for file in (TESTS / "conformance/cases/findings").glob("tenant-*.yaml")}
+    variants = {
+        "tenant-gang-group-of-a-podgroup-elsewhere-is-not-joined",
+        "tenant-gang-group-waits-for-a-gang-that-both-name",
+        "tenant-gang-group-names-a-gang-elsewhere-that-does-not-exist",
+        "tenant-gang-group-claimed-by-one-side-is-warned-of",
+    }
+
+    assert set() == cases - variants - set(re.findall(r"`(tenant-[a-z-]+)`", PAGE))
+
+
+def test_the_switches_are_arguments_of_their_plugins() -> None:
+    """What the page calls a switch can be set."""
+    assert "crossNamespaceGangGroups" in ARGUMENTS["coscheduling"].split()
+    assert {"trustedNamespaces", "quotaGroupNamespace"} <= set(ARGUMENTS["elasticquota"].split())
+    assert frozenset({QUOTA_NAMESPACE}) == trusted_namespaces(DEFAULT)
+
+
+def _command(namespace: str, kind: str, name: str) -> Raw:
+    target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": kind, "name": name, "uid": "u"}
+    return {
+        "apiVersion": "bus.volcano.sh/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "c", "namespace": namespace},
+        "action": "AbortJob",
+        "target": target,
+    }
+
+
+def test_commands_reach_jobs_of_their_namespace_alone() -> None:
+    """One of another namespace for a job of this name means a job over there, and a Queue obeys no command."""
+    given = {"evil/c": decode(_command("evil", "Job", "train")), "evil/q": decode(_command("evil", "Queue", "prod"))}
+    commands = {path: record for path, record in given.items() if isinstance(record, Command)}
+
+    assert 2 == len(commands)
+    assert ["evil/train"] == list(by_job(commands))
