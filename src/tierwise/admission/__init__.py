@@ -27,15 +27,16 @@ from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.room import Room
 from tierwise.admission.surroundings import look_around
-from tierwise.admission.verdict import Finding, Issue, Verdict, warning
+from tierwise.admission.verdict import Finding, Issue, Verdict, error, warning
 from tierwise.api import field_names
-from tierwise.api.codec import Object, Raw, Unknown, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.quantity import whole
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.koordinator import NAME, gang_of
@@ -56,6 +57,9 @@ __all__ = [
     "unheard",
     "validate",
 ]
+
+
+_COUNTED = (PodGroup, Queue, Job, Gang)
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -154,6 +158,9 @@ class _Checks:
 
     def of(self, key: Key) -> Iterable[Issue]:
         record = self._objects.record(key)
+        return chain(_negative(record), self._of(record, key)) if record is not None else ()
+
+    def _of(self, record: Object, key: Key) -> Iterable[Issue]:
         match record:
             case Pod():
                 return chain(
@@ -206,6 +213,15 @@ class _Checks:
         # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
         broken = any(issue.fatal for issue in own)
         yield from (issue for issue in self.between(key) if issue.fatal or not broken)
+
+
+def _negative(record: Object) -> Iterator[Issue]:
+    """Errors for negative amounts of Volcano's kinds; the API server lets them pass, and they count as none."""
+    if isinstance(record, _COUNTED):
+        for path, amounts in fields_of(record):
+            for resource, quantity in amounts.items():
+                if whole(quantity) < 0:
+                    yield error(f"{path}.{resource}", f"{quantity} is negative")
 
 
 def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:

@@ -8,9 +8,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
+from tierwise.api.limits import MEMBERS, TIER
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
 from tierwise.dialects.hypernodes import declare, pattern_fault
@@ -30,6 +31,10 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
     if not isinstance(written, dict) or written.get("tier") is None:
         yield error("spec.tier", "the tier is missing")
     yield from at_least("spec.tier", spec.tier, 0)
+    yield from at_most("spec.tier", spec.tier, TIER)
+    if len(spec.members) > MEMBERS:
+        text = f"{len(spec.members)} members are more than the {MEMBERS} that a hyperNode may have"
+        yield error("spec.members", text)
     if len(spec.tier_name) > LONGEST_NAME:
         yield error("spec.tierName", f"tierName must have at most {LONGEST_NAME} characters")
     if not spec.members:

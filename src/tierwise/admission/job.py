@@ -12,6 +12,7 @@ from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
 from tierwise.admission.verdict import Issue, at_least, error, warning
+from tierwise.api import limits
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
 from tierwise.dialects.requests import effective_request
 from tierwise.dialects.volcano_job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
@@ -40,6 +41,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
         yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")
+    yield from (error(path, text) for path, text in limits.beyond(job))
     yield from _check_queue(spec, around)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)

@@ -7,8 +7,9 @@ from typing import Final
 
 from tierwise.admission.names import dns_subdomain
 from tierwise.admission.surroundings import Surroundings
-from tierwise.admission.verdict import Issue, at_least, one_of, warning
+from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Node, Pod, PodSpec, PodTemplate
+from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
 from tierwise.dialects.volcano_job import GROUP_NAME
 
@@ -34,6 +35,7 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around:
     yield from dns_subdomain("metadata.name", pod.metadata.name)
     yield from one_of("status.phase", pod.status.phase, _PHASES)
     yield from check_pod_spec("spec", pod.spec)
+    yield from (error(f"spec.{path}", text) for path, text in too_many_resources(pod.spec))
     yield from check_support(pod)
     yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
     if pod.spec.node_name and pod.spec.node_name not in nodes:

@@ -9,8 +9,9 @@ from tierwise.admission import network_topology, pattern
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.admission.room import smallest
 from tierwise.admission.surroundings import Surroundings
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
+from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
@@ -30,6 +31,10 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
     yield from dns_subdomain("metadata.name", group.metadata.name)
     yield from pattern.check(group.metadata, len(pods))
     yield from at_least("spec.minMember", spec.min_member, 0)
+    yield from at_most("spec.minMember", spec.min_member, PODS)
+    if len(spec.sub_group_policy) > POLICIES:
+        text = f"{len(spec.sub_group_policy)} policies are more than the {POLICIES} that a podGroup may have"
+        yield error("spec.subGroupPolicy", text)
     for role, count in spec.min_task_member.items():
         yield from at_least(f"spec.minTaskMember.{role}", count, 0)
     if sum(spec.min_task_member.values()) > spec.min_member:

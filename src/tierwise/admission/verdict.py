@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["Finding", "Issue", "Verdict", "at_least", "error", "missing", "one_of", "warning"]
+__all__ = ["Finding", "Issue", "Verdict", "at_least", "at_most", "error", "missing", "one_of", "warning"]
 
 
 class Issue(NamedTuple):
@@ -55,6 +55,12 @@ def at_least(path: str, value: int | None, least: int) -> Iterator[Issue]:
     """An error where a number that was given is too small."""
     if value is not None and value < least:
         yield error(path, f"{_field(path)} is {value}, it must be at least {least}")
+
+
+def at_most(path: str, value: int | None, most: int) -> Iterator[Issue]:
+    """An error where a number that was given is too large."""
+    if value is not None and value > most:
+        yield error(path, f"{_field(path)} is {value}, it must be at most {most}")
 
 
 def missing(path: str, raw: object, *fields: str) -> Iterator[Issue]:

@@ -26,6 +26,7 @@ __all__ = [
     "decode",
     "decode_json",
     "encode",
+    "fields_of",
     "group_of",
     "key",
     "kind_of",
@@ -167,6 +168,12 @@ def kind_of(record: Object) -> Kind:
     if isinstance(record, Unknown):
         return Kind(record.api_version, record.kind, bool(record.metadata.namespace))
     return _SHOWN_AS.get(type(record)) or Kind("", type(record).__name__, True)
+
+
+def fields_of(record: Object) -> Iterable[amounts.Field]:
+    """The amounts of a record, with the paths of their fields."""
+    found = _AMOUNTS.get(type(record))
+    return found(record) if found is not None else ()
 
 
 def key(record: Object) -> str:

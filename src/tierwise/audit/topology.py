@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import re2
 
 from tierwise.api.core import Node, Pod
+from tierwise.api.limits import DEPTH
 from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
 from tierwise.audit.finding import Finding
@@ -37,7 +38,18 @@ class _Tree:
     def __init__(self, objects: Objects) -> None:
         self._hypernodes = objects.every(HyperNode)
         self._nodes = objects.every(Node)
-        self._sets = {name: self._below(name, frozenset()) for name in self._hypernodes}
+        nodes = {name: node.metadata.labels for name, node in self._nodes.items()}
+        others = {name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()}
+        self._own: dict[str, set[str]] = {}
+        self._inner: dict[str, set[str]] = {}
+        for name, hypernode in self._hypernodes.items():
+            self._own[name], self._inner[name] = set(), set()
+            for member in hypernode.spec.members:
+                if member.type == "HyperNode":
+                    self._inner[name] |= self._selected(member, others)
+                else:
+                    self._own[name] |= self._selected(member, nodes)
+        self._sets = {name: self._below(name) for name in self._hypernodes}
 
     def too_wide(self, wanted: NetworkTopologySpec | None, pods: list[Pod]) -> str:
         """What is wrong with where pods stand; "" where nothing is."""
@@ -62,16 +74,17 @@ class _Tree:
             limit = max(named, default=None)
         return None if limit is None or limit > highest else limit
 
-    def _below(self, name: str, around: frozenset[str]) -> frozenset[str]:
-        if name in around or name not in self._hypernodes:
-            return frozenset()
+    def _below(self, name: str) -> frozenset[str]:
+        """The nodes below a hyperNode; what stands deeper than a tree may be belongs to none that is in use."""
         found: set[str] = set()
-        for member in self._hypernodes[name].spec.members:
-            if member.type == "HyperNode":
-                for inner in self._selected(member, {n: h.metadata.labels for n, h in self._hypernodes.items()}):
-                    found |= self._below(inner, around | {name})
-            else:
-                found |= self._selected(member, {n: node.metadata.labels for n, node in self._nodes.items()})
+        seen: set[str] = set()
+        layer = {name}
+        for _ in range(DEPTH):
+            seen |= layer
+            found.update(*(self._own[inner] for inner in layer))
+            layer = {inner for outer in layer for inner in self._inner[outer]} - seen
+            if not layer:
+                break
         return frozenset(found)
 
     def _selected(self, member: MemberSpec, there: dict[str, dict[str, str]]) -> set[str]:
@@ -79,8 +92,10 @@ class _Tree:
         if select.exact_match is not None:
             return {select.exact_match.name} & there.keys()
         if select.regex_match is not None:
+            options = re2.Options()
+            options.log_errors = False  # or the library writes the pattern to the terminal, as it is
             try:
-                pattern = re2.compile(select.regex_match.pattern)
+                pattern = re2.compile(select.regex_match.pattern, options=options)
             except re2.error:
                 return set()
             return {name for name in there if pattern.search(name)}

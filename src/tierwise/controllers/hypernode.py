@@ -12,6 +12,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
+from tierwise.api.limits import DEPTH
 from tierwise.api.volcano import HyperNode
 from tierwise.controllers.sources import failures
 from tierwise.controllers.stamp import stamp
@@ -39,7 +40,9 @@ _CODES: Final = frozenset(
         "MissingNode",
         "Overlap",
         "TierNameConflict",
+        "TierOutOfRange",
         "TierOrder",
+        "TooDeep",
         "TwoParents",
     }
 )
@@ -76,16 +79,15 @@ def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology)
     number = topology.index.get(name)
     if number is not None:
         return int(topology.end[number] - topology.start[number])
-    # A broken domain has no place in the tree, yet people want to know what it would hold.
+    # A broken domain has no place in the tree, yet people want to know what it would hold: as deep as trees may be.
     nodes: set[str] = set()
     seen: set[str] = set()
-    pending = [name]
-    while pending:
-        current = pending.pop()
-        if current in declared and current not in seen:
-            seen.add(current)
-            nodes |= declared[current].nodes
-            pending += declared[current].children
+    layer = [name]
+    for _ in range(DEPTH):
+        layer = [inner for inner in dict.fromkeys(layer) if inner in declared and inner not in seen]
+        seen.update(layer)
+        nodes.update(*(declared[inner].nodes for inner in layer))
+        layer = [child for inner in layer for child in declared[inner].children]
     return len(nodes)
 
 

@@ -133,7 +133,11 @@ class _Census(msgspec.Struct, frozen=True, dict=True):
         # One scan over all names at once: a call per name would cost fifty times as much.
         prefix = None if "|" in pattern else _PREFIX.match(pattern)
         text = self._joined if prefix is None else "\n".join(self._starting(prefix[1]))
-        return frozenset(_line_pattern(pattern).findall(text)) if text else frozenset()
+        lines = _line_pattern(pattern)
+        if lines is None:
+            search = _pattern(pattern)
+            return frozenset(name for name in self._sorted if search.search(name))
+        return frozenset(lines.findall(text)) if text else frozenset()
 
     def _starting(self, prefix: str) -> list[str]:
         start = bisect_left(self._sorted, prefix)
@@ -193,13 +197,19 @@ def _pattern(pattern: str) -> _Pattern:
     return compiled
 
 
-def _line_pattern(pattern: str) -> _Pattern:
-    """Finds whole lines with a match; no match crosses a line, and the pattern's own groups are not reported."""
+def _line_pattern(pattern: str) -> _Pattern | None:
+    """Finds whole lines with a match; no match crosses a line, and the pattern's own groups are not reported.
+
+    None where that is too large a pattern, though the pattern itself is not.
+    """
     import re2
 
     options = re2.Options()
     options.log_errors = False
     options.never_nl = True
     options.never_capture = True
-    compiled: _Pattern = re2.compile(f"(?m)^.*?(?:{pattern}).*$", options=options)
+    try:
+        compiled: _Pattern = re2.compile(f"(?m)^.*?(?:{pattern}).*$", options=options)
+    except re2.error:
+        return None
     return compiled

@@ -37,9 +37,12 @@ def access(kubeconfig: str | None = None, context: str | None = None) -> Access:
     found = Configuration()
     try:
         config.load_kube_config(kubeconfig, context=context, client_configuration=found)  # type: ignore[no-untyped-call]
-    except (config.ConfigException, OSError, ValueError) as error:
-        raise InputError(" ".join(str(error).split()), file=kubeconfig or "kubeconfig") from None
-    return _from(found)
+        return _from(found)
+    except Exception as error:  # noqa: BLE001 - the official client raises whatever it meets in a file
+        said = " ".join(str(error).split())
+        known = isinstance(error, config.ConfigException | OSError | ValueError) and said
+        text = said if known else f"cannot be used ({type(error).__name__}{f': {said}' if said else ''})"
+        raise InputError(text, file=kubeconfig or "kubeconfig") from None
 
 
 def in_cluster() -> Access:

@@ -4,8 +4,8 @@
 Nothing here raises for a wrong tree: a wrong tree is a list of problems and a smaller tree.
 
 A domain is broken if it, or anything below it, has an error; a sound domain below a broken one stays usable
-and hangs on the root. Errors: a cycle, two parents, a child whose tier is not below its parent's, and nodes
-that two domains claim without one containing the other.
+and hangs on the root. Errors: a cycle, two parents, a child whose tier is not below its parent's, a tier or a chain
+beyond its limit, and nodes that two domains claim without one containing the other.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from tierwise.api.limits import DEPTH, TIER
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.topology import ROOT_NAME, Problem, Topology
@@ -82,6 +83,8 @@ class _Draft(msgspec.Struct):
                 else:
                     text = f"member hyperNode {child} does not exist"
                     self.problems.append(Problem(d.name, "MissingMember", text, error=False))
+            if not -TIER <= d.tier <= TIER:
+                self.fail(d.name, "TierOutOfRange", f"tier {d.tier} is beyond {TIER}, the highest there may be")
         self._check_tier_names()
 
     def _check_tier_names(self) -> None:
@@ -107,9 +110,21 @@ class _Draft(msgspec.Struct):
                 if child != name and inner >= outer:
                     text = f"child {child} has tier {inner}, which is not below tier {outer} of its parent"
                     self.fail(name, "TierOrder", text)
+        self._check_depth()
         for child, claimers in self.claimers.items():
             if claimers[0] not in self.broken:
                 self.parent[child] = claimers[0]
+
+    def _check_depth(self) -> None:
+        """Domains with too long a chain below them are out, and so is all around them; layer by layer, not by depth."""
+        layer = [name for name, d in self.declared.items() if not any(child in self.declared for child in d.children)]
+        for _ in range(DEPTH):
+            above = dict.fromkeys(outer for name in layer for outer in self.claimers.get(name, ()))
+            layer = [name for name in above if name not in self.broken]
+        for name in layer:
+            if name not in self.broken:
+                text = f"more than {DEPTH} hyperNodes stand in one chain from here inwards: too deep"
+                self.fail(name, "TooDeep", text)
 
     def check_nodes(self) -> None:
         """Every node's domains must form one chain; adopt what is contained, break what overlaps."""
@@ -150,6 +165,8 @@ class _Draft(msgspec.Struct):
         """Hang `inner` below `outer` where it is contained without being named as a member."""
         top = self.chain(inner)[-1]
         fits = self.declared[top].tier < self.declared[outer].tier
+        if len(self.chain(inner)) + len(self.chain(outer)) > DEPTH:
+            return False
         if not fits or top == outer or not self._nodes(top) <= self._nodes(outer):
             return False
         self.parent[top] = outer
@@ -216,7 +233,7 @@ class _Walk:
     def topology(self) -> tuple[Topology, list[int]]:
         self._visit_all()
         draft = self._draft
-        top = max(1 + max((d.tier for d in draft.declared.values()), default=0), *draft.tiers.values(), 0)
+        top = max(1 + max((min(d.tier, TIER) for d in draft.declared.values()), default=0), *draft.tiers.values(), 0)
         names = (ROOT_NAME, *self._names[1:])
         tiers = np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64)
         spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)

@@ -1,12 +1,13 @@
 """A run that was interrupted, as a file: what is done, and where the contender at work stood.
 
-The file names its inputs by a digest; a run of other inputs does not go on from it.
+The file names its inputs by a digest; a run of other inputs does not go on from it, and none from a changed file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from tierwise.replay.figures import Data
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -40,22 +41,31 @@ def digest(columns: list[NDArray[np.generic]], *said: object) -> str:
 
 def save(file: str, point: Checkpoint) -> None:
     """Write the file whole or not at all."""
-    text = json.dumps({"format": _FORMAT, "digest": point.digest, "done": point.done, "state": point.state})
+    kept = json.loads(json.dumps({"digest": point.digest, "done": point.done, "state": point.state}))  # as it is read
+    text = json.dumps({"format": _FORMAT, "checksum": _checksum(kept), **kept})
     beside = Path(f"{file}.part")
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)
 
 
 def load(file: str, expected: str) -> Checkpoint | None:
-    """The checkpoint in a file; None where there is no file, InputError where it is of another run."""
+    """The checkpoint in a file; None where there is no file, InputError where it is of another run, or was changed."""
     try:
         raw = json.loads(Path(file).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"no checkpoint: {error}", file=file) from None
     if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
         raise InputError("no checkpoint of this version", file=file)
+    kept = {field: raw.get(field) for field in ("digest", "done", "state")}
+    if raw.get("checksum") != _checksum(kept):
+        raise InputError("the checkpoint was changed since it was written: remove it, or name another file", file=file)
     if raw["digest"] != expected:
         raise InputError("a checkpoint of other inputs: remove it, or name another file", file=file)
     return Checkpoint(raw["digest"], raw["done"], raw["state"])
+
+
+def _checksum(kept: Mapping[str, object]) -> str:
+    """One word for all that is kept: what was written by nobody here is not gone on from."""
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

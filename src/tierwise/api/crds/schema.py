@@ -94,11 +94,13 @@ def part(
     return found | ({"required": list(needs)} if needs else {})
 
 
-def items(about: str, item: Raw, *, least: int = 0, by: Sequence[str] = ()) -> Raw:
+def items(about: str, item: Raw, *, least: int = 0, most: int = 0, by: Sequence[str] = ()) -> Raw:
     """A list; `by` names the fields that tell its items apart when two writers apply their own."""
     found: Raw = {"type": "array", "description": about, "items": item}
     if least:
         found["minItems"] = least
+    if most:
+        found["maxItems"] = most
     if by:
         found |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(by)}
     return found

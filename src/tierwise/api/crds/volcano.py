@@ -19,6 +19,7 @@ from tierwise.api.crds.schema import (
     selector,
     text,
 )
+from tierwise.api.limits import MEMBERS, PODS, POLICIES, TIER
 
 __all__ = ["COMMAND", "HYPER_NODE", "POD_GROUP", "QUEUE", "network_topology"]
 
@@ -49,7 +50,7 @@ def _sub_groups() -> Raw:
             "networkTopology": network_topology("How near the pods of one sub-group must be."),
         },
     )
-    return items("How the pods are parted into sub-groups.", policy)
+    return items("How the pods are parted into sub-groups.", policy, most=POLICIES)
 
 
 POD_GROUP: Final = Definition(
@@ -74,7 +75,7 @@ POD_GROUP: Final = Definition(
         "spec": part(
             "What the gang needs to start.",
             {
-                "minMember": number("How many pods must find a place together.", least=0),
+                "minMember": number("How many pods must find a place together.", least=0, most=PODS),
                 "minTaskMember": each("The same for single roles.", {"type": "integer"}),
                 "queue": text("The queue that pays for the pods.", default="default", longest=_LONGEST),
                 "priorityClassName": text("The priority class of the gang.", longest=_LONGEST),
@@ -224,9 +225,9 @@ HYPER_NODE: Final = Definition(
         "spec": part(
             "Height and members of the domain.",
             {
-                "tier": number("The height: the lower, the faster.", least=0),
+                "tier": number("The height: the lower, the faster.", least=0, most=TIER),
                 "tierName": text("A name for the tier, to refer to it.", longest=_LONGEST),
-                "members": items("What the domain consists of.", _MEMBER, least=1),
+                "members": items("What the domain consists of.", _MEMBER, least=1, most=MEMBERS),
             },
             needs=("tier",),
         ),

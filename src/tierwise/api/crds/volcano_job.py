@@ -8,6 +8,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.crds.definition import AGE, Column, Definition
 from tierwise.api.crds.schema import anything, each, items, names, number, part, text, time
 from tierwise.api.crds.volcano import network_topology
+from tierwise.api.limits import PODS, SUB_GROUPS, TASKS
 
 __all__ = ["JOB"]
 
@@ -31,7 +32,7 @@ def _policies(about: str) -> Raw:
 _PARTITIONS: Final = part(
     "How the replicas are parted.",
     {
-        "totalPartitions": number("How many partitions there are.", least=1),
+        "totalPartitions": number("How many partitions there are.", least=1, most=SUB_GROUPS),
         "partitionSize": number("How many pods make one.", least=1),
         "minPartitions": number("How many must find a place together.", least=0),
         "networkTopology": network_topology("How near the pods of one partition must be."),
@@ -43,7 +44,7 @@ _TASK: Final = part(
     "One role of the job.",
     {
         "name": text("The name of the role.", longest=63),
-        "replicas": number("How many pods it has.", least=0),
+        "replicas": number("How many pods it has.", least=0, most=PODS),
         "minAvailable": number("How many of them the gang needs; all where absent.", least=0),
         "template": anything("What its pods are made from: metadata and spec of a pod."),
         "policies": _policies("What to do when something happens to its pods."),
@@ -103,7 +104,7 @@ JOB: Final = Definition(
                 "networkTopology": network_topology("How near all its pods must be."),
                 "runningEstimate": text("How long it is going to run, as far as its author knows."),
                 "volumes": items("Volumes for all its pods.", _VOLUME),
-                "tasks": items("Its roles.", _TASK, least=1),
+                "tasks": items("Its roles.", _TASK, least=1, most=TASKS),
             },
         ),
         "status": part(

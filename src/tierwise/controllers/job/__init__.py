@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
+from tierwise.api.limits import beyond
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
 from tierwise.controllers.job.happenings import happenings
@@ -21,9 +22,11 @@ from tierwise.controllers.job.memory import restarts_part
 from tierwise.controllers.job.policies import Answer, answers
 from tierwise.controllers.job.roster import Roster
 from tierwise.dialects.volcano_job import defaulted, pod_group_name
-from tierwise.port import Delete, Effect, Objects, key_of
+from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
 
 __all__ = ["READS", "due", "reconcile"]
+
+_BEYOND: Final = "LimitExceeded"
 
 READS: Final = (Job, PodGroup, Pod, PriorityClass, Command, ConfigMap, Service, NetworkPolicy)
 
@@ -32,6 +35,8 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Let each job take the turn that is due, or bring its objects to where its status says it is."""
     priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
     effects: list[Effect] = []
+    for job in objects.every(Job).values():
+        effects += _refused(job)
     for case in _cases(objects):
         expiry = ttl.expires(case.job)
         if expiry is not None and expiry <= now:
@@ -43,6 +48,21 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
         else:
             effects += _bring(objects, case, priorities, now)
     return effects
+
+
+def _refused(job: Job) -> list[Effect]:
+    """What a job hears that is beyond a limit; nothing is made for it, and what it has is left alone."""
+    found = next(beyond(job), None)
+    if found is None or job.metadata.deletion_timestamp:
+        return []
+    state, message = job.status.state, ": ".join(found)
+    if (state.reason, state.message) == (_BEYOND, message):
+        return []
+    said = {"phase": state.phase or "Pending", "reason": _BEYOND, "message": message}
+    return [
+        PatchStatus(key_of(job), {"state": said}),
+        RecordEvent(key_of(job), "Warning", _BEYOND, message),
+    ]
 
 
 def due(objects: Objects) -> float | None:
@@ -109,7 +129,7 @@ def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
     groups, owned = objects.every(PodGroup), _pods_by_job(objects.every(Pod))
     asked = commands.by_job(objects.every(Command))
     for path, declared in jobs.items():
-        if declared.metadata.deletion_timestamp:
+        if declared.metadata.deletion_timestamp or any(beyond(declared)):
             continue
         job = defaulted(declared)
         own = owned.get(path, ())

@@ -1,0 +1,81 @@
+"""How large one object may be: what the definitions, admission and the controllers hold everybody to.
+
+One number for all of them, described in docs/reference/limits.md. An object beyond a limit is named and not served;
+nothing is served in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.api.core import PodSpec
+from tierwise.api.volcano import Job
+
+__all__ = [
+    "DEPTH",
+    "MEMBERS",
+    "PODS",
+    "POLICIES",
+    "RESOURCES",
+    "SUB_GROUPS",
+    "TASKS",
+    "TIER",
+    "beyond",
+    "too_many_resources",
+]
+
+PODS: Final = 100_000
+"""Pods of one job, over all its tasks, and so the largest minimum of a gang."""
+
+TASKS: Final = 1_000
+"""Tasks of one job."""
+
+POLICIES: Final = 64
+"""Sub-group policies of one pod group."""
+
+SUB_GROUPS: Final = 10_000
+"""Partitions of one task."""
+
+RESOURCES: Final = 64
+"""Resource names in the requests and limits of one container."""
+
+MEMBERS: Final = 20_000
+"""Members of one hyperNode."""
+
+DEPTH: Final = 64
+"""HyperNodes in one chain from the innermost outwards."""
+
+TIER: Final = 2**31 - 1
+"""The highest tier."""
+
+
+def beyond(job: Job) -> Iterator[tuple[str, str]]:
+    """Fields of a job that are beyond a limit, and what is wrong with each."""
+    tasks = job.spec.tasks
+    if len(tasks) > TASKS:
+        yield "spec.tasks", f"{len(tasks)} tasks are more than the {TASKS} that a job may have"
+    total = 0
+    for index, task in enumerate(tasks):
+        path = f"spec.tasks[{index}]"
+        total += max(task.replicas, 0)
+        if task.replicas > PODS:
+            yield f"{path}.replicas", f"{task.replicas} replicas are more than the {PODS} pods that a job may have"
+        parted = task.partition_policy
+        if parted is not None and (parted.total_partitions or 0) > SUB_GROUPS:
+            text = f"{parted.total_partitions} partitions are more than the {SUB_GROUPS} that a task may have"
+            yield f"{path}.partitionPolicy.totalPartitions", text
+        for where, text in too_many_resources(task.template.spec):
+            yield f"{path}.template.spec.{where}", text
+    if total > PODS and all(task.replicas <= PODS for task in tasks):
+        yield "spec.tasks", f"the replicas of all tasks make {total} pods, more than the {PODS} that a job may have"
+
+
+def too_many_resources(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Containers that name more resources than one may."""
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            number = len({*container.resources.requests, *container.resources.limits})
+            if number > RESOURCES:
+                text = f"{number} resource names are more than the {RESOURCES} that a container may ask for"
+                yield f"{field}[{index}].resources", text
