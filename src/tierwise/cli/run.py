@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.cli.reach import access_options, reach
-from tierwise.cli.service import Manner, serve, service_options
+from tierwise.cli.service import Manner, connected, serve, service_options
 
 if TYPE_CHECKING:
     from tierwise.runtime.loop import Duty
@@ -79,16 +79,10 @@ def run(
     """
     if with_pages and manner.listen is None:
         raise click.UsageError("--pages needs --listen: that is where they are served")
-    duties = duties_of(names, config_file, profiles)
-    serve(
-        reach(kubeconfig, context, in_cluster=in_cluster),
-        manner,
-        duties,
-        component="tierwise",
-        with_controllers=not no_controllers,
-        by_eviction=evict_by == "eviction",
-        pages=with_pages,
-    )
+    access = reach(kubeconfig, context, in_cluster=in_cluster)
+    with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
+        duties = duties_of(names, config_file, profiles)
+        serve(cluster, manner, duties, with_controllers=not no_controllers, pages=access.server if with_pages else "")
 
 
 @click.command(
@@ -106,7 +100,9 @@ def controllers(manner: Manner, kubeconfig: str | None, in_cluster: bool, contex
     They make podGroups and pods of Volcano jobs, hyperNodes from node labels, and keep status. `tierwise run` does the
     same unless it is told not to.
     """
-    serve(reach(kubeconfig, context, in_cluster=in_cluster), manner, [], component="tierwise-controllers")
+    access = reach(kubeconfig, context, in_cluster=in_cluster)
+    with connected(access, manner, component="tierwise-controllers") as cluster:
+        serve(cluster, manner, [])
 
 
 def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[Duty]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import socket
 import sys
@@ -18,10 +19,11 @@ from tierwise.cli.reach import listen_option, log_option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
-    from tierwise.kube.cluster import Options
+    from tierwise.kube.cluster import KubeCluster, Options
     from tierwise.runtime.loop import Duty, Observer
+    from tierwise.web.turns import Turns
 
-__all__ = ["Manner", "serve", "service_options"]
+__all__ = ["Manner", "connected", "serve", "service_options"]
 
 _VOLCANO = "volcano-system"
 """Where Volcano is installed, with the configuration of its controllers."""
@@ -102,31 +104,35 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
     return taken
 
 
-def serve(
-    access: Access,
-    manner: Manner,
-    duties: Sequence[Duty],
-    *,
-    component: str,
-    with_controllers: bool = True,
-    by_eviction: bool = True,
-    pages: bool = False,
-) -> None:
-    """Schedule for these duties, and run the controllers, until told to end."""
+def connected(access: Access, manner: Manner, *, component: str, by_eviction: bool = True) -> KubeCluster:
+    """A cluster that is to be entered at once: it lists objects while what decides about them is still imported."""
     from tierwise.kube.cluster import KubeCluster
-    from tierwise.runtime.listener import listening
     from tierwise.runtime.logs import set_up
+
+    gc.disable()  # until the service knows what stays; nothing that is made before is garbage
+    set_up(sys.stderr, manner.log_level)
+    return KubeCluster(access, _options(component, manner, by_eviction=by_eviction))
+
+
+def serve(
+    cluster: KubeCluster, manner: Manner, duties: Sequence[Duty], *, with_controllers: bool = True, pages: str = ""
+) -> None:
+    """Schedule for these duties, and run the controllers, until told to end; `pages` are headed by that name."""
+    from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry
     from tierwise.runtime.probes import debug, probes
     from tierwise.runtime.service import Pace, Service
     from tierwise.runtime.telemetry import Telemetry
-    from tierwise.web.app import add_pages
-    from tierwise.web.turns import Turns
 
-    set_up(sys.stderr, manner.log_level)
-    cluster, found = KubeCluster(access, _options(component, manner, by_eviction=by_eviction)), registry()
-    told, turns = Telemetry(found, cluster), Turns(access.server)
-    observers: list[Observer] = [told, turns] if pages else [told]
+    found = registry()
+    told = Telemetry(found, cluster)
+    observers: list[Observer] = [told]
+    turns: Turns | None = None
+    if pages:
+        from tierwise.web.turns import Turns
+
+        turns = Turns(pages)
+        observers.append(turns)
     service = Service(
         cluster,
         duties,
@@ -138,7 +144,9 @@ def serve(
     with contextlib.ExitStack() as servers:
         if manner.listen is not None:
             app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh)
-            if pages:
+            if turns is not None:
+                from tierwise.web.app import add_pages
+
                 add_pages(app, turns)
             servers.enter_context(listening(app, *manner.listen))
         if manner.debug_port is not None:

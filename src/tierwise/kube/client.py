@@ -163,7 +163,10 @@ class Client:
         """Tokens rotate, and exec plugins may take their time: asked for now and then, off the event loop."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._token[0] > _TOKEN_AGE:
-            self._token = (loop.time(), await loop.run_in_executor(None, self._access.token))
+            try:
+                self._token = (loop.time(), await loop.run_in_executor(None, self._access.token))
+            except OSError as error:
+                raise UnreachableError(f"there is no token: {error}") from None
         headers = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
         if self._token[1]:
             headers["Authorization"] = self._token[1]

@@ -95,14 +95,20 @@ class KubeCluster:
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="kube", daemon=True)
         self._failure: BaseException | None = None
+        self._entered = 0  # it may be entered early, and again by who uses it
 
     def __enter__(self) -> KubeCluster:
-        self._thread.start()
+        if not self._entered:
+            self._thread.start()
+        self._entered += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._entered -= 1
+        if self._entered:
+            return
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()

@@ -21,7 +21,6 @@ from tierwise.controllers.sources import FETCHED
 from tierwise.dialects.discovery import OtherSource, other_sources
 from tierwise.discovery import record
 from tierwise.discovery.record import Record
-from tierwise.fetch.refresh import refresh
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.port import Create, Effect, Key, Objects, Update
 
@@ -117,6 +116,9 @@ class Fetching:
         """The thread."""
         now = self._clock()
         try:
+            # Imported when a source is due: few clusters have one, and every start would wait for its readers.
+            from tierwise.fetch.refresh import refresh
+
             result = refresh(source, self._credentials(source), before, now, files=self._files)
         except _CredentialsError as error:
             result = record.failed(before, str(error), now)

@@ -140,7 +140,7 @@ class Loop:
             version = self._cluster.wait(seen, self._patience(period) if may() else period)
             if stopping():
                 return
-            if version != seen:
+            if version != seen >= 0:
                 # What comes together is decided together: a gang's pods arrive one by one.
                 self._cluster.wait(Version(2**62), rest)
             # Noted before reading, so that what changes from here on brings another turn.
