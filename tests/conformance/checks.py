@@ -77,10 +77,25 @@ def _evicted(answer: Answer) -> list[str]:
     return sorted(entry["pod"] for entry in answer["evictions"])
 
 
-def _pending_message(wanted: Any, answer: Answer) -> Iterator[str]:
-    said = {entry["pod"]: entry["message"] for entry in answer["pending"]}
-    for pod, pattern in wanted.items():
-        yield from _matches(pattern, said.get(pod, ""))
+def _pending(field: str, *, whole: bool = False) -> Check:
+    """What is said of pods that wait; `whole` has the pattern match all of it."""
+
+    def check(wanted: Any, answer: Answer) -> Iterator[str]:
+        said = {entry["pod"]: entry[field] for entry in answer["pending"]}
+        for pod, pattern in wanted.items():
+            yield from _matches(f"^(?:{pattern})$" if whole else pattern, said.get(pod, ""))
+
+    return check
+
+
+def _pending_groups(wanted: Any, answer: Answer) -> Iterator[str]:
+    for group, pattern in wanted.items():
+        said = " ".join(entry["message"] for entry in answer["pending"] if entry["podGroup"] == group)
+        yield from _matches(pattern, said)
+
+
+def _waiting(answer: Answer) -> list[str]:
+    return sorted(entry["pod"] for entry in answer["pending"] if entry["pod"])
 
 
 def _pod_groups(wanted: Any, answer: Answer) -> Iterator[str]:
@@ -98,8 +113,11 @@ _SCHEDULE: dict[str, Check] = {
     "evictedCount": lambda wanted, answer: _same(wanted, len(_evicted(answer))),
     "evictedWithin": lambda wanted, answer: _same([], sorted(set(_evicted(answer)) - set(wanted))),
     "evictedJobs": lambda wanted, answer: _same(sorted(wanted), sorted({e["podGroup"] for e in answer["evictions"]})),
-    "pendingPods": lambda wanted, answer: _same(sorted(wanted), sorted(entry["pod"] for entry in answer["pending"])),
-    "pendingMessage": _pending_message,
+    "pendingPods": lambda wanted, answer: _same(sorted(wanted), _waiting(answer)),
+    "pendingMessage": _pending("message"),
+    "pendingReason": _pending("reason", whole=True),
+    "pendingVerdict": _pending("verdict", whole=True),
+    "pendingGroups": _pending_groups,
     "podGroups": _pod_groups,
 }
 

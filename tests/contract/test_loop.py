@@ -90,8 +90,8 @@ def test_gang_without_room_is_told_why_once(world: _World) -> None:
     conditions = world.group()["status"]["conditions"]
     assert ["Unschedulable"] == [c["type"] for c in conditions]
     told = world.api.get("pods", "p0")["status"]["conditions"][0]
-    expected = ("PodScheduled", "False", "Unschedulable", "podGroup default/g waits: NotEnoughResources")
-    assert expected == (told["type"], told["status"], told["reason"], told["message"])
+    assert ("PodScheduled", "False", "Unschedulable") == (told["type"], told["status"], told["reason"])
+    assert told["message"].startswith("podGroup default/g waits, never: even if the cluster were empty, ")
 
     writes = sum(r.startswith("PATCH") for r in world.api.requests)
     world.loop.turn()

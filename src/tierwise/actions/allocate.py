@@ -20,10 +20,10 @@ from tierwise.actions.entry import INCOMPLETE, objection
 from tierwise.actions.fit import Take
 from tierwise.actions.nominated import place_nominated
 from tierwise.actions.refusals import Refusals
-from tierwise.actions.search import Found, search_lot
+from tierwise.actions.search import Found
 from tierwise.actions.settle import decide, over_now
 from tierwise.actions.surplus import place_surplus
-from tierwise.actions.two_level import search_job
+from tierwise.actions.two_level import find_place
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Delay, Proposal
 from tierwise.framework.ledger import Pool
@@ -200,12 +200,7 @@ class _Allocation:
                 return kept
         if self._cycle.pipeline.ways(job, asked.tasks):
             return self._gather(job, asked.lots[0]) or False
-        if job.policies:
-            found = search_job(self._cycle, job, asked)
-            if isinstance(found, bool) and asked.otherwise is not None:
-                return search_job(self._cycle, job, asked.otherwise)
-            return found
-        return search_lot(self._cycle, job, asked.lots[0])
+        return find_place(self._cycle, job, asked)
 
     def _gather(self, job: Job, least: Lot) -> Found | None:
         """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""

@@ -6,14 +6,18 @@ import numpy as np
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.reason import Reason
+from tierwise.model.resources import UNOFFERED
 from tierwise.model.shape import Shape
 
-__all__ = ["causes", "insufficient", "once_full"]
+__all__ = ["Causes", "causes", "once_full"]
+
+Causes = tuple[tuple[Reason, int], ...]
 
 
-def causes(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """Per reason, on how many nodes of a span it keeps a shape out; the most frequent first."""
+def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
+    """Per reason, on how many of some rows it keeps a shape out; the most frequent first."""
     room = cycle.rooms.of(shape)
     why = room.why[span]
     found: dict[Reason, int] = {}
@@ -23,33 +27,50 @@ def causes(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int],
             found[cycle.view.reasons[number]] = int(numbers[number])
     full = (why == 0) & (room.rows(Pool.LATER)[span] == 0)
     free = cycle.ledger.free(shape.asked, span, Pool.LATER)
-    short = (free < shape.request[shape.asked, None]) & full
-    for name, count in zip(shape.names(cycle.view.axis), short.sum(axis=1).tolist(), strict=True):
-        if count:
-            found[insufficient(name)] = count
+    found |= _short(cycle, shape, free, (free < shape.request[shape.asked, None]) & full)
     if cycle.pipeline.moving(shape):
-        moving = np.bincount(np.where((why == 0) & ~full, cycle.pipeline.why_not_now(shape, span), 0))
+        now = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes)))[span]
+        moving = np.bincount(np.where((why == 0) & ~full, now, 0))
         for number in np.flatnonzero(moving).tolist():
             if number:
                 found[cycle.view.reasons[number]] = int(moving[number])
-    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))
+    return _ordered(found)
 
 
-def insufficient(resource: str) -> Reason:
-    """The reason of a node that lacks a resource."""
-    if resource == "pods":
-        return Reason("TooManyPods", "resources", "had no pod slot left", curable=True)
-    if resource.startswith("port/"):
-        return Reason("PortConflict", "resources", f"had host {resource} taken", curable=True)
-    return Reason("InsufficientResource", "resources", f"short of {resource}", curable=True)
-
-
-def once_full(cycle: Cycle, shape: Shape, span: slice) -> tuple[tuple[Reason, int], ...]:
+def once_full(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
     """Per resource, how many nodes are short of it once they hold as many tasks as they can."""
-    room = cycle.rooms.of(shape).rows(Pool.LATER)[span]
+    room = cycle.rooms.of(shape)
     request = shape.request[shape.asked, None]
-    short = (cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room < request).sum(axis=1)
-    found = [
-        (insufficient(name), int(n)) for name, n in zip(shape.names(cycle.view.axis), short.tolist(), strict=True) if n
-    ]
-    return tuple(sorted(found, key=lambda item: (-item[1], item[0].code, item[0].text)))
+    left = cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room.rows(Pool.LATER)[span]
+    return _ordered(_short(cycle, shape, left, (left < request) & (room.why[span] == 0), then="then "))
+
+
+def _short(cycle: Cycle, shape: Shape, free: Ints, short: Bools, *, then: str = "") -> dict[Reason, int]:
+    """Per resource of a shape, on how many nodes it is short, with what is asked for and the most that any has."""
+    found: dict[Reason, int] = {}
+    names = shape.names(cycle.view.axis)
+    for i, resource in enumerate(shape.asked.tolist()):
+        nodes = int(short[i].sum())
+        if nodes and cycle.view.axis.names[resource] == UNOFFERED:
+            text = f"short of {names[i]}, which no node has"
+            found[Reason("InsufficientResource", "resources", text)] = nodes
+        elif nodes:
+            most = int(free[i][short[i]].max())
+            found[_insufficient(names[i], int(shape.request[resource]), most, then)] = nodes
+    return found
+
+
+def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
+    """The reason of nodes that lack a resource, of which the best has `most` left; `then` says once it took others."""
+    if resource == "pods":
+        return Reason("TooManyPods", "resources", f"{then}had no pod slot left", curable=True)
+    if resource.startswith("port/"):
+        return Reason("PortConflict", "resources", f"{then}had host {resource} taken", curable=True)
+    from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles refuse anything
+
+    text = f"{then}short of {resource}: {show(resource, asked)} asked, at most {show(resource, max(most, 0))} free"
+    return Reason("InsufficientResource", "resources", text, curable=True)
+
+
+def _ordered(found: dict[Reason, int]) -> Causes:
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))

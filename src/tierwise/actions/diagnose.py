@@ -1,4 +1,8 @@
-"""Say why a gang found no place: per tier how many domains were looked at, how far the best came, what was short."""
+"""Say why a gang found no place: which domains were searched, how far the best of each tier came, what was short.
+
+The domains that are told of are those that the search may use. A gang with running tasks is searched for in one
+domain, the widest around them that its limit allows, so that one is named and no other.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.causes import causes, once_full
-from tierwise.actions.demand import Demand, needs
+from tierwise.actions.causes import Causes, causes, once_full
+from tierwise.actions.demand import Demand, Lot, needs
+from tierwise.actions.fit import put
 from tierwise.actions.groups import alike, groups_held
-from tierwise.actions.search import home
+from tierwise.actions.search import BOTH, Found, candidates, home, search_lot
+from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
+from tierwise.framework.standing import job_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason, Rejection, Tried
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["diagnose", "too_wide"]
+__all__ = ["asked_pods", "diagnose", "searched", "too_wide"]
 
 _SHOWN = 3
 """How many sub-jobs, or broken hyperNodes, a rejection names."""
+
+_TRIALS = 3
+"""How many domains of a tier are filled to see what fits together, where counting alone does not tell."""
 
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
@@ -37,15 +49,38 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
-    limit = cycle.pipeline.limit(job)
-    tried = _tried(cycle, job, demand, _by_tier(cycle, limit), like)
-    children = tuple(islice(_sub_jobs(cycle, job, demand, limit), _SHOWN)) if job.policies else ()
+    groups = tuple(_searched_for(cycle, job, ROOT))
+    tried = tuple(_refused(cycle, job, demand, looked) for looked in _tried(cycle, job, demand, groups, like))
+    children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
     return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
 
 
-def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, limit: int | None) -> Iterator[Rejection]:
+def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
+    """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
+    ways = cycle.pipeline.ways(job, demand.tasks)
+    if ways:
+        return diagnose(cycle, job, demand, bounded=False).tried
+    return tuple(_tried(cycle, job, demand, tuple(_searched_for(cycle, job, ROOT))))
+
+
+def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
+    """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
+    number = demand.tasks
+    stands = home(cycle, job) is not None
+    if cycle.pipeline.gangs and stands and not job_ready(cycle.ledger, job):
+        return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
+    if stands:
+        return count(number, "more pod")
+    if number < sum(cycle.backlog.left(part) for part in job.parts()):
+        return f"its minimum of {count(number, 'pod')}"
+    return "its pod" if number == 1 else f"its {number} pods"
+
+
+def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> Iterator[Rejection]:
     """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
+    limit = cycle.pipeline.limit(job)
     seen: set[tuple[int | None, int, tuple[int, ...]]] = set()
+    within = int(groups[-1][0]) if home(cycle, job) is not None and groups else ROOT
     for lot in demand.lots:
         reason = too_wide(cycle, lot.sub)
         if reason is not None:
@@ -56,10 +91,14 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, limit: int | None) -> Iter
         if inner is None or (limit is not None and inner >= limit) or kind in seen:
             continue
         seen.add(kind)
-        short = _tried(cycle, job, Demand((lot,)), _by_tier(cycle, inner))
+        short = _tried(cycle, job, Demand((lot,)), tuple(_searched_for(cycle, lot.sub, within)))
         if short and short[-1].fits < lot.need:
-            text = "no hyperNode within its tier holds the sub-group"
+            text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the sub-group"
             yield Rejection("space", lot.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+
+
+def _inside(cycle: Cycle, domain: int) -> str:
+    return f" in {cycle.topology.name[domain]}" if domain != ROOT else ""
 
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
@@ -67,8 +106,10 @@ def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
     limit, here = cycle.pipeline.limit(gang), home(cycle, gang)
     if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
         return None
-    name, tier = cycle.topology.name[here], int(cycle.topology.tier[here])
-    text = f"its running pods span hyperNode {name} of tier {tier}, above the highest allowed tier {limit}"
+    where = "the whole cluster"
+    if here != ROOT:
+        where = f"hyperNode {cycle.topology.name[here]} of tier {int(cycle.topology.tier[here])}"
+    text = f"its running pods span {where}, above the highest allowed tier {limit}"
     return Reason("AlreadyTooWide", "network-topology-aware", text)
 
 
@@ -83,64 +124,143 @@ def _reason(cycle: Cycle, job: Job, demand: Demand, tried: tuple[Tried, ...]) ->
             return Reason("BrokenTopology", "network-topology-aware", text)
     if limit is not None and not tried:
         return Reason("NoDomainWithinTier", "network-topology-aware", f"there is no hyperNode of tier {limit} or below")
-    return Reason("NotEnoughResources", "allocate", "the gang's minimum finds no place", curable=True)
+    text = f"{_where(cycle, job, tried)} now for {asked_pods(cycle, job, demand)}"
+    return Reason("NotEnoughResources", "allocate", text, curable=True)
 
 
-def _by_tier(cycle: Cycle, limit: int | None) -> Iterable[Ints]:
-    return (np.array([ROOT]),) if limit is None else cycle.topology.by_tier(ROOT, limit)
+def _where(cycle: Cycle, job: Job, tried: tuple[Tried, ...]) -> str:
+    """The domains that have no place, in words."""
+    limit = cycle.pipeline.limit(job)
+    if limit is None or tried[-1].best == cycle.topology.name[ROOT]:
+        return "the cluster has no place"
+    if tried[-1].here:
+        return f"hyperNode {tried[-1].best}, where its running pods are, has no place"
+    return f"no hyperNode of tier {limit} or below has a place"
+
+
+def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Ints]:
+    """The domains that a gang may use, tier by tier: those with too little free are among them."""
+    limit = cycle.pipeline.limit(gang)
+    if limit is None:
+        return (np.array([within]),)
+    if home(cycle, gang) is not None:
+        return tuple(candidates(cycle, gang, within))
+    return cycle.topology.by_tier(within, limit)
 
 
 def _tried(
-    cycle: Cycle, job: Job, demand: Demand, groups: Iterable[Ints], like: Rejection | None = None
+    cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...], like: Rejection | None = None
 ) -> tuple[Tried, ...]:
     known = {tried.tier: tried for tried in like.tried} if like is not None else {}
-    return tuple(_look(cycle, job, demand, group, known) for group in groups)
+    here = home(cycle, job) is not None and cycle.pipeline.limit(job) is not None
+    return tuple(_look(cycle, job, demand, group, known, here=here) for group in groups)
 
 
-def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[int, Tried]) -> Tried:
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[int, Tried], *, here: bool) -> Tried:
     """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
-    fits = _fits(cycle, job, demand, group)
-    best = int(group[np.lexsort((cycle.topology.rank[group], -fits))[0]])
-    span = cycle.topology.span(best)
-    tier = int(cycle.topology.tier[best])
+    topology = cycle.topology
+    whole, fits = _fits(cycle, job, demand, group)
+    best = int(group[np.lexsort((topology.rank[group], -fits))[0]])
+    span = topology.span(best)
+    tier = int(topology.tier[best])
     earlier = known.get(tier)
+    lent = earlier is not None and earlier.best == topology.name[best]
+    found = int(fits.max())
+    confined = here and best != ROOT and len(group) == 1
     return Tried(
         tier=tier,
         domains=len(group),
-        best=cycle.topology.name[best],
-        fits=min(int(fits.max()), demand.tasks),
+        best=topology.name[best],
+        fits=min(found, demand.tasks),
         asked=demand.tasks,
         nodes=span.stop - span.start,
-        causes=_causes(cycle, demand, span) if earlier is None else earlier.causes,
+        causes=earlier.causes if lent and earlier is not None else _causes(cycle, demand, span),
+        whole=whole,
+        here=confined,
+        outside=len(topology.at_tier[tier]) - 1 if confined else 0,
     )
 
 
-def _causes(cycle: Cycle, demand: Demand, span: slice) -> tuple[tuple[Reason, int], ...]:
-    """What keeps the largest of the demanded shapes out of a span.
+def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
+    """The same where everything seems to fit by counting and the search found no place: what it came across."""
+    if looked.fits < looked.asked:
+        return looked
+    domain = cycle.topology.index[looked.best]
+    least = job.min_resources
+    if least is not None and cycle.pipeline.limit(job) is not None:
+        free = cycle.ledger.domain_idle[:, domain] + cycle.ledger.domain_releasing[:, domain]
+        lacking = np.flatnonzero(free < least)
+        if len(lacking):
+            from tierwise.api.quantity import show
 
-    Where every node of the whole cluster takes some, it is what they lack once they hold these.
-    """
+            name = cycle.view.axis.names[int(lacking[0])]
+            amounts = int(least[lacking[0]]), int(free[lacking[0]])
+            asked, left = (show(name, max(amount, 0)) for amount in amounts)
+            return replace(looked, short=f"its minResources ask for {asked} of {name}, and {left} is free")
+    return replace(looked, short="each of them fits by itself, but not all of them together")
+
+
+def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
+    """What keeps the largest of the demanded shapes out of a span; where nothing does, what they lack once full."""
     shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
     if not shapes:
         return ()
     shape = max(shapes, key=lambda s: s.number)
-    found = causes(cycle, shape, span)
-    whole = span.stop - span.start == len(cycle.nodes)
-    return once_full(cycle, shape, span) if whole and not found else found
+    return causes(cycle, shape, span) or once_full(cycle, shape, span)
 
 
-def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
-    """How many of the demanded tasks each domain would take; of alike sub-jobs only those that fit whole count."""
+def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Ints]:
+    """How many of the demanded tasks each domain takes; of alike sub-jobs, whose size comes first, only whole ones.
+
+    Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
+    promising domains are filled to see how many fit together.
+    """
     uniform = alike(cycle, job, demand) if len(demand.lots) > 1 else None
     if uniform is not None:
-        return groups_held(cycle, uniform, Pool.LATER)[group] * uniform.size
+        return uniform.size, groups_held(cycle, uniform, Pool.LATER)[group] * uniform.size
     left: dict[Shape, int] = {}  # lots of one shape share its room
     for portion in (portion for lot in demand.lots for portion in lot.portions):
         left[portion.part.shape] = left.get(portion.part.shape, 0) + portion.left
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
         total += np.minimum(_room(cycle, shape)[group], number)
-    return total
+    if len(left) == 1 and not cycle.pipeline.moving(next(iter(left))):
+        return 0, total
+    order = np.lexsort((cycle.topology.rank[group], -total))[:_TRIALS]
+    tried = np.zeros(len(group), dtype=np.int64)
+    for i in order.tolist():
+        tried[i] = _together(cycle, job, demand.lots, int(group[i])) if total[i] else 0
+    return 0, tried
+
+
+def _together(cycle: Cycle, job: Job, lots: tuple[Lot, ...], domain: int) -> int:
+    """How many tasks a domain takes one after the other, sub-jobs of several whole; nothing stays on the ledger."""
+    placed = 0
+    with cycle.ledger.statement():
+        for lot in lots:
+            if len(lots) > 1 and cycle.pipeline.limit(lot.sub) is not None:
+                placed += lot.need if isinstance(search_lot(cycle, job, lot, within=domain), Found) else 0
+            else:
+                placed += _filled(cycle, job, lot, domain)
+    return placed
+
+
+def _filled(cycle: Cycle, job: Job, lot: Lot, domain: int) -> int:
+    """How many tasks of a lot towards its need are placed, the minimums of roles first."""
+    missing, roles, used = lot.need, dict(lot.roles), [0] * len(lot.portions)
+    for least_only in (True, False):
+        for i, portion in enumerate(lot.portions):
+            role = portion.part.role_number
+            wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
+            wanted = min(wanted, portion.left - used[i])
+            if wanted > 0:
+                found = put(cycle, Ask(portion.part.shape, lot.sub, job), portion.part, wanted, domain, BOTH)
+                placed = sum(len(take.rows) for take in found)
+                used[i] += placed
+                missing -= placed
+                if least_only:
+                    roles[role] -= placed
+    return lot.need - missing
 
 
 def _room(cycle: Cycle, shape: Shape) -> Ints:

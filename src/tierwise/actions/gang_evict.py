@@ -25,6 +25,7 @@ from tierwise.actions.search import candidates, home
 from tierwise.actions.settle import decide, over_now
 from tierwise.actions.single_plans import single_plans
 from tierwise.actions.victims import Plan, make_plan
+from tierwise.api.plurals import count, verb
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
@@ -372,7 +373,7 @@ class RoomMaker:
         if not domains:
             return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
         notes = "; ".join(self._note(cause, domain) for domain in domains[:_SHOWN])
-        more = f"; and {len(domains) - _SHOWN} other domains" if len(domains) > _SHOWN else ""
+        more = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
         return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {notes}{more}")
 
     def _note(self, cause: Cause, domain: int) -> str:
@@ -381,16 +382,34 @@ class RoomMaker:
         candidates_here = np.flatnonzero(self._eligible(cause)[inside]) + inside.start
         where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
         if not len(candidates_here):
-            whose = "less important" if self._purpose is Purpose.PREEMPT else "of another reclaimable queue"
-            return f"{where} none of {inside.stop - inside.start} running pods is {whose}"
+            return f"{where} {self._nobody(cause, inside)}"
         if not self._cycle.pipeline.answered(cause):
-            return f"{where} {len(candidates_here)} pods could go, but no plugin of the profile lets anybody go"
+            could = count(len(candidates_here), "pod")
+            return f"{where} {could} could go, but no plugin of the profile lets anybody go"
         marked = self._running.spared[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
-        return f"{where} {len(candidates_here)} pods could go{spared}, which makes too little room"
+        return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which makes too little room"
+
+    def _nobody(self, cause: Cause, inside: slice) -> str:
+        """Why no running pod is a candidate: its queue is looked at before its importance."""
+        jobs = self._running.job[inside]
+        jobs = jobs[jobs != cause.job.number]
+        others = int((self._queue[jobs] != self._queue[cause.job.number]).sum())
+        own = len(jobs) - others
+        if not len(jobs):
+            return "no other pod is running"
+        if self._purpose is not Purpose.PREEMPT:
+            return f"none of {count(len(jobs), 'running pod')} is in another reclaimable queue"
+        elsewhere = f"{count(others, 'running pod')} {verb(others, 'is', 'are')} in other queues"
+        if self._options.across or not others:
+            return f"none of {count(len(jobs), 'running pod')} is less important"
+        if not own:
+            return f"{elsewhere}, and {self._action} evicts in the job's own queue alone"
+        less = f"none of {count(own, 'running pod')} in its own queue is less important"
+        return f"{less}, and {elsewhere}"
 
 
 def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:

@@ -13,7 +13,7 @@ from tierwise.actions.demand import Demand
 from tierwise.actions.fit import Take, bound
 from tierwise.actions.groups import alike, place_alike
 from tierwise.actions.packing import pack
-from tierwise.actions.search import GRAIN, Found, candidates, home, pending, surplus_keys
+from tierwise.actions.search import GRAIN, Found, candidates, home, pending, search_lot, surplus_keys
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -21,10 +21,20 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 
-__all__ = ["search_job", "shortlist"]
+__all__ = ["find_place", "search_job", "shortlist"]
 
 _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
+
+
+def find_place(cycle: Cycle, job: Job, asked: Demand) -> Found | bool:
+    """A place for the minimum of a job that is not gathered; otherwise whether the search stopped at its bound."""
+    if not job.policies:
+        return search_lot(cycle, job, asked.lots[0])
+    found = search_job(cycle, job, asked)
+    if isinstance(found, bool) and asked.otherwise is not None:
+        return search_job(cycle, job, asked.otherwise)
+    return found
 
 
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> Found | bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tierwise.actions.causes import causes, once_full
 from tierwise.actions.demand import Lot
-from tierwise.actions.gather import ground_of, rows_of
+from tierwise.actions.gather import everything, ground_of, rows_of
+from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.gathering import Ground, Way
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Tried
 from tierwise.model.shape import Shape
@@ -27,59 +26,54 @@ _SHOWN = 3
 
 def ungathered(cycle: Cycle, job: Job, lot: Lot, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
     """Why so many tasks cannot be gathered in any way, and how far each layer came."""
+    whole = everything(lot)
+    if _odd(lot.need, ways[-1]) and not _odd(whole.need, ways[-1]):
+        lot = whole  # the minimum alone could not come in multiples: all of it was looked for
     shape = max(lot.portions, key=lambda portion: portion.left).part.shape
     ground = ground_of(cycle, shape, lot.sub, job, Pool.LATER)
     widest = ways[-1]
     where = "the cluster" if widest.tier == int(ground.topology.tier[ROOT]) else f"one {_layer(ground, widest.tier)}"
-    text = f"{lot.need} pods cannot be gathered in {where}{_offers(cycle, job, ground, widest)}"
-    reason = Reason("CannotGather", "coscheduling", text + _multiples(ground, lot.need, widest), curable=True)
-    return reason, tried_ways(cycle, job, ground, shape, lot.need, ways)
+    text = f"{count(lot.need, 'pod')} cannot be gathered in {where}"
+    odd = _odd(lot.need, widest)
+    if odd:  # whatever room there is
+        said = f"pods come in multiples of {_multiples(ground, widest)}, and {lot.need} is no multiple of {odd}"
+        return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
+    text += _offers(cycle, job, ground, widest)
+    if widest.multiples:
+        text += f"; pods come in multiples of {_multiples(ground, widest)}"
+    tried = tried_ways(cycle, job, ground, shape, lot.need, ways)
+    return Reason("CannotGather", "coscheduling", text, curable=True), tried
 
 
 def tried_ways(
-    cycle: Cycle, job: Job, ground: Ground, shape: Shape, count: int, ways: Sequence[Way]
+    cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, ways: Sequence[Way]
 ) -> tuple[Tried, ...]:
     """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
     by_tier = {way.tier: way for way in ways if way.tier > 0}  # of several ways in one tier the last asks the least
-    found = (_tried(cycle, job, ground, shape, count, way, widest=way is ways[-1]) for way in by_tier.values())
+    found = (_tried(cycle, job, ground, shape, tasks, way, widest=way is ways[-1]) for way in by_tier.values())
     return tuple(tried for tried in found if tried is not None)
 
 
-def _tried(cycle: Cycle, job: Job, ground: Ground, shape: Shape, count: int, way: Way, *, widest: bool) -> Tried | None:
+def _tried(cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, way: Way, *, widest: bool) -> Tried | None:
     places, room = ground.offers(way)
     if not len(places):
         return None
     best = int(places[0])
     span = ground.topology.span(best)
-    runs = _runs(rows_of(cycle, job, np.arange(span.start, span.stop)))
-    short = _added(causes(cycle, shape, run) for run in runs)
-    if widest and not short:
-        short = _added(once_full(cycle, shape, run) for run in runs)
+    rows = rows_of(cycle, job, np.arange(span.start, span.stop))
+    short = causes(cycle, shape, rows)
+    if widest and not short and not way.multiples:  # which leave nodes that are not full
+        short = once_full(cycle, shape, rows)
     return Tried(
         tier=way.tier,
         domains=len(places),
         best=ground.topology.name[best],
-        fits=min(max(int(room[0]), 0), count),
-        asked=count,
+        fits=min(max(int(room[0]), 0), tasks),
+        asked=tasks,
         nodes=span.stop - span.start,
         causes=short,
         layer=_layer(ground, way.tier),
     )
-
-
-def _runs(rows: Ints) -> list[slice]:
-    """Rows as stretches of the cluster's."""
-    rows = np.sort(rows)
-    parts = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
-
-
-def _added(found: Iterable[tuple[tuple[Reason, int], ...]]) -> tuple[tuple[Reason, int], ...]:
-    """The counts of several stretches together, the most frequent first."""
-    total: Counter[Reason] = Counter()
-    for reasons in found:
-        total.update(dict(reasons))
-    return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))
 
 
 def _layer(ground: Ground, tier: int) -> str:
@@ -103,11 +97,10 @@ def _offers(cycle: Cycle, job: Job, ground: Ground, way: Way) -> str:
     return ": " + ", ".join(shown) + (f", {more} more take no more than that" if more else "")
 
 
-def _multiples(ground: Ground, count: int, way: Way) -> str:
-    """The multiples that hold, and whether the number of tasks is none of them."""
-    if not way.multiples:
-        return ""
-    said = ", ".join(f"{number} in each {_layer(ground, tier)}" for tier, number in way.multiples)
-    wrong = next((number for _, number in way.multiples if count % number), None)
-    text = f"; pods come in multiples of {said}"
-    return text if wrong is None else f"{text}, and {count} is no multiple of {wrong}"
+def _multiples(ground: Ground, way: Way) -> str:
+    return ", ".join(f"{number} in each {_layer(ground, tier)}" for tier, number in way.multiples)
+
+
+def _odd(tasks: int, way: Way) -> int:
+    """A multiple that so many tasks are none of, 0 where there is none such."""
+    return next((number for _, number in way.multiples if tasks % number), 0)

@@ -47,7 +47,7 @@ def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decisi
     bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
     phase = _PHASES[phase_after(job, report, bound)]
     rejection = report.rejections.get(job.key)
-    text = message(rejection) if rejection is not None else ""
+    text = f"{rejection.verdict.words}: {message(rejection)}" if rejection is not None else ""
     known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
     if text and text != known:
         code = rejection.reason.code if rejection is not None else ""

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from tierwise.explain.eviction_story import eviction_lines
 from tierwise.explain.landed import landed
+from tierwise.explain.message import refusal
 from tierwise.explain.naming import Names, domain_title, tier_title
 from tierwise.explain.narrative import looked_at, rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
@@ -15,7 +16,8 @@ from tierwise.explain.ranges import compact, pods
 from tierwise.explain.retrace import retrace
 from tierwise.explain.summary import Run
 from tierwise.explain.tables import Cell, Column, pairs, table
-from tierwise.explain.waiting import waiting
+from tierwise.explain.waiting import STYLES, waiting
+from tierwise.explain.wire import why_waiting
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job
 
@@ -55,7 +57,7 @@ def _search(page: Page, run: Run, job: Job) -> list[Text]:
     texts = search_texts(run, job)
     if texts:
         return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]
-    rejection = run.last.rejections.get(job.key)
+    rejection = refusal(job, run.last)
     if rejection is None:
         return [Text("  nothing of it was looked for")]
     return rejection_lines(page, run.after.topology, rejection, indent=2)
@@ -95,8 +97,9 @@ def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Te
         said = (f"{count(number, 'pod')} {what}", "green" if bound else "yellow")
         texts.append(Text.assemble(said, _span(run, job)))
     for entry in idle:
-        code = entry.rejection.reason.code if entry.rejection is not None else "NotTried"
-        texts.append(Text(f"{count(entry.number, 'pod')} waiting: {code}", style="yellow"))
+        verdict, code, _ = why_waiting(job, entry.rejection)
+        words = (verdict.words, STYLES[verdict])
+        texts.append(Text.assemble(f"{count(entry.number, 'pod')} waiting, ", words, ": ", (code, "yellow")))
     if not texts:
         texts.append(Text("nothing of it is pending"))
     return [line for text in texts for line in wrapped(text, page.width, first="  ")]

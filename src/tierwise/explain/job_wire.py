@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
-from tierwise.explain.message import message
+from tierwise.explain.message import message, refusal
 from tierwise.explain.proposal import proposal_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
@@ -21,13 +21,14 @@ def job_wire(
     job: Job, after: Snapshot, reports: Sequence[tuple[Snapshot, CycleReport]], bindings: Mapping[str, str]
 ) -> Raw:
     """The podGroup as `schedule` lists it, with its pods, and what the last cycle said about the rest."""
-    rejection = reports[-1][1].rejections.get(job.key)
+    rejection = refusal(job, reports[-1][1])
     mine = {task.key for task in job.tasks}
     return {
         "podGroup": job.key,
         **pod_group_wire(after, job, job.key),
         "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
+        "verdict": rejection.verdict.value if rejection is not None else "",
         "reason": rejection.reason.code if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
         "eviction": eviction_wire([s for _, report in reports for s in report.stories.get(job.key, ())]),
@@ -49,5 +50,7 @@ def _tried(tried: Tried) -> Raw:
         "best": tried.best,
         "fits": tried.fits,
         "asked": tried.asked,
+        "searchedHere": tried.here,
+        "notSearched": tried.outside,
         "causes": [{"reason": reason.code, "message": reason.text, "nodes": n} for reason, n in tried.causes],
     }

@@ -1,43 +1,75 @@
-"""A rejection as one line that a person can act on.
+"""A rejection as one line that a person can act on, the sentence that decides first.
 
-"no tier-1 hyperNode holds the gang: best of 6 (r3): 12 of 16 pods fit; 13 nodes short of nvidia.com/gpu"
+"no hyperNode of tier 1 or below has a place now for its 16 pods; tier 1: best of 6 hyperNodes is r3: 12 of 16 pods fit
+(3 nodes short of nvidia.com/gpu: 8 asked, at most 4 free)"
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tierwise.model.reason import Reason, Rejection, Tried
+from tierwise.api.plurals import count, of, verb
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase
+from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["message", "tried_line"]
+__all__ = ["message", "refusal", "tried_line"]
 
 _CAUSES = 3
+
+
+def refusal(job: Job, report: CycleReport) -> Rejection | None:
+    """Why a job waits; a job that no action speaks of because none of its pods exists waits for these."""
+    known = report.rejections.get(job.key)
+    if known is not None or job.tasks or not job.minimum or job.phase not in (Phase.PENDING, Phase.INQUEUE):
+        return known
+    text = f"none of its pods exists yet, and its minimum is {job.minimum}"
+    return Rejection("gate", job.key, Reason("NotEnoughTasks", "gang", text), verdict=Verdict.NOT_ALLOWED)
 
 
 def message(rejection: Rejection) -> str:
     """All that a rejection says, in one line."""
     parts = [rejection.reason.text]
-    parts += [tried_line(t) for t in _telling(rejection.tried)]
+    never = rejection.verdict is Verdict.NEVER
+    parts += [tried_line(t, never=never) for t in _telling(rejection.tried)]
     parts += [_part(rejection, child) for child in rejection.children]
     if rejection.bounded:
         parts.append("the search stopped at its bound, so a place may exist")
     return "; ".join(parts)
 
 
-def tried_line(tried: Tried, tier: str = "") -> str:
-    """How far the best domain of one tier came, and what kept the rest out; `tier` is how the tier is called."""
+def tried_line(tried: Tried, tier: str = "", *, never: bool = False) -> str:
+    """How far the best domain of one tier came, and what kept the rest out; `tier` is how the tier is called.
+
+    `never` says that this is told of cleared nodes.
+    """
     tier = tried.layer or tier or f"tier {tried.tier}"
     domain = "domain" if tried.layer else "hyperNode"
-    fits = f"{tried.fits} of {tried.asked} pods fit"
+    fits = tried.short or _fits(tried, never=never)
     if tried.best == ROOT_NAME:
-        line = f"in the whole cluster ({tried.nodes} nodes): {fits}"
+        line = f"in the whole cluster ({count(tried.nodes, 'node')}): {fits}"
+    elif tried.here:
+        line = f"{tier}: in {tried.best}, where its running pods are: {fits}"
     elif tried.domains == 1:
         line = f"{tier}: in {tried.best}, the only {domain}: {fits}"
     else:
         line = f"{tier}: best of {tried.domains} {domain}s is {tried.best}: {fits}"
-    causes = _causes(tried.causes)
-    return f"{line} ({causes})" if causes else line
+    causes = _causes(tried.causes) if not tried.short else ""
+    line = f"{line} ({causes})" if causes else line
+    if not tried.outside:
+        return line
+    others = f"{count(tried.outside, f'other {domain}')} of this tier {verb(tried.outside, 'is', 'are')}"
+    return f"{line}, and {others} not searched"
+
+
+def _fits(tried: Tried, *, never: bool) -> str:
+    """How many of the pods, or of the sub-groups, fit."""
+    part, whole, word = tried.fits, tried.asked, "pod"
+    if tried.whole:
+        part, whole, word = part // tried.whole, whole // tried.whole, "sub-group"
+    text = of(part, whole, word, *(("would fit", "would fit") if never else ("fits", "fit")))
+    return f"{text} (of {count(tried.whole, 'pod')} each)" if tried.whole > 1 else text
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
@@ -46,15 +78,16 @@ def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
 
 
 def _causes(causes: Sequence[tuple[Reason, int]]) -> str:
-    shown = [f"{count} nodes {reason.text}" if count != 1 else _of_one(reason) for reason, count in causes[:_CAUSES]]
+    shown = [_on_nodes(reason, nodes) for reason, nodes in causes[:_CAUSES]]
     if len(causes) > _CAUSES:
-        shown.append(f"and {len(causes) - _CAUSES} other reasons")
-    return ", ".join(shown)
+        shown.append(f"and {count(len(causes) - _CAUSES, 'other reason')}")
+    return "; ".join(shown)
 
 
-def _of_one(reason: Reason) -> str:
+def _on_nodes(reason: Reason, nodes: int) -> str:
     """Reasons speak of nodes as Kubernetes does, in the plural: "were unschedulable"."""
-    return f"1 node was {reason.text[5:]}" if reason.text.startswith("were ") else f"1 node {reason.text}"
+    text = f"was {reason.text[5:]}" if nodes == 1 and reason.text.startswith("were ") else reason.text
+    return f"{count(nodes, 'node')} {text}"
 
 
 def _part(whole: Rejection, child: Rejection) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from tierwise.api.natural import natural
+from tierwise.api.plurals import of
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import Names, domain_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.page import Page, count, joined, wrapped
@@ -15,7 +16,7 @@ from tierwise.explain.ranges import compact
 from tierwise.explain.retrace import Groups, Trace
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
@@ -69,8 +70,11 @@ def looked_at(snapshot: Snapshot, trace: Trace) -> list[Text]:
     lines += [_too_small(topology, groups) for groups in trace.groups if groups.tier < chosen]
     for groups in trace.groups:
         if groups.tier == chosen:
-            what = f"{groups.holding} of {count(groups.domains, 'hyperNode')} hold all sub-groups; {name} is chosen"
-            only = f"only {name} holds all sub-groups"
+            every = sum(sub.policy >= 0 for sub in trace.job.subs)
+            held = "all sub-groups" if groups.asked == every else f"{count(groups.asked, 'sub-group')} of {every}"
+            holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
+            what = f"{holding} {held}; {name} is chosen"
+            only = f"only {name} holds {held}"
             lines.append(f"{tier_title(topology, chosen)}: {what if groups.holding > 1 else only}")
     if trace.scores:
         lines.append(f"{tier_title(topology, chosen)}: {score_line(trace.scores, name)}")
@@ -79,7 +83,7 @@ def looked_at(snapshot: Snapshot, trace: Trace) -> list[Text]:
 
 def _too_small(topology: Topology, groups: Groups) -> str:
     where = "hyperNode" if groups.domains == 1 else f"best of {groups.domains} hyperNodes is"
-    fits = f"{groups.fits} of {count(groups.asked, 'sub-group')} fit"
+    fits = of(groups.fits, groups.asked, "sub-group", "fits", "fit")
     return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
 
 
@@ -122,7 +126,9 @@ def _home(snapshot: Snapshot, rows: Sequence[int]) -> int:
 def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, indent: int = 4) -> list[Text]:
     """Why a gang waits: the reason, then tier by tier how far it came, then its sub-groups."""
     lead = " " * indent
-    texts = [rejection.reason.text, *(tried_line(t, tier_title(topology, t.tier)) for t in rejection.tried)]
+    never = rejection.verdict is Verdict.NEVER
+    told = (tried_line(t, tier_title(topology, t.tier), never=never) for t in rejection.tried)
+    texts = [rejection.reason.text, *told]
     lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
     for child in rejection.children[:_CHILDREN]:
         same = child.subject == rejection.subject  # a further cause, not a part of the job

@@ -6,12 +6,14 @@ prints; the command line does, and the characters that terminals obey instead of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.text import Text
+
+from tierwise.api.plurals import count, joined
 
 __all__ = ["ASCII", "UNICODE", "Glyphs", "Page", "count", "glyphs_for", "heading", "joined", "shortened", "wrapped"]
 
@@ -53,19 +55,6 @@ class Page(msgspec.Struct, frozen=True):
     width: int = 80
     glyphs: Glyphs = UNICODE
     everything: bool = False
-
-
-def count(number: int, word: str, plural: str = "") -> str:
-    """The number with the word: "1 pod", "2 pods", "12,000 pods"."""
-    shown = f"{number:,}" if abs(number) >= 10_000 else str(number)
-    return f"{shown} {word if number == 1 else plural or word + 's'}"
-
-
-def joined(words: Sequence[str], most: int = 3) -> str:
-    """Words in a row, "a, b and c", or the first few and how many more there are."""
-    if len(words) > most:
-        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
 
 
 def heading(text: str) -> list[Text]:

@@ -1,7 +1,7 @@
 """What a report means for single pods: the condition PodScheduled and events. Only changes are asked for.
 
-A pod of a gang is told which group it waits for and why in a word, because its group's condition says the rest and
-changes with every figure; a pod on its own is told everything.
+A pod of a gang is told which group it waits for and the sentence that decides, because its group's condition says the
+rest and changes with every figure; a pod on its own is told everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tierwise.explain.decisions import decision_id
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
 
@@ -22,7 +22,10 @@ __all__ = ["pod_conditions", "pod_events"]
 
 _SCHEDULED = "PodScheduled"
 _UNSCHEDULABLE = "Unschedulable"
-"""Autoscalers look for this reason: a cluster with more nodes could help."""
+"""Autoscalers look for this reason, and for no other: a cluster with more nodes could help."""
+_FAULT = "SchedulerError"
+"""Kubernetes' word for a turn that went wrong: it will be tried again as it is."""
+_FAULTS = frozenset(("PluginFailed", "BindFailed"))
 
 
 def pod_conditions(
@@ -34,14 +37,14 @@ def pod_conditions(
     """
     return [
         effect
-        for path, text, decision in _told(snapshot, report)
+        for path, reason, text, decision in _told(snapshot, report)
         if path not in fresh
-        for effect in _patch(objects, snapshot, path, text, decision)
+        for effect in _patch(objects, snapshot, path, (reason, text), decision)
     ]
 
 
-def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, str | None]]:
-    """Each waiting pod, what it waits for, and where people hear of it nowhere else the decision that it is told of."""
+def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, str, str | None]]:
+    """Each waiting pod, reason and words, and where people hear of it nowhere else the decision that it is told of."""
     kept = {
         task.key: snapshot.nodes.names[row]
         for decision in report.decisions
@@ -56,33 +59,45 @@ def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, s
             if task.status is not Status.PENDING or task.key in bound:
                 continue
             if task.key in kept:
-                yield task.key, f"node {kept[task.key]} is kept for it until resources are released there", None
+                text = f"node {kept[task.key]} is kept for it until resources are released there"
+                yield task.key, _UNSCHEDULABLE, text, None
             elif rejection is not None:
-                yield task.key, _words(job, rejection), None if job.declared else decision_id(snapshot.now, job.key)
+                told = None if job.declared else decision_id(snapshot.now, job.key)
+                yield task.key, _reason(rejection), _words(job, rejection), told
     for path, group in snapshot.orphans.items():
-        yield path, f"podGroup {group} does not exist", ""
+        yield path, Verdict.NOT_ALLOWED.camel, f"podGroup {group} does not exist", ""
+
+
+def _reason(rejection: Rejection) -> str:
+    """What more nodes would not help against must not look as if they did."""
+    if rejection.reason.code in _FAULTS:
+        return _FAULT
+    return rejection.verdict.camel if rejection.verdict is Verdict.NOT_ALLOWED else _UNSCHEDULABLE
 
 
 def _words(job: Job, rejection: Rejection) -> str:
-    if not job.declared:
+    if not job.declared or len(job.tasks) == 1:
         return message(rejection)
-    return f"podGroup {job.key} waits: {rejection.reason.code}"
+    return f"podGroup {job.key} waits, {rejection.verdict.words}: {rejection.reason.text}"
 
 
-def _patch(objects: Objects, snapshot: Snapshot, path: str, text: str, decision: str | None) -> Iterator[Effect]:
+def _patch(
+    objects: Objects, snapshot: Snapshot, path: str, told: tuple[str, str], decision: str | None
+) -> Iterator[Effect]:
+    reason, text = told
     namespace, _, name = path.partition("/")
     key = Key("", "Pod", namespace, name)
     pod = objects.record(key)
     if not isinstance(pod, Pod):
         return
     shown = next((c for c in pod.status.conditions if c.type == _SCHEDULED), None)
-    if shown is not None and (shown.status, shown.reason, shown.message) == ("False", _UNSCHEDULABLE, text):
+    if shown is not None and (shown.status, shown.reason, shown.message) == ("False", reason, text):
         return
     since = shown.last_transition_time if shown is not None and shown.status == "False" else ""
     condition = {
         "type": _SCHEDULED,
         "status": "False",
-        "reason": _UNSCHEDULABLE,
+        "reason": reason,
         "message": text,
         "lastTransitionTime": since or stamp(snapshot.now),
     }

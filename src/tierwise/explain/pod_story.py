@@ -17,6 +17,7 @@ from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, Column, pairs, table
+from tierwise.explain.waiting import STYLES
 from tierwise.framework.probe import Look, NodeLook
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
@@ -183,6 +184,11 @@ def _verdict(page: Page, look: Look, snapshot: Snapshot, report: CycleReport) ->
     if rejection is None:
         return [Text("  this cycle gave it no place")]
     return [
-        Text(f"  waits: {rejection.reason.code}", style="yellow"),
+        Text.assemble(
+            "  waits, ",
+            (rejection.verdict.words, STYLES[rejection.verdict]),
+            ": ",
+            (rejection.reason.code, "yellow"),
+        ),
         *rejection_lines(page, snapshot.topology, rejection),
     ]

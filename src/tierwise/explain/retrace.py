@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.demand import Demand, demand
-from tierwise.actions.diagnose import diagnose
+from tierwise.actions.diagnose import searched
 from tierwise.actions.fit import take
 from tierwise.actions.groups import alike, groups_held
 from tierwise.actions.rate import rate
@@ -74,13 +74,13 @@ def _trace(current: Cycle, decision: Decision) -> Trace:
     if not asked.lots:
         return Trace(job, decision)
     if current.pipeline.ways(job, asked.tasks):
-        return Trace(job, decision, diagnose(current, job, asked, bounded=False).tried)
+        return Trace(job, decision, searched(current, job, asked))
     if job.policies:
         groups = _groups(current, job, asked)
         if groups:
             return Trace(job, decision, groups=groups)
-        return Trace(job, decision, diagnose(current, job, asked, bounded=False).tried)
-    tried = diagnose(current, job, asked, bounded=False).tried
+        return Trace(job, decision, searched(current, job, asked))
+    tried = searched(current, job, asked)
     return Trace(job, decision, tried, scores=rate(current, job, job.subs[0]))
 
 

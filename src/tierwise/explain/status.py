@@ -92,7 +92,8 @@ class _Writer:
         phase = phase_after(job, self._report, bound)
         waits = None
         if rejection is not None:
-            waits = rejection.reason.code, unschedulable(job, rejection, bound)
+            code = f"{rejection.verdict.camel}:{rejection.reason.code}"
+            waits = code, unschedulable(job, rejection, bound)
         wanted = self._status(record, job, phase, waits)
         decision = decision_id(self._snapshot.now, job.key)
         yield from _events(key, record, bound, waits, decision)

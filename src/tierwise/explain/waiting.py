@@ -7,18 +7,21 @@ from collections.abc import Collection, Iterable
 import msgspec
 from rich.text import Text
 
+from tierwise.explain.message import refusal
 from tierwise.explain.naming import Names, name_of_pod
 from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Waiting", "waiting", "waiting_lines"]
+__all__ = ["STYLES", "Waiting", "waiting", "waiting_lines"]
 
 _GROUPS = 6
+STYLES = {Verdict.NEVER: "bold red", Verdict.NOT_NOW: "yellow", Verdict.NOT_ALLOWED: "magenta"}
+"""How each verdict is shown."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -39,7 +42,7 @@ def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) ->
     found = []
     for job in sorted(after.jobs, key=lambda job: job.lone):
         pods = tuple(t.key for t in job.tasks if t.status is Status.PENDING and t.key not in nominated)
-        rejection = report.rejections.get(job.key)
+        rejection = refusal(job, report)
         if pods or (rejection is not None and not job.tasks):
             found.append(Waiting(job, pods, rejection))
     return found
@@ -78,23 +81,28 @@ def _title(names: Names, entries: list[Waiting]) -> Text:
     lone = [name_of_pod(pod) for entry in entries if entry.job.lone for pod in entry.pods]
     if lone:
         shown.append(compact(lone))
-    code = entries[0].rejection.reason.code if entries[0].rejection is not None else "NotTried"
+    rejection = entries[0].rejection
+    code = rejection.reason.code if rejection is not None else "NotTried"
+    verdict = rejection.verdict if rejection is not None else Verdict.NOT_NOW
     number = sum(entry.number for entry in entries)
     total = sum(len(entry.job.tasks) or entry.job.minimum for entry in entries)
     verb = "waits" if number == 1 else "wait together" if len(gangs) > 1 else "wait"
     pods = f"{number} of {count(total, 'pod')} {verb}"
-    return Text.assemble((joined(shown), "bold yellow"), f"  {pods}  ", (code, "yellow"))
+    return Text.assemble(
+        (joined(shown), "bold yellow"), f"  {pods}  ", (verdict.words, STYLES[verdict]), ": ", (code, "yellow")
+    )
 
 
 def _others(page: Page, after: Snapshot) -> list[Text]:
     """Pods that wait for something other than room."""
+    refused = Verdict.NOT_ALLOWED.words
     gated = [name_of_pod(t.key) for job in after.jobs for t in job.tasks if t.status is Status.GATED]
     texts = []
     if gated:
-        texts.append(Text(f"{count(len(gated), 'pod')} behind scheduling gates: {compact(gated)}"))
+        texts.append(Text(f"{count(len(gated), 'pod')} behind scheduling gates, {refused}: {compact(gated)}"))
     groups: dict[str, list[str]] = {}
     for pod, group in after.orphans.items():
         groups.setdefault(group, []).append(name_of_pod(pod))
     for group, pods in list(groups.items())[:_GROUPS]:
-        texts.append(Text(f"{compact(pods)}: podGroup {group} does not exist"))
+        texts.append(Text(f"{compact(pods)}: {refused}, podGroup {group} does not exist"))
     return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="      ")]

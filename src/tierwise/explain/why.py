@@ -14,6 +14,7 @@ from tierwise.explain.message import message
 from tierwise.explain.naming import Names, domain_title
 from tierwise.explain.narrative import rejection_lines
 from tierwise.explain.page import Page, count, wrapped
+from tierwise.explain.waiting import STYLES
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
@@ -63,7 +64,8 @@ def why_lines(page: Page, answer: Answer) -> list[Text]:
         title.append(" goes to " if decision.bound else " is kept a place on ").append(node, style="green")
         title.append(others + domain_title(answer.snapshot.topology, decision.domain))
     elif rejection is not None:
-        title.append(" waits  ").append(rejection.reason.code, style="yellow")
+        title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
+        title.append(": ").append(rejection.reason.code, style="yellow")
         body = rejection_lines(page, answer.snapshot.topology, rejection)
     else:
         title.append(" waits; no cycle has looked for a place yet")
@@ -90,6 +92,7 @@ def why_wire(answer: Answer) -> Raw:
         "state": state,
         "node": place[1] if place is not None else "",
         "hyperNode": names[place[0].domain] if place is not None else "",
+        "verdict": waits.verdict.value if waits is not None else "",
         "reason": waits.reason.code if waits is not None else "",
         "message": answer.text or (message(waits) if waits is not None else ""),
         "clusterSays": answer.said,

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from tierwise.api.codec import Raw
 from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.free_slots import slots_wire
-from tierwise.explain.message import message
+from tierwise.explain.message import message, refusal
 from tierwise.explain.whereabouts import Place, whereabouts
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 
@@ -64,29 +64,36 @@ def _eviction(evicted: Eviction) -> Raw:
 
 
 def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[str, str]) -> list[Raw]:
-    """Every pod of ours without a place, with the reason of its job."""
+    """Every pod of ours without a place, with the reason of its job; a job without pods has an entry of its own."""
     rows: list[Raw] = []
     for job in snapshot.jobs:
+        rejection = refusal(job, report)
+        if rejection is not None and not job.tasks:
+            rows += [_waiting("", group, why_waiting(job, rejection)) for group in pod_groups_of(job)]
         for task in job.tasks:
             group = pod_group_of(job, task)
             gated = task.status is Status.GATED
             if not gated and (task.status is not Status.PENDING or task.key in nominations):
                 continue
-            reason, text = why_waiting(job, report.rejections.get(job.key), gated=gated)
-            rows.append({"pod": task.key, "podGroup": group, "reason": reason, "message": text})
+            rows.append(_waiting(task.key, group, why_waiting(job, rejection, gated=gated)))
     for pod, group in snapshot.orphans.items():
-        text = f"pod group {group} does not exist"
-        rows.append({"pod": pod, "podGroup": group, "reason": "PodGroupNotFound", "message": text})
+        why = Verdict.NOT_ALLOWED, "PodGroupNotFound", f"podGroup {group} does not exist"
+        rows.append(_waiting(pod, group, why))
     return rows
 
 
-def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -> tuple[str, str]:
-    """Code and sentence for a pod of a job that has no place."""
+def _waiting(pod: str, group: str, why: tuple[Verdict, str, str]) -> Raw:
+    verdict, reason, text = why
+    return {"pod": pod, "podGroup": group, "verdict": verdict.value, "reason": reason, "message": text}
+
+
+def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -> tuple[Verdict, str, str]:
+    """Verdict, code and sentence for a pod of a job that has no place."""
     if gated:
-        return "SchedulingGated", "the pod has scheduling gates"
+        return Verdict.NOT_ALLOWED, "SchedulingGated", "the pod has scheduling gates"
     if rejection is None:
-        return "NotTried", f"no cycle has reached {job.key} yet"
-    return rejection.reason.code, message(rejection)
+        return Verdict.NOT_NOW, "NotTried", f"no cycle has reached {job.key} yet"
+    return rejection.verdict, rejection.reason.code, message(rejection)
 
 
 def pod_groups_wire(snapshot: Snapshot) -> Raw:
@@ -135,6 +142,7 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
             }
             for node in look.nodes
         },
+        "verdict": rejection.verdict.value if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
         "eviction": eviction_wire(report.stories.get(look.job.key, ())),
     }

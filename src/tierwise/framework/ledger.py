@@ -61,6 +61,7 @@ class Ledger:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._topology = snapshot.topology
+        self._allocatable = snapshot.nodes.allocatable
         self.idle = snapshot.nodes.allocatable.copy()
         self.releasing = np.zeros_like(self.idle)
         self.pipelined = np.zeros_like(self.idle)
@@ -261,6 +262,36 @@ class Ledger:
             self.releasing[index] = old + freed
             self.domain_releasing[r] = self._topology.totals(self.releasing[r])
         self._discount(running, victims)
+        self.moved.append(rows)
+
+    @property
+    def followed(self) -> bool:
+        """Whether numbers are kept here that `clear` does not know how to clear."""
+        return bool(self._followers)
+
+    def clear(self, kept: Sequence[tuple[Shape, Ints]]) -> None:
+        """Empty every node but for tasks of these shapes on these rows (which may repeat); a rewind brings all back.
+
+        What jobs, sub-jobs, roles and queues were counted for stays as it is.
+        """
+        rows = np.arange(self.idle.shape[1])
+        domains = np.arange(self.domain_idle.shape[1])
+        for numbers in (self.idle, self.releasing, self.pipelined):
+            self._journal.append((numbers, (slice(None), rows), numbers.copy()))
+        for numbers in (self.domain_idle, self.domain_releasing):
+            self._journal.append((numbers, (slice(None), domains), numbers.copy()))
+        for tally in self._tallies:
+            self.note(tally.values, np.arange(len(tally.values)))
+            tally.values[:] = 0
+        self.idle[:] = self._allocatable
+        for numbers in (self.releasing, self.pipelined, self.domain_releasing):
+            numbers[:] = 0
+        for shape, held in kept:
+            self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(held, minlength=len(rows))
+            distinct, counts = np.unique(held, return_counts=True)
+            for tally in self._tallies:
+                self._count(tally, shape, distinct, counts)
+        self.domain_idle[:] = np.stack([self._topology.totals(a) for a in np.maximum(self.idle, 0)])
         self.moved.append(rows)
 
     def _discount(self, running: RunningTable, victims: Ints) -> None:

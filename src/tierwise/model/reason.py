@@ -6,11 +6,30 @@ Tests and alerts match on `code`; `text` is for people; rendering lives in `tier
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["Reason", "ReasonBook", "Rejection", "Tried"]
+__all__ = ["Reason", "ReasonBook", "Rejection", "Tried", "Verdict"]
+
+
+class Verdict(enum.Enum):
+    """What a job that waits may hope for."""
+
+    NEVER = "never"  # it would not fit if every other pod of the present cluster were gone
+    NOT_NOW = "not-now"  # it would, and what it needs is in use
+    NOT_ALLOWED = "not-allowed"  # it would, and a queue, a quota or a gate holds it back
+
+    @property
+    def words(self) -> str:
+        """As people read it."""
+        return self.value.replace("-", " ")
+
+    @property
+    def camel(self) -> str:
+        """As the reason of a condition spells it."""
+        return self.words.title().replace(" ", "")
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -41,7 +60,10 @@ class ReasonBook:
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """The domains of one tier that a search looked at, and how far the best of them came."""
+    """The domains of one tier that a search looked at, and how far the best of them came.
+
+    `fits` counts tasks that the best domain takes together; of alike sub-groups, only those that it takes whole.
+    """
 
     tier: int
     domains: int
@@ -51,6 +73,10 @@ class Tried(msgspec.Struct, frozen=True):
     nodes: int = 0  # nodes below the best domain
     causes: tuple[tuple[Reason, int], ...] = ()  # per reason, on how many of its nodes
     layer: str = ""  # how the owner of a gathered job calls the tier
+    whole: int = 0  # tasks of a sub-group, where sub-groups are counted and not tasks
+    here: bool = False  # running tasks of the gang confine the search to this domain
+    outside: int = 0  # domains of this tier that are not searched for that reason
+    short: str = ""  # what else the best domain lacks, where every task fits
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -62,6 +88,7 @@ class Rejection(msgspec.Struct, frozen=True):
     tried: tuple[Tried, ...] = ()
     children: tuple[Rejection, ...] = msgspec.field(default=())
     bounded: bool = False  # the search stopped at its bound: the no is not a proof
+    verdict: Verdict = Verdict.NOT_NOW
 
     def codes(self) -> Iterator[str]:
         """The code of every cause in the tree, outermost first: what tests and alerts match on."""

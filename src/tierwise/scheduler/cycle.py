@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tierwise.actions.allocate import Rescue, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue, promote
+from tierwise.actions.verdicts import give_verdicts
 from tierwise.api.errors import InputError
 from tierwise.api.mistakes import suggestion
 from tierwise.config.profile import PluginChoice, Profile
@@ -161,6 +162,7 @@ def cycle(
         if done.get(name) is None or done[name] != _news(current):
             ACTIONS[name](current, profile)
             done[name] = None
+    give_verdicts(current)
     current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()
 

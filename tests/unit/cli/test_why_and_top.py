@@ -18,7 +18,7 @@ def test_a_pod_that_waits_hears_what_for() -> None:
     """The reason of its gang, tier by tier."""
     result = run("why", "-f", TRAINING, "pretrain-worker-3")
 
-    assert "default/pretrain-worker-3 of pretrain waits  NotEnoughResources" in result.stdout
+    assert "default/pretrain-worker-3 of pretrain waits  not now: NotEnoughResources" in result.stdout
     assert "tier 1 (rack): best of 16 hyperNodes is rack-8: 4 of 16 pods fit" in result.stdout
 
 

@@ -59,13 +59,20 @@ def test_multiples_of_two_layers_are_counted_together() -> None:
 
 
 def test_the_message_names_layer_room_and_multiple() -> None:
-    """Whoever waits reads how much was wanted, where, and what the best domains take."""
+    """A gang that waits reads how much was wanted, where, and what the best domains take."""
+    _, waiting = run(cluster(TWO_SPINES), gang("g", 8, must="SpineLayer", multiples={"BlockLayer": 2}))
+
+    text = "even if the cluster were empty, 8 pods cannot be gathered in one SpineLayer: s1 takes 6, s0 takes 4;"
+    assert waiting["g-0"].startswith(f"CannotGather: {text}")
+    assert "multiples of 2 in each BlockLayer" in waiting["g-0"]
+
+
+def test_a_wrong_multiple_is_all_that_is_told() -> None:
+    """A number of pods that can never come in multiples is not the fault of any node."""
     _, waiting = run(cluster(TWO_SPINES), gang("g", 7, must="SpineLayer", multiples={"BlockLayer": 2}))
 
-    assert waiting["g-0"].startswith(
-        "CannotGather: 7 pods cannot be gathered in one SpineLayer: s1 takes 6, s0 takes 4;"
-    )
-    assert "multiples of 2 in each BlockLayer, and 7 is no multiple of 2" in waiting["g-0"]
+    text = "pods come in multiples of 2 in each BlockLayer, and 7 is no multiple of 2"
+    assert waiting["g-0"] == f"CannotGather: 7 pods cannot be gathered in one SpineLayer: {text}"
 
 
 def test_pods_that_keep_apart_come_in_multiples_too() -> None:

@@ -41,7 +41,7 @@ def test_a_role_keeps_its_minimum() -> None:
 
     outcome = allocate(world, gang("g", within=1, minimum=2, roles=roles))
 
-    assert ({}, "NotEnoughResources") == (placed(outcome, "g"), why(outcome, "g"))
+    assert ({}, "LargerThanAnyDomain") == (placed(outcome, "g"), why(outcome, "g"))
 
 
 def test_releasing_room_is_mixed_too() -> None:

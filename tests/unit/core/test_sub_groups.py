@@ -61,7 +61,7 @@ def test_nothing_where_one_sub_group_finds_no_place() -> None:
     world = draw("s0: r0[n0 n1] r1[n2]")
     outcome = allocate(world, gang("train", each="cpu=8", within=2, groups=(groups(2, size=2, within=1),)))
 
-    assert ({}, "NotEnoughResources") == (placed(outcome, "train"), why(outcome, "train"))
+    assert ({}, "LargerThanAnyDomain") == (placed(outcome, "train"), why(outcome, "train"))
 
 
 def test_the_reason_names_the_sub_group_that_fits_nowhere() -> None:
@@ -69,7 +69,7 @@ def test_the_reason_names_the_sub_group_that_fits_nowhere() -> None:
     world = draw("s0: r0[n0 n1] r1[n2]")
     outcome = allocate(world, gang("train", each="cpu=8", within=2, groups=(groups(1, size=3, within=1),)))
 
-    assert ["NotEnoughResources", "SubGroupDoesNotFit"] == list(outcome.report.rejections["default/train"].codes())
+    assert ["LargerThanAnyDomain", "SubGroupDoesNotFit"] == list(outcome.report.rejections["default/train"].codes())
 
 
 def test_minimum_number_of_sub_groups() -> None:
@@ -79,7 +79,7 @@ def test_minimum_number_of_sub_groups() -> None:
     outcome = allocate(world, three)
 
     assert {"part-0": "n0 n1", "part-1": "n2 n3"} == by_group(outcome, "train")
-    assert "NotEnoughResources" == why(outcome, "train")
+    assert "LargerThanAnyDomain" == why(outcome, "train")
 
 
 def test_too_few_sub_groups() -> None:

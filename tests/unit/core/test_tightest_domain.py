@@ -29,7 +29,7 @@ def test_hard_limit_refuses_what_is_too_wide() -> None:
     world = draw("s0: r0[n0 n1] r1[n2 n3]")
     outcome = allocate(world, gang("train", tasks=3, each="cpu=8", within=1))
 
-    assert ({}, "NotEnoughResources") == (placed(outcome, "train"), why(outcome, "train"))
+    assert ({}, "LargerThanAnyDomain") == (placed(outcome, "train"), why(outcome, "train"))
 
 
 def test_no_domain_within_the_tier() -> None:

@@ -98,4 +98,4 @@ def test_a_pod_of_an_unknown_gang_waits() -> None:
     """The pod says which group it waits for."""
     _, waiting = run(cluster(FLAT), [pod("p", of="nobody")])
 
-    assert {"p": "PodGroupNotFound: pod group default/nobody does not exist"} == waiting
+    assert {"p": "PodGroupNotFound: podGroup default/nobody does not exist"} == waiting

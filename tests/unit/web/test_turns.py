@@ -78,7 +78,7 @@ def test_pages_stand_beside_metrics_on_one_port() -> None:
     assert b"<!doctype html>" in bodies[0]
     assert b"tierwise" in bodies[1]
     assert b"ok\n" == bodies[2]
-    assert "NotEnoughResources" == json.loads(bodies[3])["why"]["reason"]
+    assert "LargerThanAnyDomain" == json.loads(bodies[3])["why"]["reason"]
 
 
 def _get(port: int, path: str) -> bytes:

@@ -10,7 +10,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.board.standing import How, Stand
 from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.job_story import search_texts
-from tierwise.explain.message import message
+from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import Names, name_of_pod, sub_id, tier_title
 from tierwise.explain.pod_story import job_facts
 from tierwise.explain.ranges import compact, pods
@@ -25,7 +25,7 @@ __all__ = ["job_page"]
 def job_page(run: Run, job: Job, standing: Sequence[Stand]) -> Raw:
     """What `explain --job` tells, and the domains that light up in the map."""
     topology = run.after.topology
-    rejection = run.last.rejections.get(job.key)
+    rejection = refusal(job, run.last)
     stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
     return {
         "key": job.key,
@@ -50,6 +50,7 @@ def _rejection(topology: Topology, rejection: Rejection) -> Raw:
     return {
         "subject": rejection.subject,
         "stage": rejection.stage,
+        "verdict": rejection.verdict.value,
         "reason": rejection.reason.code,
         "plugin": rejection.reason.plugin,
         "text": rejection.reason.text,
@@ -69,6 +70,10 @@ def _tried(topology: Topology, tried: Tried) -> Raw:
         "fits": tried.fits,
         "asked": tried.asked,
         "nodes": tried.nodes,
+        "whole": tried.whole,
+        "here": tried.here,
+        "outside": tried.outside,
+        "short": tried.short,
         "causes": [{"reason": reason.code, "text": reason.text, "nodes": n} for reason, n in tried.causes],
     }
 

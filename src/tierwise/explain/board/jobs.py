@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.message import refusal
 from tierwise.explain.naming import Names, full_name
 from tierwise.explain.summary import Run
 from tierwise.explain.wire import why_waiting
@@ -46,6 +47,7 @@ class Line(msgspec.Struct, frozen=True):
     used: list[int]
     asks: list[int]
     domain: int  # the innermost that holds its pods; -1 where none stand
+    verdict: str  # of what waits
     reason: str
     message: str
 
@@ -93,11 +95,11 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
     holding = [stand for stand in standing if stand.holds]
     placed = {stand.task.key for stand in standing}
     idle = [t for t in job.tasks if t.status in (Status.PENDING, Status.GATED) and t.key not in placed]
-    rejection = run.last.rejections.get(job.key)
+    rejection = refusal(job, run.last)
     # A job whose pods are not made yet waits with its minimum.
     waiting = len(idle) or (job.minimum if rejection is not None and not job.tasks else 0)
     gated = bool(idle) and all(task.status is Status.GATED for task in idle)
-    reason, text = why_waiting(job, rejection, gated=gated) if waiting else ("", "")
+    verdict, reason, text = why_waiting(job, rejection, gated=gated) if waiting else (None, "", "")
     rows = np.array([stand.row for stand in standing], dtype=np.int64)
     return Line(
         key=job.key,
@@ -117,6 +119,7 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
         used=_amounts(run.after, [stand.task for stand in holding], resources),
         asks=_amounts(run.after, idle, resources),
         domain=run.after.topology.meet_rows(rows) if standing else -1,
+        verdict=verdict.value if verdict is not None else "",
         reason=reason,
         message=text,
     )

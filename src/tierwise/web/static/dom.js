@@ -38,6 +38,13 @@ export function head(title, ...beside) {
   return h("div", { class: "head" }, h("h2", {}, title), ...beside);
 }
 
+const VERDICTS = { never: "bad", "not-now": "warn", "not-allowed": "soft" };
+
+/** The verdict on a job that waits, as a chip: never, not now, or not allowed. */
+export function verdict(word) {
+  return word ? h("span", { class: `chip ${VERDICTS[word] || "warn"}` }, word.replace("-", " ")) : null;
+}
+
 /** A table; a column is [title, cell, class]. */
 export function table(columns, rows, props = {}) {
   const kind = (column) => ({ class: column[2] });

@@ -1,6 +1,6 @@
 // The whole story of one job, as `tierwise explain --job` tells it: limits, search, causes, places, evictions.
 
-import { gauge, h, table } from "./dom.js";
+import { gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
 import { link } from "./route.js";
 
@@ -48,13 +48,13 @@ function rejection(view, why, whole) {
   const nested = why.children.map((child) => h("div", { class: "nested" },
     h("b", {}, child.subject === whole ? child.plugin : `sub-group ${child.subject.split("/").pop()}`), " ", rejection(view, child, whole)));
   return [
-    h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
+    h("p", {}, why.subject === whole && why.stage !== "evict" ? verdict(why.verdict) : null, " ", h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.tried.length ? table([
       ["tier", (t) => t.tier, "num left"],
       ["domains", (t) => String(t.domains), "num"],
       ["best", (t) => (t.best >= 0 ? domain(view, t.best) : t.bestName), "num left"],
       ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
-      ["what its nodes lack", (t) => t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
+      ["what its nodes lack", (t) => t.short || t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
     ], why.tried) : null,
     why.bounded ? h("p", { class: "soft" }, "The search stopped at its bound, so a place may exist.") : null,
     nested,

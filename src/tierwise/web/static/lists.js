@@ -1,6 +1,6 @@
 // The lists of jobs: those that wait, by queue and age, each with the sentence why; and those that stand somewhere.
 
-import { h, head } from "./dom.js";
+import { h, head, verdict } from "./dom.js";
 import { age, count, many, short, unit } from "./format.js";
 import { link } from "./route.js";
 
@@ -30,7 +30,7 @@ function waiting(view, job) {
   const part = job.pods ? ` of ${job.pods + number}` : "";
   const kept = job.kept ? h("span", { class: "chip good" }, `${count(job.kept)} ${view.words.kept}`) : null;
   const where = job.domain > 0 ? `in ${view.fabric.name(job.domain)}, ${view.fabric.tier(job.domain)}` : "in the whole cluster";
-  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? h("span", { class: "chip warn" }, job.reason) : null],
+  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null, job.waiting ? h("span", { class: "chip warn" }, job.reason) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
     h("p", { class: "clamp" }, job.waiting ? job.message : `${view.words.keeps} ${where}`));
 }

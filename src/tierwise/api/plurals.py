@@ -1,0 +1,31 @@
+"""Numbers with their words, in the English that messages are written in. One place, so that "1 pods" cannot happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["count", "joined", "of", "verb"]
+
+
+def count(number: int, word: str, plural: str = "") -> str:
+    """The number with the word: "1 pod", "2 pods", "12,000 pods"."""
+    shown = f"{number:,}" if abs(number) >= 10_000 else str(number)
+    return f"{shown} {word if number == 1 else plural or word + 's'}"
+
+
+def verb(number: int, singular: str, plural: str) -> str:
+    """The form of a verb that goes with so many: `verb(1, "fits", "fit")` is "fits"."""
+    return singular if number == 1 else plural
+
+
+def of(part: int, whole: int, word: str, singular: str = "", plural: str = "") -> str:
+    """A part of a whole, with a verb where one is given: "0 of 1 pod fits", "1 of 4 pods fits", "2 of 4 pods fit"."""
+    text = f"{part} of {count(whole, word)}"
+    return f"{text} {singular if part == 1 or whole == 1 else plural}" if singular else text
+
+
+def joined(words: Sequence[str], most: int = 3) -> str:
+    """Words in a row, "a, b and c", or the first few and how many more there are."""
+    if len(words) > most:
+        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
