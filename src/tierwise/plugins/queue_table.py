@@ -141,11 +141,19 @@ def _least(view: CycleView) -> Ints:
     if stated:
         result[:, [number for number, _ in stated]] = np.stack([least for _, least in stated], axis=1)
     result[:, (result >= UNLIMITED).any(axis=0)] = 0
-    for number, _ in stated:
+    if stated:
         # A claim costs nothing, pods count in the resource quota of their namespace: who has none claims nothing.
-        asked = sum((sub.request for sub in view.jobs[number].subs), start=np.zeros(len(view.axis), dtype=np.int64))
-        result[:, number] = np.minimum(result[:, number], asked)
+        numbers = [number for number, _ in stated]
+        asked = np.stack([_asked(view.jobs[number], len(view.axis)) for number in numbers], axis=1)
+        result[:, numbers] = np.minimum(result[:, numbers], asked)
     return np.minimum(result, UNLIMITED // max(1, len(view.jobs)))
+
+
+def _asked(job: Job, resources: int) -> Ints:
+    """What the pods of a job ask for together."""
+    if len(job.subs) == 1:
+        return job.subs[0].request
+    return sum((sub.request for sub in job.subs), start=np.zeros(resources, dtype=np.int64))
 
 
 def _let_in(view: CycleView) -> Bools:

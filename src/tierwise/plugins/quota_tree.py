@@ -150,18 +150,19 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
 
     The rest is the cluster without what pods outside the scope hold and without the totals of its trees.
     """
-    axis, all_queues = snapshot.axis, tuple(snapshot.queues.values())
-    cluster = _to_share(snapshot, ledger, inside)
+    axis, queues = snapshot.axis, tuple(snapshot.queues.values())
+    cluster = _to_share(snapshot, ledger, inside) - ledger.queue_used[:, inside].sum(axis=1)
+    rest = {scope: cluster.copy() for scope in {"", *(queue.scope for queue in queues)}}
+    for column in np.flatnonzero(inside).tolist():
+        rest[queues[column].scope] += ledger.queue_used[:, column]
     totals: dict[tuple[str, str], Ints] = {}
-    for scope in {"", *(queue.scope for queue in all_queues)}:
-        beside = inside & np.array([queue.scope != scope for queue in all_queues], dtype=bool)
-        rest = cluster - ledger.queue_used[:, beside].sum(axis=1)
-        for queue in all_queues:
-            if queue.total is not None and queue.scope == scope:
-                known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
-                totals[scope, queue.tree] = axis.vector(known)
-                rest = np.maximum(rest - totals[scope, queue.tree] * queue.aside, 0)
-        totals[scope, ""] = np.maximum(rest, 0)
+    for queue in queues:
+        if queue.total is not None:
+            known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
+            totals[queue.scope, queue.tree] = axis.vector(known)
+            left = rest[queue.scope] - totals[queue.scope, queue.tree] * queue.aside
+            rest[queue.scope] = np.maximum(left, 0)
+    totals.update(((scope, ""), np.maximum(left, 0)) for scope, left in rest.items())
     return totals
 
 

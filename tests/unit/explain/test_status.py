@@ -11,8 +11,19 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.build import build
+from tierwise.explain.pod_status import pod_events
 from tierwise.explain.status import TIER_ANNOTATION, statuses
-from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Objects, PatchStatus, RecordEvent
+from tierwise.port import (
+    HYPERNODE_ANNOTATION,
+    SUB_GROUPS_ANNOTATION,
+    Effect,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+)
 from tierwise.scheduler import cycle
 
 
@@ -95,3 +106,18 @@ def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:
     assert ("s0", "2") == (marks[HYPERNODE_ANNOTATION], marks[TIER_ANNOTATION])
     subs = {"p-0": {"hyperNode": "r0", "tier": 1}, "p-1": {"hyperNode": "r1", "tier": 1}}
     assert subs == json.loads(marks[SUB_GROUPS_ANNOTATION])
+
+
+def test_the_event_of_a_victim_names_no_job_of_another_namespace() -> None:
+    """Who profits is named to those who may see it: in the same namespace."""
+    snapshot = build(Objects(), now=0.0)
+
+    def told(by: str) -> str:
+        evict = Evict(Key("", "Pod", "team-a", "p"), f"to make room for {by}: cheapest", by, "preempt")
+        (event,) = (e for e in pod_events(snapshot, [Outcome(evict, ok=True)]) if isinstance(e, RecordEvent))
+        return event.message
+
+    assert "to make room for team-a/x: cheapest (preempt, for team-a/x)" == told("team-a/x")
+    assert "secret" not in told("evil/secret")
+    assert "secret" not in told("pod evil/secret")
+    assert "a job of another namespace" in told("evil/secret")
