@@ -15,7 +15,7 @@ from tierwise.framework.standing import job_ready, roles_count, standing_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Part, SubJob
 
-__all__ = ["Demand", "Lot", "Portion", "demand", "needs", "surplus"]
+__all__ = ["Demand", "Lot", "Portion", "demand", "needs", "numbers_by_portion", "surplus"]
 
 
 _SINGLES = 32
@@ -82,19 +82,26 @@ def needs(asked: Demand, resources: int) -> Ints:
     """What a demand comes to per resource: role minimums first, then the portions in order."""
     total = np.zeros(resources, dtype=np.int64)
     for lot in asked.lots:
-        left, roles = lot.need, dict(lot.roles)
-        rest = []
-        for portion in lot.portions:
-            number = min(portion.left, roles.get(portion.part.role_number, 0))
-            if number:
-                roles[portion.part.role_number] -= number
+        for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
             total += portion.part.shape.request * number
-            left -= number
-            rest.append(portion.left - number)
-        for portion, more in zip(lot.portions, rest, strict=True):
-            total += portion.part.shape.request * min(more, max(left, 0))
-            left -= more
     return total
+
+
+def numbers_by_portion(lot: Lot) -> list[int]:
+    """How many tasks a lot takes of each portion where all of them find a place: role minimums first, then in order."""
+    left, roles = lot.need, dict(lot.roles)
+    numbers = []
+    for portion in lot.portions:
+        number = min(portion.left, roles.get(portion.part.role_number, 0))
+        if number:
+            roles[portion.part.role_number] -= number
+        left -= number
+        numbers.append(number)
+    for i, portion in enumerate(lot.portions):
+        more = min(portion.left - numbers[i], max(left, 0))
+        numbers[i] += more
+        left -= more
+    return numbers
 
 
 def _whole(cycle: Cycle, job: Job) -> Lot:
@@ -144,7 +151,7 @@ class _Choice:
         lots: dict[int, Lot] = {}
         spares: list[Lot] = []
         for sub in self._required_first(open_subs):
-            lot = Lot(sub, self._portions[sub.number], self._missing(sub))
+            lot = self._lot(sub, self._missing(sub))
             if self._ready():
                 spares.append(lot)
             else:
@@ -156,9 +163,12 @@ class _Choice:
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, lots.get(sub.number))
             if more:
-                before = lots[sub.number].need if sub.number in lots else 0
-                self._add(Lot(sub, self._portions[sub.number], more))
-                lots[sub.number] = Lot(sub, self._portions[sub.number], before + more)
+                before = lots.get(sub.number)
+                if before is not None:
+                    self._add(before, sign=-1)
+                    more += before.need
+                lots[sub.number] = self._lot(sub, more)
+                self._add(lots[sub.number])
         return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise, cut)
 
     def _redundant(self, lots: dict[int, Lot]) -> list[Lot]:
@@ -214,9 +224,27 @@ class _Choice:
         taken = lot.need if lot is not None else 0
         if self._standing[sub.number] < sub.minimum:
             return 0
-        left = sum(p.left for p in self._portions[sub.number]) - taken
-        short_of_role = any(have < self._job.roles[n] for n, have in self._roles.items())
-        return max(0, min(left, max(self._job.minimum - self._total, int(short_of_role))))
+        portions = self._portions[sub.number]
+        numbers = numbers_by_portion(lot) if lot is not None else [0] * len(portions)
+        spare = dict.fromkeys(self._roles, 0)
+        for portion, number in zip(portions, numbers, strict=True):
+            if portion.part.role_number in spare:
+                spare[portion.part.role_number] += portion.left - number
+        short_of_roles = sum(min(spare[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
+        left = sum(p.left for p in portions) - taken
+        return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
+
+    def _lot(self, sub: SubJob, need: int) -> Lot:
+        """So many tasks of a sub-job, first those of roles that the job is short of."""
+        portions = self._portions[sub.number]
+        roles, left = {}, need
+        for number, have in self._roles.items():
+            able = sum(p.left for p in portions if p.part.role_number == number)
+            wanted = min(able, left, max(self._job.roles[number] - have, 0))
+            if wanted:
+                roles[number] = wanted
+                left -= wanted
+        return Lot(sub, portions, need, roles)
 
     def _ready(self) -> bool:
         policies = zip(self._job.policies, self._whole, strict=True)
@@ -235,9 +263,6 @@ class _Choice:
         self._total += sign * lot.need
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
-        left = lot.need
-        for portion in lot.portions:
-            number = min(left, portion.left)
+        for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
             if portion.part.role_number in self._roles:
                 self._roles[portion.part.role_number] += sign * number
-            left -= number

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.demand import Lot, Portion
+from tierwise.actions.demand import Lot, Portion, numbers_by_portion
 from tierwise.actions.fit import Take, fit
 from tierwise.actions.mixed import (
     Axes,
@@ -450,10 +450,7 @@ class _Short:
             before = self._standing[lot.sub.number]
             if lot.sub.policy >= 0 and before < lot.sub.minimum <= before + lot.need:
                 counts[1 + lot.sub.policy] += 1
-            left = lot.need
-            for portion in lot.portions:
-                number = min(left, portion.left)
-                left -= number
+            for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
                 role = self._roles.get(portion.part.role_number)
                 if role is not None:
                     counts[1 + self._policies + role] += number

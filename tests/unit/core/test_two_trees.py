@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.drawn_gang import gang as volcano_gang
 from tests.koordinator import cluster, gang, run
 from tests.properties.test_two_trees import AWARE, hypernode
@@ -12,7 +13,8 @@ from tierwise.config.profile import DEFAULT, Profile
 
 TREE = {"s0": {"b0": "n0 n2", "b1": "n1 n3"}}
 RACKS = [hypernode("r0", 1, [("Node", "n0"), ("Node", "n1")]), hypernode("r1", 1, [("Node", "n2"), ("Node", "n3")])]
-PROFILES = pytest.mark.parametrize("profile", [DEFAULT, AWARE], ids=["default", "coscheduling"])
+PLAIN = replace(AWARE, tiers=(tuple(p for p in AWARE.tiers[0] if p.name != "coscheduling"),))
+PROFILES = pytest.mark.parametrize("profile", [DEFAULT, AWARE, PLAIN], ids=["default", "coscheduling", "plain"])
 
 
 def misspelt(world: list[Raw]) -> list[Raw]:
