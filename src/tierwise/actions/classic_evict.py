@@ -68,7 +68,8 @@ class _Maker:
             spots, victims = self._place_all(job)
             subs = dict.fromkeys(sub.number for sub, _, _ in spots)
             whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
-            enough = bool(spots) and whole and job_ready(cycle.ledger, job, waiting=True)
+            ready = whole and job_ready(cycle.ledger, job, waiting=True)
+            enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
         self._gone = before
         if not enough:
             cycle.report.tell(job, Story(self._action, self._why_not(job)))

@@ -6,7 +6,10 @@ wait for room although their own quota would allow them hear who holds it.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tierwise.actions.demand import demand, needs
+from tierwise.actions.preemptors import Settled
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Eviction, Story
 from tierwise.framework.standing import job_ready
@@ -21,12 +24,16 @@ _ACTION = "giveback"
 def give_back(cycle: Cycle, *, enabled: bool) -> None:
     """Let quotas pay what they owe; `enabled` is what the profile says about it."""
     gone = {eviction.task.key for eviction in cycle.report.evictions}
+    settled = Settled(cycle)
+    settled.catch_up()
     told = []
     for plugin, debt in cycle.pipeline.debts():
         if not enabled or not debt.due:
             told.append(_kept(debt.text, enabled=enabled))
             continue
-        paid = plugin.paid_with(debt, cycle.running)
+        running = cycle.running
+        marked = running.spared | settled.alone[running.job]  # what the cycle has just placed stays
+        paid = plugin.paid_with(debt, replace(running, spared=marked))
         going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
         if len(going):
             cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)

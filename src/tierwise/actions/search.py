@@ -116,8 +116,8 @@ def fit_any_way(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool
             if takes is not None:
                 statement.keep()
                 return takes
-    if not several:
-        return False
+    if len({portion.part.shape.number for portion in lot.portions}) == 1:
+        return False  # one shape in several roles: nothing to mix
     try:
         with cycle.ledger.statement() as statement:
             takes = fit_mixed(cycle, job, lot, domain, pools)

@@ -165,6 +165,7 @@ class Pipeline:
             for tier in profile.tiers
         ]
         self._readiness = self._at(Readiness)
+        self._pipelining = self._among("JobPipelined", Readiness)
         self._quotas = self._at(Quota)
         self._overuses = self._at(Overuse)
         self._reclaim_gates = self._at(ReclaimGate)
@@ -317,6 +318,11 @@ class Pipeline:
     def gangs(self) -> bool:
         """Whether anything asks for gangs to start as one; without it every task stands alone."""
         return any(plugin.needs_gang() for _, plugin in self._readiness.all)
+
+    @property
+    def gangs_wait(self) -> bool:
+        """Whether anything asks that room is made for a whole gang or not at all; without it every task counts."""
+        return any(plugin.needs_gang() for _, plugin in self._pipelining.all)
 
     def complaints(self) -> dict[tuple[Task, Reason], None]:
         """What plugins cannot do as tasks ask for, each once."""
