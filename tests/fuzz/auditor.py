@@ -8,21 +8,59 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 from tests.evict_facts import Moment, crowded, domains, dues, healthy, losable, moments, used
 from tests.evict_world import Gang, Scene
 from tests.fuzz.stage import Act
 
-__all__ = ["audit"]
+__all__ = ["Rules", "audit"]
 
 
-def audit(act: Act, quota: str) -> list[str]:
+class Rules(msgspec.Struct, frozen=True):
+    """What a profile promises: its plugin for quotas, and the plugins that are asked who may go, by purpose."""
+
+    quota: str
+    preempt: frozenset[str] = frozenset(("priority", "gang", "conformance", "pdb"))
+    reclaim: frozenset[str] = frozenset(("gang", "conformance", "pdb", "capacity", "proportion"))
+
+    def asked(self, action: str) -> frozenset[str]:
+        return self.preempt if "preempt" in action else self.reclaim
+
+
+def audit(act: Act, rules: Rules) -> list[str]:
     """Everything that is wrong with a cycle, each as "rule: what"."""
-    checks = (_room, _evictions, _topology, _reasons)
+    checks = (_room, _topology, _reasons, _fitting)
     found = [fault for check in checks for fault in check(act)]
-    found += _nominations(act, quota)
+    found += _evictions(act, rules)
+    found += _nominations(act, rules.quota)
+    settled: dict[str, Moment] = {}
     for moment in moments(act.before, act.steps):
-        found += _decision(act, moment, quota)
+        found += _decision(act, moment, rules)
+        found += _left_alone(act, moment, settled)
+        settled[moment.step.gang] = moment
     return found
+
+
+def _fitting(act: Act) -> Iterator[str]:
+    """What fits without an eviction is bound in the same cycle, whatever the order of actions."""
+    bound = {path for step in act.steps if step.bound for path in step.placed}
+    for path in sorted(act.fits - bound):
+        yield f"fits and is not bound: {path}"
+
+
+def _left_alone(act: Act, moment: Moment, settled: dict[str, Moment]) -> Iterator[str]:
+    """What a cycle has placed is left alone: the nominated and the healed lose nobody, others stay whole."""
+    for path in moment.step.evicted:
+        gang = act.before.pods()[path][0]
+        earlier = settled.get(gang.key)
+        if earlier is None:
+            continue
+        if not earlier.step.bound or earlier.step.evicted:
+            yield f"taken from the nominated: {path} by {moment.step}"
+        elif not healthy(gang, earlier.before.keys() - earlier.waits):
+            yield f"taken from the healed: {path} by {moment.step}"
+        elif not healthy(gang, moment.cleared.keys() - moment.waits):
+            yield f"broken after it was given more: {path} by {moment.step}"
 
 
 def _places(scene: Scene, *, nominated: bool) -> dict[str, str]:
@@ -42,8 +80,8 @@ def _room(act: Act) -> Iterator[str]:
         yield f"oversubscribed: {node} once nominated pods have come"
 
 
-def _evictions(act: Act) -> Iterator[str]:
-    """Nobody goes in vain, twice, or protected."""
+def _evictions(act: Act, rules: Rules) -> Iterator[str]:
+    """Nobody goes in vain, twice, protected, or where no plugin lets anybody go."""
     pods, there = act.before.pods(), _places(act.after, nominated=True)
     for path, number in Counter(path for path, _, _ in act.evictions).items():
         if number > 1 or pods[path][1].leaving:
@@ -52,17 +90,21 @@ def _evictions(act: Act) -> Iterator[str]:
         gang, pod = pods[path]
         if not healthy(act.after.gang(by), there):
             yield f"wasted eviction: {path} for {by} by {action}"
-        if gang.kept or pod.mark or gang.namespace == "kube-system":
+        asked = rules.asked(action)
+        if not asked:
+            yield f"nobody was asked: {path} by {action}"
+        critical = pod.mark == "critical" or gang.namespace == "kube-system"
+        if gang.kept or pod.mark == "kept" or (critical and "conformance" in asked):
             yield f"protected victim: {path} by {action}"
-    for budget in act.before.budgets:
+    for budget in act.before.budgets if "pdb" in rules.preempt & rules.reclaim else ():
         gone = sum(pods[path][0].key == f"default/{budget.gang}" for path, _, _ in act.evictions)
         if gone > budget.allowed:
             yield f"budget broken: {gone} of {budget.gang}, {budget.allowed} allowed"
 
 
-def _decision(act: Act, moment: Moment, quota: str) -> Iterator[str]:
+def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:
     """Whom a gang may take from, and what their queues keep."""
-    step, pods = moment.step, act.before.pods()
+    step, pods, quota = moment.step, act.before.pods(), rules.quota
     by = act.before.gang(step.gang)
     if step.bound and not healthy(by, moment.after.keys() - moment.waits):
         yield f"not whole: {step}"
@@ -78,7 +120,7 @@ def _decision(act: Act, moment: Moment, quota: str) -> Iterator[str]:
     if "reclaim" not in step.action or not step.evicted:
         return
     due = dues(act.before, quota)
-    for name in sorted({pods[path][0].queue for path in step.evicted}):
+    for name in () if quota not in rules.reclaim else sorted({pods[path][0].queue for path in step.evicted}):
         held = used(act.before, moment.cleared, name)
         if any(held[r] < n for r, n in due[name].guarantee.items()):
             yield f"guarantee broken: {name} by {step}"

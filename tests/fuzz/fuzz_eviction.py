@@ -17,10 +17,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from random import Random
 
+from msgspec.structs import replace
 from tests.evict_scenes import CLASSICS, GANGS, Dials
 from tests.evict_world import profile_of
-from tests.fuzz.auditor import audit
+from tests.fuzz.auditor import Rules, audit
 from tests.fuzz.stage import Act, Stage
+
+from tierwise.config.profile import Profile
 
 __all__ = ["Verdict", "fuzz", "history"]
 
@@ -61,7 +64,12 @@ def history(seed: int) -> Verdict:
     quota = pick.choice(("capacity", "proportion") if "reclaim" in actions else ("capacity", "proportion", ""))
     reclaims, marks = "reclaim" in actions, pick.random() < 0.4
     dials = Dials(reclaims=reclaims, loose=actions in CLASSICS, marks=marks, running=6, pending=2)
-    stage = Stage(pick, profile_of(actions, quota=quota, budgets=True), dials)
+    profile, rules = profile_of(actions, quota=quota, budgets=True), Rules(quota)
+    if pick.random() < 0.5:
+        profile, rules = _odd(pick, profile, quota)
+        actions = ", ".join(profile.actions)
+    usual = rules == Rules(quota)
+    stage = Stage(pick, profile, dials)
     verdict = Verdict(histories=1)
 
     def told(faults: Iterator[str] | list[str]) -> None:
@@ -70,17 +78,36 @@ def history(seed: int) -> Verdict:
     for _ in range(BUSY):
         act = stage.play(quiet=False)
         verdict.note(act)
-        told(audit(act, quota))
+        told(audit(act, rules))
     calm = []
     for _ in range(QUIET):
         act = stage.play(quiet=True)
         verdict.note(act)
-        told(audit(act, quota))
+        told(audit(act, rules))
         calm.append(act)
         if len(calm) > 4 and not any(a.steps or a.evictions for a in calm[-4:]):
             break
-    told(_restless(calm))
+    told(_restless(calm) if usual else [])  # without their filters two queues may take from each other for ever
     return verdict
+
+
+def _odd(pick: Random, profile: Profile, quota: str) -> tuple[Profile, Rules]:
+    """The same actions in any order, perhaps without those that place, and plugins switched off point by point."""
+    later = [name for name in profile.actions if name != "enqueue"]
+    pick.shuffle(later)
+    dropped = pick.choice(("", "", "allocate", "backfill"))
+    actions = ("enqueue", *(name for name in later if name != dropped))
+    usual, share = Rules(quota), pick.choice((0.0, 0.2, 0.6, 1.0))
+    off: dict[str, set[str]] = {plugin.name: set() for plugin in profile.plugins()}
+    left: dict[str, frozenset[str]] = {}
+    for point, names in (("Preemptable", usual.preempt), ("Reclaimable", usual.reclaim)):
+        out = {name for name in sorted(names) if pick.random() < share}
+        for name in out & off.keys():
+            off[name].add(point)
+        left[point] = frozenset(name for name in names - out if name in off)
+    tiers = tuple(tuple(replace(p, off=frozenset(off[p.name])) for p in tier) for tier in profile.tiers)
+    rules = Rules(quota, left["Preemptable"], left["Reclaimable"])
+    return replace(profile, actions=actions, tiers=tiers), rules if share else usual
 
 
 def _restless(calm: list[Act]) -> Iterator[str]:

@@ -42,6 +42,7 @@ class Act(msgspec.Struct, frozen=True):
     evictions: tuple[tuple[str, str, str], ...]  # pod, beneficiary, action
     pending: tuple[dict[str, Any], ...]
     quiet: bool  # nothing new came since the cycle before
+    fits: frozenset[str]  # pods that a profile without evicting actions would have bound
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Stage:
         before = self.scene
         snapshot = build(self.cluster.read(), float(self.number))
         report = cycle(snapshot, self.profile)
+        placing = cycle(snapshot, replace(self.profile, actions=("enqueue", "allocate", "backfill")))
         self._carry_out(snapshot, report)
         made = tuple(steps(snapshot, report))
         placed = {path: node for step in made for path, node in step.placed.items()}
@@ -88,6 +90,7 @@ class Stage:
             tuple((e.task.key, e.by.key if e.by else "", e.action) for e in report.evictions),
             tuple(pending_wire(snapshot, report, placed)),
             quiet,
+            frozenset(path for step in steps(snapshot, placing) if step.bound for path in step.placed),
         )
 
     def _carry_out(self, snapshot: Snapshot, report: CycleReport) -> None:
