@@ -18,7 +18,17 @@ from tierwise.api.pod_defaults import container_requests, filled, whole_pod_reso
 from tierwise.api.quantity import LARGEST, amount
 from tierwise.model.resources import UNOFFERED
 
-__all__ = ["FIRM_PREFIX", "PORT_PREFIX", "Ports", "counted", "effective_request", "firm_request", "nominal", "unasked"]
+__all__ = [
+    "FIRM_PREFIX",
+    "PORT_PREFIX",
+    "Ports",
+    "counted",
+    "effective_request",
+    "firm_request",
+    "guessed",
+    "nominal",
+    "unasked",
+]
 
 PORT_PREFIX = "port/"
 FIRM_PREFIX = "firm/"
@@ -47,6 +57,16 @@ def unasked(spec: PodSpec) -> tuple[int, int]:
     """Cpu and memory that Kubernetes' scores take a pod to use besides what it asks for."""
     asked, taken = effective_request(spec), effective_request(spec, _GUESSED)
     cpu, memory = (taken.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
+    return cpu, memory
+
+
+def guessed(spec: PodSpec) -> tuple[int, int]:
+    """Cpu and memory that NodeResourcesFit of Kubernetes 1.36 takes a pod to ask for as it comes.
+
+    It looks at containers alone there, whatever the pod asks for as a whole.
+    """
+    taken = effective_request(replace(spec, resources=None), _GUESSED)
+    cpu, memory = (taken.get(name, 0) for name in _GUESSED)
     return cpu, memory
 
 

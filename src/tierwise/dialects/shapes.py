@@ -11,7 +11,7 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.qos import qos_class
-from tierwise.dialects.requests import effective_request, firm_request, unasked
+from tierwise.dialects.requests import effective_request, firm_request, guessed, unasked
 from tierwise.dialects.services import service_of
 from tierwise.dialects.templates import Common, Template
 from tierwise.model.arrays import Ints
@@ -186,6 +186,7 @@ class Shapes:
             service=key.service,
             scheduler=key.scheduler,
             unasked=unasked(spec),
+            guessed=guessed(spec),
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
         )

@@ -44,6 +44,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     service: Service | None = None  # the workload of an application that it is one of
     scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
     unasked: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to use besides its request
+    guessed: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to ask for as it comes
     namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
     unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
 

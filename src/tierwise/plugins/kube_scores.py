@@ -68,6 +68,7 @@ class _Load:
     def __init__(self, view: CycleView, resources: Sequence[_Weighed], *, guessed: bool) -> None:
         self._ledger = view.ledger
         self._allocatable = view.nodes.allocatable
+        self._guessed = guessed
         self._guesses: dict[int, Ints] = {}
         if guessed:
             for resource in resources:
@@ -83,8 +84,7 @@ class _Load:
 
     def asked(self, shape: Shape, resource: int) -> int:
         """What one more task of a shape is taken to use."""
-        guess = shape.unasked[resource] if resource in self._guesses else 0
-        return int(shape.request[resource]) + guess
+        return shape.guessed[resource] if self._guessed and resource < 2 else int(shape.request[resource])
 
     def used(self, resource: int, span: slice) -> Floats:
         """What the tasks of each node are taken to use."""

@@ -1,0 +1,210 @@
+// Runs the filter and score plugins of Kubernetes' own scheduler on one pod of a cluster at a time.
+//
+// Reads one JSON object for each line, {"config": text, "objects": [...], "pod": "namespace/name"}, and answers each
+// with a line {"feasible": [...], "scores": {node: {plugin: number}}, "totals": {node: number}, "error": text}.
+// Pods and nodes get the defaults of an API server first. Built by kube_scheduler.py, beside a go.mod that it writes.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	feature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+type question struct {
+	Config  string            `json:"config"`
+	Objects []json.RawMessage `json:"objects"`
+	Pod     string            `json:"pod"`
+}
+
+type answer struct {
+	Feasible []string                    `json:"feasible"`
+	Scores   map[string]map[string]int64 `json:"scores"`
+	Totals   map[string]int64            `json:"totals"`
+	Error    string                      `json:"error,omitempty"`
+}
+
+var leftOut = map[string]bool{
+	"DynamicResources": true, "NodeVolumeLimits": true, "VolumeBinding": true, "VolumeRestrictions": true, "VolumeZone": true,
+}
+
+func main() {
+	metrics.Register()
+	if err := feature.DefaultMutableFeatureGate.Set("DRAExtendedResource=false"); err != nil {
+		panic(err)
+	}
+	klog.SetOutput(os.Stderr)
+	reader := bufio.NewScanner(os.Stdin)
+	reader.Buffer(make([]byte, 1<<20), 1<<28)
+	writer := json.NewEncoder(os.Stdout)
+	for reader.Scan() {
+		var asked question
+		if err := json.Unmarshal(reader.Bytes(), &asked); err != nil {
+			panic(err)
+		}
+		found, err := decide(asked)
+		if err != nil {
+			found = answer{Error: err.Error()}
+		}
+		if err := writer.Encode(found); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func decide(asked question) (answer, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	profile, err := profileOf(asked.Config)
+	if err != nil {
+		return answer{}, err
+	}
+	nodes, pods, pod, rest, err := objectsOf(asked)
+	if err != nil {
+		return answer{}, err
+	}
+	client := fake.NewClientset(rest...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	snapshot := cache.NewSnapshot(pods, nodes)
+	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithParallelism(1),
+	)
+	if err != nil {
+		return answer{}, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return run(ctx, f, snapshot, pod)
+}
+
+func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
+	found := answer{Feasible: []string{}, Scores: map[string]map[string]int64{}, Totals: map[string]int64{}}
+	state := framework.NewCycleState()
+	all, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return found, err
+	}
+	allowed, status, _ := f.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() {
+		if status.Code() == fwk.Error {
+			return found, status.AsError()
+		}
+		return found, nil
+	}
+	fitting := []fwk.NodeInfo{}
+	for _, node := range all {
+		name := node.Node().Name
+		if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
+			continue
+		}
+		if f.RunFilterPlugins(ctx, state, pod, node).IsSuccess() {
+			fitting = append(fitting, node)
+			found.Feasible = append(found.Feasible, name)
+		}
+	}
+	if len(fitting) == 0 || !f.HasScorePlugins() {
+		return found, nil
+	}
+	if status := f.RunPreScorePlugins(ctx, state, pod, fitting); !status.IsSuccess() {
+		return found, status.AsError()
+	}
+	scores, status := f.RunScorePlugins(ctx, state, pod, fitting)
+	if !status.IsSuccess() {
+		return found, status.AsError()
+	}
+	for _, one := range scores {
+		found.Scores[one.Name] = map[string]int64{}
+		for _, part := range one.Scores {
+			found.Scores[one.Name][part.Name] = part.Score
+		}
+		found.Totals[one.Name] = one.TotalScore
+	}
+	return found, nil
+}
+
+func profileOf(text string) (*config.KubeSchedulerProfile, error) {
+	decoded, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	whole, ok := decoded.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("not a configuration: %T", decoded)
+	}
+	profile := &whole.Profiles[0]
+	// The drawn clusters hold neither volumes nor devices, and these plugins want managers of their own.
+	kept := []config.Plugin{}
+	for _, plugin := range profile.Plugins.MultiPoint.Enabled {
+		if !leftOut[plugin.Name] {
+			kept = append(kept, plugin)
+		}
+	}
+	profile.Plugins.MultiPoint.Enabled = kept
+	return profile, nil
+}
+
+func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod, rest []runtime.Object, err error) {
+	for _, raw := range asked.Objects {
+		var kind struct {
+			Kind string `json:"kind"`
+		}
+		if err = json.Unmarshal(raw, &kind); err != nil {
+			return
+		}
+		switch kind.Kind {
+		case "Node":
+			node := &v1.Node{}
+			if err = json.Unmarshal(raw, node); err != nil {
+				return
+			}
+			corev1.SetObjectDefaults_Node(node)
+			nodes = append(nodes, node)
+		case "Namespace":
+			namespace := &v1.Namespace{}
+			if err = json.Unmarshal(raw, namespace); err != nil {
+				return
+			}
+			if namespace.Labels == nil {
+				namespace.Labels = map[string]string{}
+			}
+			namespace.Labels["kubernetes.io/metadata.name"] = namespace.Name
+			rest = append(rest, namespace)
+		case "Pod":
+			pod := &v1.Pod{}
+			if err = json.Unmarshal(raw, pod); err != nil {
+				return
+			}
+			corev1.SetObjectDefaults_Pod(pod)
+			if pod.Namespace+"/"+pod.Name == asked.Pod {
+				wanted = pod
+			} else if pod.Spec.NodeName != "" && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	if wanted == nil {
+		err = fmt.Errorf("no pod %s", asked.Pod)
+	}
+	return
+}
