@@ -8,7 +8,7 @@ from typing import Final
 from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects import koordinator as gangs
 from tierwise.dialects.layers import Layers, default_topology, read_layers
 
@@ -62,13 +62,13 @@ def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:
     """Issues of what a pod's annotations say of its gang."""
     annotations = pod.metadata.annotations
     least = annotations.get(gangs.MINIMUM, "")
-    if gangs.NAME in annotations and gangs.MINIMUM in annotations and not least.isdecimal():
+    if gangs.NAME in annotations and gangs.MINIMUM in annotations and (read_number(least) or -1) < 0 and least != "0":
         yield error(_AT + gangs.MINIMUM, f'"{least}" is not a whole number')
     index = annotations.get(gangs.INDEX)
-    if index is not None and not index.strip().removeprefix("-").isdecimal():
+    if index is not None and read_number(index.strip()) is None:
         yield warning(_AT + gangs.INDEX, f'"{index}" is not a whole number: the pod comes after those that have one')
     if gangs.NAME in annotations:
-        yield from _check_annotations(pod.metadata, layers, int(least) if least.isdecimal() else None)
+        yield from _check_annotations(pod.metadata, layers, read_number(least))
 
 
 def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None) -> Iterator[Issue]:

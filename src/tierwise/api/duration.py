@@ -29,8 +29,10 @@ def seconds(text: str) -> float | None:
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0.0
+    if len(text) > _LONGEST_TEXT:  # before the search, which takes the square of the length
+        return None
     parts = _PART.findall(rest)
-    if not parts or len(text) > _LONGEST_TEXT or "".join(number + unit for number, unit in parts) != rest:
+    if not parts or "".join(number + unit for number, unit in parts) != rest:
         return None
     return float(sign * sum((Fraction(number.rstrip(".")) * _UNITS[unit] for number, unit in parts), Fraction(0)))
 

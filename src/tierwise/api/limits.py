@@ -53,12 +53,18 @@ TIER: Final = 2**31 - 1
 def beyond(job: Job) -> Iterator[tuple[str, str]]:
     """Fields of a job that are beyond a limit, and what is wrong with each."""
     tasks = job.spec.tasks
+    if (job.spec.min_available or 0) > PODS:
+        text = f"a minimum of {job.spec.min_available} is more than the {PODS} pods that a job may have"
+        yield "spec.minAvailable", text
     if len(tasks) > TASKS:
         yield "spec.tasks", f"{len(tasks)} tasks are more than the {TASKS} that a job may have"
     total = 0
     for index, task in enumerate(tasks):
         path = f"spec.tasks[{index}]"
         total += max(task.replicas, 0)
+        if (task.min_available or 0) > PODS:
+            text = f"a minimum of {task.min_available} is more than the {PODS} pods that a job may have"
+            yield f"{path}.minAvailable", text
         if task.replicas > PODS:
             yield f"{path}.replicas", f"{task.replicas} replicas are more than the {PODS} pods that a job may have"
         parted = task.partition_policy

@@ -12,7 +12,17 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-__all__ = ["Int", "LabelSelector", "Labels", "ObjectMeta", "OwnerReference", "Record", "Requirement", "parse_time"]
+__all__ = [
+    "Int",
+    "LabelSelector",
+    "Labels",
+    "ObjectMeta",
+    "OwnerReference",
+    "Record",
+    "Requirement",
+    "parse_time",
+    "read_number",
+]
 
 Labels = dict[str, str]
 
@@ -20,6 +30,9 @@ Int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """An integer that fits 64 bits. Narrower limits are admission's business; this one keeps arrays from overflowing."""
 
 # RFC 3339: the date and time parts, the fraction, and the offset.
+_DIGITS: Final = 19
+"""From so many digits on a number may be beyond 64 bits."""
+
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
@@ -71,6 +84,18 @@ class LabelSelector(Record, frozen=True):
 
 
 @lru_cache(maxsize=65536)
+def read_number(text: str) -> int | None:
+    """The whole number that a label or an annotation spells with plain digits; None where it spells none.
+
+    What is beyond 64 bits counts as the largest: a number of thousands of digits is never computed.
+    """
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    size = int(digits) if len(digits) < _DIGITS else 2**63 - 1
+    return -size if text.startswith("-") else size
+
+
 def parse_time(text: str) -> float:
     """Seconds since the epoch for an RFC 3339 time; ValueError for anything else.
 

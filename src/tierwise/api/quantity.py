@@ -18,7 +18,7 @@ Quantity = str | int | float
 LARGEST: Final = 2**63 - 1
 """The largest amount that is counted, in whichever unit was asked for; what is beyond it counts as this."""
 
-_FORM: Final = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
+_FORM: Final = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _DIGITS: Final = 40
 """Digits of a number that are looked at, and the largest power of ten: more than 64 bits and a nanounit need."""
 

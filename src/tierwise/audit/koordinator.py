@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup, gang_names
-from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.meta import ObjectMeta, parse_time, read_number
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.audit.finding import Finding
 from tierwise.audit.gangs import was_whole
@@ -61,7 +61,7 @@ def gangs_of(objects: Objects) -> dict[str, Gang]:
         notes = pod.metadata.annotations
         if gang(pod) not in found and notes.get(f"{_PREFIX}name") and f"{_PREFIX}min-available" in notes:
             text = notes[f"{_PREFIX}min-available"]
-            found[gang(pod)] = Gang(gang(pod), pod.metadata, int(text) if text.isdecimal() else None)
+            found[gang(pod)] = Gang(gang(pod), pod.metadata, read_number(text))
     for pod in pods:
         if gang(pod) in found:
             found[gang(pod)].pods.append(pod)

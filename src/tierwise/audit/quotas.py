@@ -14,6 +14,7 @@ import msgspec
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.meta import read_number
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
@@ -133,8 +134,8 @@ def _namespaces(record: ElasticQuota) -> list[str]:
 
 def _rank(pod: Pod) -> tuple[bool, int, object]:
     text = pod.metadata.annotations.get(_INDEX, "").strip()
-    readable = text.removeprefix("-").isdecimal()
-    return not readable, int(text) if readable else 0, natural(_path(pod))
+    number = read_number(text)
+    return number is None, number or 0, natural(_path(pod))
 
 
 def _path(pod: Pod) -> str:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
-from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.meta import ObjectMeta, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import forbearing
@@ -131,7 +131,7 @@ def _of_pod(key: str, meta: ObjectMeta, match_policy: str) -> Gang:
     return Gang(
         key=key,
         meta=meta,
-        minimum=int(text) if text.isdecimal() else None,
+        minimum=read_number(text),
         match_policy=meta.annotations.get(MATCH_POLICY, "") or match_policy,
         asks=asks,
         fault=fault or wrong,
@@ -296,8 +296,8 @@ def _ranked(pairs: Iterable[tuple[Gang, Member]], *, named: bool) -> list[Member
 
 def _index(pod: Pod) -> tuple[bool, int]:
     text = pod.metadata.annotations.get(INDEX, "").strip()
-    readable = text.removeprefix("-").isdecimal()
-    return (not readable, int(text) if readable else 0)
+    number = read_number(text)
+    return number is None, number or 0
 
 
 def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.core import Pod
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.meta import ObjectMeta, read_number
 
 __all__ = ["GROUP_ANNOTATION", "group_of", "index_of", "queue_of", "role_of", "spared"]
 
@@ -30,7 +30,7 @@ def role_of(pod: Pod) -> str:
 def index_of(pod: Pod) -> int | None:
     """The place of a pod among those of its task, by label, else by annotation; None where it has none."""
     index = pod.metadata.labels.get(_INDEX) or pod.metadata.annotations.get(_INDEX, "")
-    return int(index) if index.isdigit() else None
+    return read_number(index)
 
 
 def queue_of(pod: Pod) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.meta import ObjectMeta, Record, parse_time
+from tierwise.api.meta import ObjectMeta, Record, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
@@ -139,7 +139,7 @@ def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Membe
             values = [labels.get(k, "") for k in policy.match_label_keys]
             if values and all(values) and matches(policy.label_selector, labels, absent=True):
                 sub = f"{key}/{policy.name}-{_joined(values)}"
-                index = int(values[0]) if values[0].isdigit() else 0
+                index = read_number(values[0]) or 0
                 found.setdefault(sub, (i, index, []))[2].append(member)
                 break
         else:

@@ -18,6 +18,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from tierwise.api.limits import PODS
+from tierwise.api.meta import read_number
+
 __all__ = [
     "Seen",
     "Target",
@@ -84,16 +87,16 @@ def losses(memory: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
     """Key, task and index of every pod whose loss is remembered."""
     for key in memory:
         task, _, index = key.removeprefix(_LOST).rpartition("/")
-        if key.startswith(_LOST) and index.isdecimal():
-            yield key, task, int(index)
+        number = read_number(index)
+        if key.startswith(_LOST) and number is not None:
+            yield key, task, number
 
 
 def seen(memory: Mapping[str, str], task: str) -> Seen:
     """What is remembered of a task's pods; nothing where the entry is missing or not ours."""
     listed, _, replicas = memory.get(pods_key(task), "").partition(" of ")
-    if not replicas.isdecimal():
-        return Seen()
-    return Seen(frozenset(_numbers(listed)), int(replicas))
+    number = read_number(replicas)
+    return Seen(frozenset(_numbers(listed)), number) if number is not None else Seen()
 
 
 def seen_text(indexes: Iterable[int], replicas: int) -> str:
@@ -111,7 +114,8 @@ def seen_text(indexes: Iterable[int], replicas: int) -> str:
 def restarts(memory: Mapping[str, str]) -> dict[str, int]:
     """The retry count at the last restart of every part that was restarted, by the part's key."""
     found = {key: count for key, count in memory.items() if key.startswith(_RESTART)}
-    return {key: int(count) for key, count in found.items() if count.isdecimal()}
+    numbers = {key: read_number(count) for key, count in found.items()}
+    return {key: number for key, number in numbers.items() if number is not None}
 
 
 def restarted_at(known: Mapping[str, int], task: str, partition: str, index: int) -> int:
@@ -135,5 +139,6 @@ def forget(memory: Mapping[str, str]) -> dict[str, str]:
 def _numbers(listed: str) -> Iterator[int]:
     for run in listed.split(","):
         first, _, last = run.partition("-")
-        if first.isdecimal() and (last.isdecimal() or not last):
-            yield from range(int(first), int(last or first) + 1)
+        begin, end = read_number(first), read_number(last or first)
+        if begin is not None and end is not None:
+            yield from range(begin, min(end, PODS) + 1)  # no job has more

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import Pod
+from tierwise.api.meta import read_number
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.memory import restarted_at, restarts
 from tierwise.controllers.job.phases import rule
@@ -107,4 +108,4 @@ def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping
 def _number(pod: Pod, mark: str) -> int:
     """A number among the marks of a pod; one without the mark is as old as its job."""
     text = pod.metadata.annotations.get(mark, "")
-    return int(text) if text.isdecimal() else 0
+    return read_number(text) or 0

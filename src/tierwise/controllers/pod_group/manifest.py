@@ -11,10 +11,11 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.api.meta import OwnerReference, parse_time
+from tierwise.api.limits import PODS, TIER
+from tierwise.api.meta import OwnerReference, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN
-from tierwise.api.quantity import show
+from tierwise.api.quantity import LARGEST, show
 from tierwise.controllers.pod_group.owners import MADE_FOR, Lineage
 from tierwise.dialects.requests import effective_request
 from tierwise.dialects.volcano_job import DEFAULT_QUEUE
@@ -111,9 +112,10 @@ def _reference(owner: OwnerReference) -> Raw:
 
 def _spec(pod: Pod, said: dict[str, str]) -> Raw:
     least = said.get(_MIN_MEMBER, "1")
-    minimum = int(least) if least.isascii() and least.isdigit() else 1  # Volcano goes on with one
+    number = read_number(least)
+    minimum = min(number, PODS) if number is not None and number >= 0 else 1  # Volcano goes on with one
     spec: Raw = {"minMember": minimum, "queue": said.get(_QUEUE) or DEFAULT_QUEUE}
-    asked = {name: number * minimum for name, number in effective_request(pod.spec).items()}
+    asked = {name: min(number * minimum, LARGEST) for name, number in effective_request(pod.spec).items()}
     if any(asked.values()):
         spec["minResources"] = {name: show(name, number) for name, number in sorted(asked.items())}
     if pod.spec.priority_class_name:
@@ -127,6 +129,7 @@ def _topology(said: dict[str, str]) -> Raw:
     """Hard unless soft is asked for; a tier that is no number limits nothing, as in Volcano."""
     topology: Raw = {"mode": "soft" if said.get(_MODE, "").lower() == "soft" else "hard"}
     tier = said.get(_HIGHEST_TIER, "")
-    if tier.isascii() and tier.isdigit():
-        topology["highestTierAllowed"] = int(tier)
+    number = read_number(tier)
+    if number is not None and number >= 0:
+        topology["highestTierAllowed"] = min(number, TIER)
     return topology
