@@ -7,7 +7,7 @@ jobs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tierwise.actions.evict_options import Options
 from tierwise.actions.gang_evict import RoomMaker
@@ -20,16 +20,18 @@ __all__ = ["AtOnce"]
 
 
 class AtOnce:
-    """The actions by name, in the order in which they are tried."""
+    """The actions by name, in the order in which they are tried; `only` says which serve the pods of a scheduler."""
 
-    def __init__(self, cycle: Cycle, actions: Sequence[str]) -> None:
+    def __init__(self, cycle: Cycle, actions: Sequence[str], only: Mapping[str, frozenset[str]]) -> None:
         self._cycle = cycle
         self._actions = tuple(actions)
+        self._only = only
         self._makers: dict[str, RoomMaker] = {}
 
     def make_room(self, job: Job) -> None:
         """Let the first action that can make room for the job; a job that nothing but room would help is served."""
-        for action in self._actions:
+        own = self._only.get(job.scheduler)
+        for action in self._actions if own is None else (action for action in self._actions if action in own):
             if not may_evict(self._cycle, job):
                 return
             if action not in self._makers:

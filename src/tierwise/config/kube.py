@@ -103,6 +103,10 @@ def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, 
         where = f"{path}[{i}]"
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
             raise InputError("expected a mapping with a name", file=file, field=where)
+        for key in entry:
+            if key not in ("name", "args"):
+                text = f"unknown field {key}{suggestion(str(key), ('name', 'args')) or ' (did you mean args?)'}"
+                raise InputError(text, file=file, field=where)
         name, args = str(entry["name"]), entry.get("args") or {}
         if name in found:
             raise InputError(f"plugin {name} is configured twice", file=file, field=where)
@@ -130,11 +134,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
             raise InputError(
                 "all profiles share one queue, so their queueSort must be the same", file=file, field=field
             )
-        if _actions(other) != actions:
-            field = f"{other.path}.plugins.postFilter"
-            raise InputError(
-                "all profiles run in one cycle, so their postFilter must be the same", file=file, field=field
-            )
+        actions = tuple(dict.fromkeys((*actions, *_actions(other))))
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
@@ -145,6 +145,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
         at_once=True,
+        rescues={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
         backfills=False,
         notes=tuple(
             dict.fromkeys(

@@ -1,7 +1,8 @@
 """What arguments of plugins must look like, by name: what has another type is bad input, not a default.
 
 Called by `config.kube` for every plugin that a KubeSchedulerConfiguration configures. Kubernetes' scheduler reads these
-arguments strictly, so a file that it would refuse is refused here. Arguments that are not listed are left alone.
+arguments strictly, so a file that it would refuse is refused here, and so is an argument that no plugin of that name
+has. Plugins that have no effect may be given anything.
 """
 
 from __future__ import annotations
@@ -154,8 +155,18 @@ _STRICT: Final[Mapping[str, tuple[str, ...]]] = {
     "PodTopologySpread": ("defaultConstraints",),
     "VolumeBinding": ("bindTimeoutSeconds", "shape"),
     "DynamicResources": ("filterTimeout", "bindingTimeout"),
+    "Coscheduling": (
+        *("controllerWorkers", "skipCheckScheduleCycle", "permitWaitingTimeSeconds", "podGroupBackoffSeconds"),
+        *("podGroupRejectPercentage", "denyPGExpirationTimeSeconds", "deniedPGExpirationTimeSeconds"),
+        *("kubeConfigPath", "kubeMaster", "kubeConfig"),
+    ),
+    "ElasticQuota": ("quotaGroupNamespace", "enableQueueHint", "quotaSnapshotUpdateInterval", "hookPlugins"),
+    "NetworkOverhead": (),
+    "PrioritySort": (),
+    "QOSSort": (),
+    "TopologicalSort": (),
 }
-"""Plugins of Kubernetes with arguments, all of which are known; those named here are refused, or have no effect."""
+"""Plugins with arguments, all of which are known; those named here are refused, or have no effect."""
 
 _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
     "DefaultPreemption": {

@@ -24,6 +24,7 @@ POINTS: Final = (
 )
 
 _CHANGES: Final = ("enabled", "disabled")
+_OF_PLUGIN: Final = ("name", "weight")
 
 Weights = dict[str, int]
 """Plugins in their order with their weights; 0 where none was given."""
@@ -110,6 +111,9 @@ def _entries(raw: object, path: str, file: str | None) -> Iterator[tuple[str, st
         where = f"{path}[{i}]"
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
             raise InputError("expected a mapping with a name", file=file, field=where)
+        for key in entry:
+            if key not in _OF_PLUGIN:
+                raise InputError(f"unknown field {key}{suggestion(str(key), _OF_PLUGIN)}", file=file, field=where)
         weight = entry.get("weight", 0)
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
             raise InputError("expected a whole number that is not negative", file=file, field=f"{where}.weight")

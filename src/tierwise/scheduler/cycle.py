@@ -65,7 +65,7 @@ def _rescue(current: Cycle, profile: Profile) -> Rescue | None:
         return None
     from tierwise.actions.at_once import AtOnce
 
-    return AtOnce(current, names).make_room
+    return AtOnce(current, names, profile.rescues).make_room
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:

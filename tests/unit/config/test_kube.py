@@ -224,15 +224,25 @@ def test_arguments_that_can_be_read_pass() -> None:
 
 def test_other_refusals() -> None:
     """Versions, extenders, profiles of one name, profiles that disagree on what they must share."""
-    star = {"disabled": [{"name": "*"}]}
     with pytest.raises(InputError, match="apiVersion: expected one of"):
         read(version="v1alpha1")
     with pytest.raises(InputError, match="extenders cannot be asked"):
         read(extenders=[{"urlPrefix": "x"}])
     with pytest.raises(InputError, match="has a profile already"):
         read({"schedulerName": "a"}, {"schedulerName": "a"})
-    with pytest.raises(InputError, match="postFilter must be the same"):
-        read({"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"postFilter": star}})
+    with pytest.raises(InputError, match="queueSort must be the same"):
+        read(
+            {"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{"name": "QOSSort"}]}}}
+        )
+
+
+def test_profiles_may_differ_in_preemption() -> None:
+    """Each says which actions make room for its own pods; the cycle has them all."""
+    star = {"disabled": [{"name": "*"}]}
+    found = read({"schedulerName": "a", "plugins": {"postFilter": star}}, {"schedulerName": "b"})
+
+    assert ("enqueue", "allocate", "podpreempt") == found.actions
+    assert {"": False, "b": True} == {name: "podpreempt" in actions for name, actions in found.rescues.items()}
 
 
 @pytest.mark.parametrize(
@@ -254,3 +264,57 @@ def test_arguments_of_the_wrong_type_are_refused(plugin: str, argument: str, val
         read({"pluginConfig": [{"name": plugin, "args": {argument: value}}]})
 
     read({"pluginConfig": [{"name": plugin, "args": {argument: None}}]})
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        (
+            {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrateggy": {}}}]},
+            (
+                "profiles[0].pluginConfig[0].args.scoringStrateggy: NodeResourcesFit has no such argument "
+                "(did you mean scoringStrategy?)"
+            ),
+        ),
+        (
+            {"pluginConfig": [{"name": "Coscheduling", "arguments": {}}]},
+            "profiles[0].pluginConfig[0]: unknown field arguments (did you mean args?)",
+        ),
+        (
+            {"plugins": {"score": {"enabled": [{"name": "NodeResourcesFit", "wieght": 3}]}}},
+            "profiles[0].plugins.score.enabled[0]: unknown field wieght (did you mean weight?)",
+        ),
+        (
+            {"plugins": {"scores": {}}},
+            "profiles[0].plugins: unknown extension point scores (did you mean score?)",
+        ),
+        ({"plugin": {}}, "profiles[0]: unknown field plugin (did you mean plugins?)"),
+    ],
+)
+def test_a_misspelt_word_is_refused_with_the_right_one(profile: dict[str, object], said: str) -> None:
+    """At every level, a word that nobody knows ends the run and names what was probably meant."""
+    with pytest.raises(InputError) as caught:
+        read_kube(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [profile],
+            }
+        )
+
+    assert said == str(caught.value)
+
+
+def test_plugins_without_effect_are_noted_once_and_take_any_argument() -> None:
+    """Names of other projects do not stop the run; what they mean here is said."""
+    names = ["LoadAwareScheduling", "NodeResourceTopologyMatch", "TargetLoadPacking"]
+    profile = {
+        "plugins": {
+            "filter": {"enabled": [{"name": n} for n in names]},
+            "score": {"enabled": [{"name": n} for n in names]},
+        },
+        "pluginConfig": [{"name": name, "args": {"anything": 1}} for name in names],
+    }
+    raw = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+    assert names == [note.split()[1] for note in read_kube(raw).notes]
