@@ -25,11 +25,13 @@ __all__ = [
     "MemberSelector",
     "MemberSpec",
     "NetworkTopologySpec",
+    "NodeGroupTerms",
     "PartitionPolicy",
     "PodGroup",
     "PodGroupSpec",
     "PodGroupStatus",
     "Queue",
+    "QueueAffinity",
     "QueueSpec",
     "QueueStatus",
     "RegexMatch",
@@ -94,6 +96,20 @@ class Guarantee(Record, frozen=True):
     resource: ResourceList = {}
 
 
+class NodeGroupTerms(Record, frozen=True):
+    """Names of groups of nodes: those that must be, and those that should."""
+
+    required_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
+
+
+class QueueAffinity(Record, frozen=True):
+    """Which groups of nodes a queue uses, and which it does not."""
+
+    node_group_affinity: NodeGroupTerms = NodeGroupTerms()
+    node_group_anti_affinity: NodeGroupTerms = NodeGroupTerms()
+
+
 class QueueSpec(Record, frozen=True):
     """What a queue may use, is owed, and is guaranteed."""
 
@@ -105,6 +121,7 @@ class QueueSpec(Record, frozen=True):
     priority: Int = 0
     parent: str = ""
     type: str = ""
+    affinity: QueueAffinity | None = None
 
 
 class QueueStatus(Record, frozen=True):

@@ -21,7 +21,6 @@ IDLE_PLUGINS: Final[Mapping[str, str]] = {
     "cdp": "pods that have started lately are not spared",
     "deviceshare": "devices are counted as whole resources of nodes, and not shared",
     "extender": "extenders are not asked",
-    "nodegroup": "queues are not tied to groups of nodes",
     "numa-aware": "nodes are not looked into, so NUMA policies are not kept",
     "rescheduling": "running pods are not moved",
     "reservation": "no nodes are kept free for a job that has waited long",
@@ -69,6 +68,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         hypernode.binpack.resources.* hypernode.binpack.normal-pod.enable hypernode.binpack.normal-pod.fading
         hypernode.gradient.*
     """,
+    "nodegroup": "strict enablePreferredOrder",
     "nodeorder": """
         nodeaffinity.weight podaffinity.weight leastrequested.weight mostrequested.weight balancedresource.weight
         tainttoleration.weight imagelocality.weight podtopologyspread.weight selectorspread.weight
@@ -237,7 +237,10 @@ def _plugin(raw: object, path: str, file: str | None) -> PluginChoice:
         for key, inner in arguments.items():
             if (name, key) in _NESTED and isinstance(inner, Mapping):
                 _known(inner, _NESTED[name, key].split(), f"{path}.arguments.{key}", file)
-    return PluginChoice(name, {str(k): v for k, v in arguments.items()}, frozenset(off))
+    given = {str(k): v for k, v in arguments.items()}
+    if name == "nodegroup" and raw.get("enableHierarchy") is True:
+        given["enableHierarchy"] = True  # a switch that is off unless it is on
+    return PluginChoice(name, given, frozenset(off))
 
 
 def _meant(key: str, arguments: Collection[str]) -> str:

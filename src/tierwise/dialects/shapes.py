@@ -10,6 +10,8 @@ import numpy as np
 from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
+from tierwise.dialects.koordinator import gang_of
+from tierwise.dialects.marks import group_of, queue_of
 from tierwise.dialects.qos import qos_class
 from tierwise.dialects.requests import effective_request, firm_request, guessed, unasked
 from tierwise.dialects.services import service_of
@@ -36,6 +38,7 @@ class _Key(msgspec.Struct, frozen=True):
     labels: tuple[tuple[str, str], ...]
     service: Service | None
     firm: bool
+    group: str  # whose pods they are, where the profile ties queues to nodes; else ""
 
 
 _LEAST = -(2**31)
@@ -91,6 +94,7 @@ class Shapes:
         self._firmness = firmness
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
+        self._by_group = any(plugin.name == "nodegroup" for plugin in profile.plugins())
         self._ports = common.ports
         self._watched = common.watched
         self._priorities = priorities
@@ -127,6 +131,7 @@ class Shapes:
             labels=seen,
             service=service_of(labels, pod.metadata.namespace or "default", self._apps),
             firm=self._firmness and firm(pod.metadata),
+            group=(group_of(pod) or gang_of(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
         )
         found = self._known.get(key)
         if found is None:

@@ -18,11 +18,12 @@ from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
-from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, SubGroupPolicy
+from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, QueueAffinity, SubGroupPolicy
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.job_builder import JobBuilder, Member, Split
 from tierwise.dialects.marks import spared
 from tierwise.model.job import Constraint, Job, Phase, Policy
+from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.port import SUB_GROUPS_ANNOTATION
 
@@ -52,6 +53,17 @@ def read_queue(record: Queue) -> ModelQueue:
         guarantee=_amounts(guarantee),
         hierarchy=record.metadata.annotations.get(_HIERARCHY, ""),
         hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
+        groups=_node_groups(spec.affinity) if spec.affinity is not None else None,
+    )
+
+
+def _node_groups(affinity: QueueAffinity) -> NodeGroups:
+    near, far = affinity.node_group_affinity, affinity.node_group_anti_affinity
+    return NodeGroups(
+        required=near.required_during_scheduling_ignored_during_execution,
+        preferred=near.preferred_during_scheduling_ignored_during_execution,
+        forbidden=far.required_during_scheduling_ignored_during_execution,
+        avoided=far.preferred_during_scheduling_ignored_during_execution,
     )
 
 

@@ -6,7 +6,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Queue"]
+__all__ = ["NodeGroups", "Queue"]
+
+
+class NodeGroups(msgspec.Struct, frozen=True):
+    """The groups of nodes that a queue asks for, and those that it must not use or would rather not."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+
+    def any(self) -> bool:
+        """Whether it says anything."""
+        return bool(self.required or self.preferred or self.forbidden or self.avoided)
+
+    def opens(self, group: str) -> bool:
+        """Whether the queue may use a group."""
+        asked = group in self.required or group in self.preferred
+        return group in self.avoided or (asked and group not in self.forbidden)
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -38,3 +56,5 @@ class Queue(msgspec.Struct, frozen=True):
     def line(self) -> str:
         """The queue in whose line its jobs wait: quotas that a namespace declares for itself give it no more turns."""
         return self.enclosing or self.name
+
+    groups: NodeGroups | None = None  # of nodes, where it declares an affinity to them

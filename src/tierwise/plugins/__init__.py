@@ -39,6 +39,7 @@ PLUGINS: Mapping[str, Factory] = {
     "elasticquota": _plugin("elastic_quota", "elastic_quota"),
     "gang": _plugin("gang", "Gang"),
     "network-topology-aware": _plugin("network_topology_aware", "NetworkTopologyAware"),
+    "nodegroup": _plugin("nodegroup", "NodeGroup"),
     "nodeorder": _plugin("nodeorder", "NodeOrder"),
     "overcommit": _plugin("overcommit", "Overcommit"),
     "patience": _plugin("patience", "Patience"),

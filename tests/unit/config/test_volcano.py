@@ -169,4 +169,4 @@ def test_every_argument_that_plugins_read_is_known() -> None:
     found = {next(filter(None, names)) for file in folder.glob("*.py") for names in read.findall(file.read_text())}
     known = {word for words in ARGUMENTS.values() for word in words.split()}
 
-    assert set() == found - known - {"elastic"}  # of the check that the scheduler adds itself
+    assert {"elastic", "enableHierarchy"} == found - known  # which the scheduler and the reader set themselves

@@ -1,0 +1,101 @@
+"""nodegroup: queues are tied to groups of nodes, which the label `volcano.sh/nodegroup-name` tells apart.
+
+A queue with an affinity uses the groups that it requires or prefers, less those that its anti-affinity requires it to
+avoid; groups that it would rather avoid are open to it, and come last. Nodes in a group are closed to queues without an
+affinity, and nodes in no group to queues with one; with `strict` (the default) nodes in no group are closed to all, as
+soon as some node is in a group.
+
+    score = 100 for a required group, 50 for a preferred one (with `enablePreferredOrder`: 50, falling along the list),
+            -1 for one that is rather avoided
+
+With `enableHierarchy`, a queue without an affinity has that of its nearest ancestor with one. Shapes are told apart by
+podGroup where a profile has this plugin, so each belongs to one queue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.arguments import flag
+from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.model.arrays import Bools, Floats, Why
+from tierwise.model.queue import NodeGroups
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+
+__all__ = ["NodeGroup"]
+
+_LABEL = "volcano.sh/nodegroup-name"
+_NO_GROUP = Reason("NodeInNoGroup", "nodegroup", "were in no group of nodes")
+_CLOSED = Reason("NodeGroupClosed", "nodegroup", "were in a group of nodes that is not open to the queue")
+
+
+class NodeGroup:
+    """Keeps queues to their groups of nodes."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._reasons = view.reasons
+        self._column = view.nodes.labels.column(_LABEL)
+        # Where no node is in a group, nothing is divided yet: a profile alone must not close the whole cluster.
+        self._strict = flag(arguments, "strict", default=True) and bool(self._column.values)
+        self._ordered = flag(arguments, "enablePreferredOrder", default=False)
+        inherits = flag(arguments, "enableHierarchy", default=False)
+        self._groups = {name: _groups(view, name, inherits=inherits) for name in view.queues}
+        parts = ((part, job) for job in view.jobs for part in (*job.parts(), *(p for _, p in job.effortless)))
+        self._queue = {part.shape.number: job.queue for part, job in parts}
+        self._scores: dict[str, Floats] = {}
+
+    def why_not(self, shape: Shape) -> Why:
+        queue = self._queue.get(shape.number)
+        rows = len(self._column.codes)
+        if queue is None:
+            return np.zeros(rows, dtype=np.uint16)
+        groups = self._groups.get(queue)
+        why = np.zeros(rows, dtype=np.uint16)
+        grouped = self._column.codes >= 0
+        if groups is not None or self._strict:
+            np.copyto(why, np.uint16(self._reasons.number(_NO_GROUP)), where=~grouped)
+        opened = [groups is not None and groups.opens(group) for group in self._column.values]
+        closed = grouped & ~self._column.where(opened, missing=False)
+        np.copyto(why, np.uint16(self._reasons.number(_CLOSED)), where=closed)
+        return why
+
+    def reach(self, ask: Ask) -> Reach:
+        """Scores follow the queue and the node alone."""
+        return Reach.FIXED
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        found = self._scores.get(ask.job.queue)
+        if found is None:
+            found = self._scores[ask.job.queue] = self._scored(ask.job.queue)
+        return found[span]
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row)
+
+    def _scored(self, queue: str) -> Floats:
+        groups = self._groups.get(queue)
+        likings = [self._liking(groups, group) if groups is not None else 0.0 for group in self._column.values]
+        result: Floats = np.array([*likings, 0.0])[self._column.codes]  # code -1 picks the last entry
+        return result
+
+    def _liking(self, groups: NodeGroups, group: str) -> float:
+        if group in groups.avoided:
+            return -1.0
+        liking = 100.0 if group in groups.required else 0.0
+        if group in groups.preferred:
+            share = 1.0 - groups.preferred.index(group) / len(groups.preferred) if self._ordered else 1.0
+            liking += 50.0 * share
+        return liking
+
+
+def _groups(view: CycleView, name: str, *, inherits: bool) -> NodeGroups | None:
+    """The affinity of a queue, its own or the nearest ancestor's; None where there is none."""
+    seen: set[str] = set()
+    while name in view.queues and name not in seen:
+        seen.add(name)
+        queue = view.queues[name]
+        if queue.groups is not None or not inherits:
+            return queue.groups if queue.groups is not None and queue.groups.any() else None
+        name = queue.parent or "root"
+    return None
