@@ -50,7 +50,7 @@ def explain(
     and their scores, and for every node its scores or what keeps the pod off it.
     A name without a namespace is in "default".
     """
-    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of
 
     wanted = [word for word in (name, pod, job) if word is not None]
     if len(wanted) != 1:
@@ -58,6 +58,8 @@ def explain(
     path = wanted[0] if "/" in wanted[0] else f"default/{wanted[0]}"
     profile = profile_of(config_file)
     objects = load(filenames)
+    if filenames:
+        introduce(objects)
     tell = _tell_pod if job is None else _tell_job
     tell(objects, profile, path, moment(objects, now), everything=everything, json=output_format == "json")
 

@@ -129,13 +129,14 @@ def submit(
     long as their annotation tierwise.io/run-for says and end with tierwise.io/exit-code; without them they run on. The
     run is over when nothing is left to happen. Nothing outside is touched.
     """
-    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.sim.life import Life
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
     profile = profile_of(config_file)
     objects = load(filenames)
+    introduce(objects)
     incidents = [*failures, *losses, *returns]
     life = Life(objects, profile, start=moment(objects, now), incidents=incidents)
     live = watch and output_format == "text" and sys.stdout.isatty()
