@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
@@ -184,3 +185,36 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
 
         assert [] == differences(kept, fresh)
         assert decided(fresh, profile) == decided(kept, profile)
+
+
+def test_best_effort_roles_are_numbered_anew() -> None:
+    """A job that keeps its place while one before it goes has other numbers for its roles, also of best-effort pods."""
+    reader = Reader(DEFAULT, schedulers=frozenset({"tierwise"}))
+
+    def pod(name: str, group: str, role: str, cpu: str) -> Raw:
+        marks = {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": role}
+        requests = {"requests": {"cpu": cpu}} if cpu else {}
+        spec = {"schedulerName": "tierwise", "containers": [{"name": "c", "image": "i", "resources": requests}]}
+        return manifest("v1", "Pod", name, "default", meta={"annotations": marks}, spec=spec)
+
+    def group(name: str) -> Raw:
+        spec = {"minMember": 1, "minTaskMember": {"ps": 1, "w": 1}}
+        made = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", name, "default", spec=spec)
+        return {**made, "status": {"phase": "Inqueue"}}
+
+    amounts = {"cpu": "8", "pods": "9"}
+    before = [manifest("v1", "Node", "n0", status={"allocatable": amounts}), group("a"), group("b")]
+    before += [pod(f"{g}-{r}", g, r, "" if r == "ps" else "1") for g in "ab" for r in ("ps", "w")]
+    objects = Objects.of((codec.decode(raw), raw) for raw in before)
+    reader.read(objects, 0.0)
+    gone = [key_of_raw(raw) for raw in before if raw["metadata"]["name"].startswith("a")]  # type: ignore[index]
+    objects = objects.updated({}, gone, objects.version + 1)
+    kept, fresh = reader.read(objects, 0.0), build(objects, 0.0, schedulers=frozenset({"tierwise"}))
+
+    def numbers(snapshot: Snapshot) -> list[tuple[int, str]]:
+        (job,) = snapshot.jobs
+        assert job.effortless
+        return [(part.role_number, job.role_names[part.role_number]) for _, part in job.effortless]
+
+    assert [(0, "ps")] == numbers(fresh)
+    assert numbers(fresh) == numbers(kept)

@@ -10,9 +10,9 @@ from tests.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update
 from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Duty, Loop, Turn
 from tierwise.runtime.refusals import Refused
@@ -153,6 +153,51 @@ def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loop_module, "_CHECK", 0.0)
     loop.turn()
     assert ["default/g"] == watcher.turns[-1].drift
+
+
+def test_what_has_drifted_is_read_anew_from_then_on() -> None:
+    """The fresh reader takes the place of the one that was wrong: the next turn sees what is."""
+    objects = _objects([node("n1", cpu="8"), *_gang(2)])
+    cluster, watcher, ticks = EmbeddedCluster(objects), _Watcher(), [0.0]
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0], observers=[watcher])
+
+    def cpu() -> int:
+        loop.turn()
+        return int(watcher.turns[-1].snapshot.nodes.allocatable[0][0])
+
+    assert 8000 == cpu()
+    # The same record says something else, which nobody who follows records by identity can notice.
+    cluster.read().every(Node)["n1"].status.allocatable["cpu"] = "4"
+    assert 8000 == cpu()
+    ticks[0] = 2000.0
+    cpu()
+    assert watcher.turns[-1].drift
+    ticks[0] = 2001.0
+    assert 4000 == cpu()
+
+
+def _rack(tier: int) -> Raw:
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": "n0"}}}]
+    spec = {"tier": tier, "members": members}
+    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "r0"}, "spec": spec}
+
+
+def test_tier_of_a_gang_follows_the_tree() -> None:
+    """A gang that has not moved, and of which nothing else is to be told, stands in another tier of another tree."""
+    cluster = EmbeddedCluster(_objects([node("n0"), _rack(1), *_gang(2)]))
+    loop, group = _loop(cluster), Key("scheduling.volcano.sh", "PodGroup", "default", "g")
+
+    def tier() -> str | None:
+        loop.turn()
+        loop.turn()
+        found = cluster.read().record(group)
+        assert found is not None
+        return found.metadata.annotations.get("tierwise.io/tier")
+
+    assert "1" == tier()
+    cluster.apply([Update(Key("topology.volcano.sh", "HyperNode", "", "r0"), _rack(3))])
+    assert "3" == tier()
 
 
 def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
