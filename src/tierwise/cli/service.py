@@ -6,10 +6,13 @@ import contextlib
 import functools
 import gc
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -104,14 +107,28 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
     return taken
 
 
-def connected(access: Access, manner: Manner, *, component: str, by_eviction: bool = True) -> KubeCluster:
-    """A cluster that is to be entered at once: it lists objects while what decides about them is still imported."""
+@contextlib.contextmanager
+def connected(access: Access, manner: Manner, *, component: str, by_eviction: bool = True) -> Iterator[KubeCluster]:
+    """A cluster that lists its objects while what decides about them is still imported.
+
+    SIGTERM leaves it in order from the beginning: it may hold the lease already, which others would have to wait for.
+    """
     from tierwise.kube.cluster import KubeCluster
     from tierwise.runtime.logs import set_up
 
     gc.disable()  # until the service knows what stays; nothing that is made before is garbage
     set_up(sys.stderr, manner.log_level)
-    return KubeCluster(access, _options(component, manner, by_eviction=by_eviction))
+    before = signal.signal(signal.SIGTERM, _end) if threading.current_thread() is threading.main_thread() else None
+    try:
+        with KubeCluster(access, _options(component, manner, by_eviction=by_eviction)) as cluster:
+            yield cluster
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def serve(
