@@ -14,6 +14,7 @@ from tierwise.api.volcano import Job
 
 __all__ = [
     "DEPTH",
+    "LIMIT_EXCEEDED",
     "MEMBERS",
     "PODS",
     "POLICIES",
@@ -24,6 +25,9 @@ __all__ = [
     "beyond",
     "too_many_resources",
 ]
+
+LIMIT_EXCEEDED: Final = "LimitExceeded"
+"""The reason that an object beyond a limit is given, in its status and in an event."""
 
 PODS: Final = 100_000
 """Pods of one job, over all its tasks, and so the largest minimum of a gang."""

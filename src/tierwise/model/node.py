@@ -42,6 +42,7 @@ class LabelTable:
         self._names = names
         self._labels = labels
         self._columns: dict[str, Column] = {}
+        self._absent = Column(np.full(len(labels), -1, dtype=np.int32), (), {})  # one for all labels that no node has
 
     def column(self, key: str) -> Column:
         found = self._columns.get(key)
@@ -61,6 +62,8 @@ class LabelTable:
         else:
             found = [labels.get(key) for labels in self._labels]
         values = tuple(value for value in dict.fromkeys(found) if value is not None)
+        if not values:
+            return self._absent
         index = {value: code for code, value in enumerate(values)}
         codes = np.fromiter((index.get(v, -1) if v is not None else -1 for v in found), np.int32, len(found))
         return Column(codes, values, index)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from tierwise import controllers
+from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.build import build
 from tierwise.explain.status import statuses
@@ -40,9 +41,11 @@ class History(msgspec.Struct):
     guard: Guard = msgspec.field(default_factory=Guard)
 
     def complaints(self) -> list[Fault]:
-        """What plugins could not do as pods ask for, in any cycle, and what was set aside because it made one raise."""
+        """What plugins could not do as pods ask for, in any cycle, and what was set aside or is beyond a limit."""
         told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
         aside = [crash.fault for crash in self.guard.crashes]
+        refused = (event for event in self.cluster.events if event.reason == LIMIT_EXCEEDED)
+        aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
         return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 
     def after(self, now: float) -> Snapshot:

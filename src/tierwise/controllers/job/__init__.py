@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
-from tierwise.api.limits import beyond
+from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
 from tierwise.controllers.job.happenings import happenings
@@ -25,8 +25,6 @@ from tierwise.dialects.volcano_job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
 
 __all__ = ["READS", "due", "reconcile"]
-
-_BEYOND: Final = "LimitExceeded"
 
 READS: Final = (Job, PodGroup, Pod, PriorityClass, Command, ConfigMap, Service, NetworkPolicy)
 
@@ -56,12 +54,12 @@ def _refused(job: Job) -> list[Effect]:
     if found is None or job.metadata.deletion_timestamp:
         return []
     state, message = job.status.state, ": ".join(found)
-    if (state.reason, state.message) == (_BEYOND, message):
+    if (state.reason, state.message) == (LIMIT_EXCEEDED, message):
         return []
-    said = {"phase": state.phase or "Pending", "reason": _BEYOND, "message": message}
+    said = {"phase": state.phase or "Pending", "reason": LIMIT_EXCEEDED, "message": message}
     return [
         PatchStatus(key_of(job), {"state": said}),
-        RecordEvent(key_of(job), "Warning", _BEYOND, message),
+        RecordEvent(key_of(job), "Warning", LIMIT_EXCEEDED, message),
     ]
 
 
