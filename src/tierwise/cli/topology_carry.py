@@ -32,7 +32,7 @@ Examples:
 def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     """Print the tree as a JSON list of domains with their layers, parents and children.
 
-    The tree is that of the ClusterNetworkTopology or of the hyperNodes, as `topology show` draws it.
+    The tree is that of the hyperNodes, or of the ClusterNetworkTopology where there are none, as in `topology show`.
     """
     import json
 

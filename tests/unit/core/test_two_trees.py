@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.drawn_gang import gang as volcano_gang
 from tests.koordinator import cluster, gang, run
 from tests.properties.test_two_trees import AWARE, hypernode
+from tests.quotas import koordinator, settle, worker
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
@@ -91,3 +92,20 @@ def test_the_rest_of_a_gang_joins_it_in_its_own_tree(profile: Profile) -> None:
     bound, _ = run(world, RACKS, gang("k", 3, must="BlockLayer", running={0: "n2"}, phase="Scheduled"), profile=profile)
 
     assert {"n0", "n4"} == set(bound.values())
+
+
+@pytest.mark.parametrize("racks", [RACKS, []], ids=["hyperNodes", "layers alone"])
+def test_room_is_made_in_the_tree_of_the_gang(racks: list[Raw]) -> None:
+    """The one pod goes whose node completes a block, not those that would empty a rack."""
+    world = [_with_cards(raw) if raw["kind"] == "Node" else raw for raw in cluster(TREE)]
+    group = gang("k", 2, must="BlockLayer")[0]
+    pods = [worker(f"k-{i}", of="k", gpu=1, priority=100) for i in range(2)]
+    others = [worker(f"low{i}", gpu=1, on=f"n{i}", priority=1) for i in range(3)]
+
+    outcome = settle(world, racks, [group, *pods, *others], profile=koordinator(preempts=True))
+
+    assert (["low1"], {"n1", "n3"}) == (outcome.evicted, set(outcome.bound.values()))
+
+
+def _with_cards(node: Raw) -> Raw:
+    return node | {"status": {"allocatable": {"cpu": "1", "pods": "110", "nvidia.com/gpu": "1"}}}
