@@ -138,9 +138,10 @@ class Axes:
 
     def _measure(self, free: Ints, limits: list[int]) -> tuple[Ints, Ints]:
         """The mixtures that a row with so much free, and room for so many tasks of each shape alone, takes."""
-        if prod(limit + 1 for limit in limits[:-1]) > _CELLS:
+        cells = prod(limit + 1 for limit in limits[:-1])
+        if cells > _CELLS:
             raise OutOfBoundError
-        offsets = np.indices([limit + 1 for limit in limits[:-1]]).reshape(len(limits) - 1, -1).T
+        offsets = np.indices([limit + 1 for limit in limits[:-1]]).reshape(len(limits) - 1, cells).T
         used = offsets @ self._requests[:-1]
         fits = ((used <= free) | (used == 0)).all(axis=1)
         offsets, left = offsets[fits], free - used[fits]

@@ -110,3 +110,13 @@ def test_no_is_known_to_be_no_for_three_sizes() -> None:
     rejection = allocate(world, gang("g", within=1, roles=roles)).report.rejections["default/g"]
 
     assert not rejection.bounded
+
+
+def test_two_roles_of_one_size_that_find_no_place() -> None:
+    """Portions of one shape are a mixture too: the gang waits for room, and no plugin is said to have failed."""
+    outcome = allocate(
+        draw("r0[n0]", node="cpu=4", running="n0:cpu=2"),
+        gang("g", tasks=0, roles=(role("a", 1, each="cpu=2", minimum=1), role("b", 1, each="cpu=2", minimum=1))),
+    )
+
+    assert ({}, "NotEnoughResources") == (placed(outcome, "g"), why(outcome, "g"))
