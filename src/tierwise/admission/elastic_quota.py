@@ -31,7 +31,7 @@ from tierwise.api.elastic_quota import (
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
-from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE
+from tierwise.dialects.elastic_quota import DEEPEST, QUOTA_NAMESPACE
 
 __all__ = ["Forest"]
 
@@ -145,6 +145,9 @@ class Forest:
         while (further := self._above(at[0], _parent(self._by_name[at]))) is not None and further[1] not in chain:
             chain.append(further[1])
             at = further
+            if len(chain) > DEEPEST + 1:
+                yield error(path, f"more than {DEEPEST} quotas stand above it")
+                break
         if further is not None and further[1] == name:
             yield error(path, f"cyclic dependency: {' -> '.join([*chain, name])}")
         tree, around = (q.metadata.labels.get(TREE_ID, "") for q in (quota, parent))

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
@@ -47,7 +48,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Fault
 
-__all__ = ["DEFAULT_QUEUE", "OWNER", "QUOTA_NAMESPACE", "Quotas", "firm", "shielded", "trusted_namespaces"]
+__all__ = ["DEEPEST", "DEFAULT_QUEUE", "OWNER", "QUOTA_NAMESPACE", "Quotas", "firm", "shielded", "trusted_namespaces"]
 
 DEFAULT_QUEUE = "default"
 OWNER = "scheduling.koordinator.sh/questioned-object-key"
@@ -59,6 +60,8 @@ QUOTA_NAMESPACE: Final = "koordinator-system"
 _SYSTEM_NAMESPACE: Final = "kube-system"
 _EVERY: Final = "*"
 _BUILT_IN: Final = (SYSTEM_QUOTA, DEFAULT_QUOTA)
+DEEPEST: Final = 32
+"""Quotas above a quota: a chain of thousands would make every cycle long."""
 _SHARING: Final = frozenset({"capacity", "proportion"})
 """Plugins that give every queue a share of the cluster: none may be had by declaring a quota."""
 
@@ -241,7 +244,11 @@ class Quotas:
         enclosing = "" if self._trusted.records else DEFAULT_QUEUE
         for name in _BUILT_IN:
             found.setdefault(name, Queue(name, order=natural(name), elastic=True, enclosing=enclosing))
-        return found
+        deep = [name for name in found if _is_deep(found, name)]
+        for name in deep:
+            text = f"more than {DEEPEST} quotas stand above it, or it stands above itself: it counts as outermost"
+            self.faults.append(Fault(f"ElasticQuota {name}", "QuotaTooDeep", text))
+        return {**found, **{name: replace(found[name], parent="") for name in deep}}
 
     def _of_scope(self, scope: _Scope) -> Iterator[Queue]:
         trees = _trees(scope.records)
@@ -265,6 +272,16 @@ class Quotas:
                 scope="" if claim else scope.namespace,
                 enclosing=self._enclosing(scope.namespace) if scope.namespace else "",
             )
+
+
+def _is_deep(queues: Mapping[str, Queue], name: str) -> bool:
+    """Whether so many quotas stand above one that their chain would cost everybody time."""
+    above = queues[name].parent
+    for _ in range(DEEPEST):
+        if above not in queues:
+            return False
+        above = queues[above].parent
+    return above in queues
 
 
 def _age(record: ElasticQuota) -> tuple[float, tuple[object, ...]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.koordinator import objects_of
 from tests.quotas import GPU, koordinator, nodes, quota, runtimes, settle, worker
 
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
+from tierwise.dialects.build import build
 
 HALL = nodes("n0 n1 n2 n3")
 PREFIX = "quota.scheduling.koordinator.sh/"
@@ -106,3 +108,13 @@ def test_the_controller_counts_pods_of_the_profiles_scheduler() -> None:
         runtimes(HALL, [quota("a", most=8), pod]),
         runtimes(HALL, [quota("a", most=8), pod], profile=profile),
     )
+
+
+def test_a_chain_of_quotas_is_cut() -> None:
+    """Beyond 32 levels a quota counts as outermost, and so does one that stands above itself."""
+    chain = [quota(f"q{i}", most=8, parent=f"q{i + 1}") for i in range(40)]
+    snapshot = build(objects_of(nodes("n0"), chain, [quota("self", most=8, parent="self")]), now=0.0)
+
+    cut = {name for name, queue in snapshot.queues.items() if queue.elastic and not queue.parent}
+    assert {"self", *(f"q{i}" for i in range(7))} == cut - {"koordinator-default-quota", "koordinator-system-quota"}
+    assert {"QuotaTooDeep"} == {fault.code for fault in snapshot.faults}
