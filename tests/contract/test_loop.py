@@ -109,7 +109,7 @@ def test_group_that_comes_after_its_pod_is_waited_for(world: _World) -> None:
     world.loop.turn()
 
     (told,) = world.api.get("pods", "p0")["status"]["conditions"]
-    assert "podGroup default/g waits" in told["message"]
+    assert "short of cpu" in told["message"]
     patches = [r for r in world.api.requests if r.startswith("PATCH") and "/pods/" in r]
     assert 1 == len(patches)
 
