@@ -112,7 +112,7 @@ def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:
         yield f"never preempts: {step}"
     for path in step.evicted:
         gang = pods[path][0]
-        lower = gang.queue == by.queue and gang.priority < by.priority and gang.key != by.key
+        lower = gang.queue == by.queue and _rank(gang) < _rank(by) and gang.key != by.key
         within = step.action == "preempt" and gang.key == by.key
         open_ = act.before.queue(gang.queue).reclaimable and act.before.queue(by.queue).open
         if not (lower or within) if "preempt" in step.action else gang.queue == by.queue or not open_:
@@ -129,6 +129,11 @@ def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:
     need = sum((pods[path][1].need for path in step.placed), Counter[str]())
     if not due[by.queue].may_reclaim(used(act.before, moment.cleared, by.queue), need, quota):
         yield f"more than deserved: {by.queue} by {step}"
+
+
+def _rank(gang: Gang) -> int:
+    """A gang is at most as important as its pods were admitted."""
+    return min(gang.priority, max((pod.priority for pod in gang.pods), default=gang.priority))
 
 
 def _topology(act: Act) -> Iterator[str]:
