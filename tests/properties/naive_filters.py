@@ -148,7 +148,9 @@ def together(a: NodeDraft, b: NodeDraft, key: str, where: Where) -> bool:
 
 
 def counts(pod: PodsDraft, constraint: TopologySpreadConstraint, other: PodsDraft) -> bool:
-    """Whether a constraint of one pod counts another pod."""
+    """Whether a constraint of one pod counts another pod; an empty selector counts nobody, as in Kubernetes."""
+    if constraint.label_selector is not None and constraint.label_selector == LabelSelector():
+        return False
     keys = [k for k in constraint.match_label_keys if k in pod.labels]
     same = all(other.labels.get(k) == pod.labels[k] for k in keys)
     return same and other.namespace == pod.namespace and selects(constraint.label_selector, other.labels)

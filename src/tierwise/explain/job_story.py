@@ -16,7 +16,7 @@ from tierwise.explain.ranges import compact, pods
 from tierwise.explain.retrace import retrace
 from tierwise.explain.summary import Run
 from tierwise.explain.tables import Cell, Column, pairs, table
-from tierwise.explain.waiting import STYLES, waiting
+from tierwise.explain.waiting import STYLES
 from tierwise.explain.wire import why_waiting
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job
@@ -88,7 +88,7 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
 
 
 def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Text]:
-    idle = [entry for entry in waiting(run.after, run.last, run.nominated()) if entry.job.key == job.key]
+    idle = [entry for entry in run.waiting() if entry.job.key == job.key]
     texts: list[Text] = []
     if decided:
         number = sum(decision.count() for decision in decided)

@@ -16,7 +16,7 @@ from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.retrace import Trace, retrace
 from tierwise.explain.tree import schedule_tree
-from tierwise.explain.waiting import waiting, waiting_lines
+from tierwise.explain.waiting import Waiting, waiting, waiting_lines
 from tierwise.framework.report import CycleReport, Decision, Eviction
 from tierwise.model.snapshot import Fault, Snapshot
 
@@ -47,6 +47,12 @@ class Run(msgspec.Struct, frozen=True):
                     found.setdefault(decision.job.key, []).append(decision)
         return found
 
+    def waiting(self) -> list[Waiting]:
+        """The jobs that wait; one that lost all its pods to an eviction of this run is told of there."""
+        evicted = {eviction.job.key for eviction in self.evictions}
+        found = waiting(self.after, self.last, self.nominated())
+        return [entry for entry in found if entry.pods or entry.job.key not in evicted]
+
     def nominated(self) -> set[str]:
         held = (d for d in self.last.decisions if not d.bound)
         return {task.key for decision in held for placed in decision.placed for task in placed.tasks}
@@ -55,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
 def schedule_lines(page: Page, run: Run) -> list[Text]:
     """Everything that `schedule` tells people."""
     names = Names(job for snapshot, _ in run.reports for job in snapshot.jobs)
-    idle = waiting(run.after, run.last, run.nominated())
+    idle = run.waiting()
     landings = Landings(landed(run.reports, run.after))
     lines = wrapped(headline(run), page.width)
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
@@ -71,7 +77,7 @@ def _section(title: str, lines: list[Text]) -> list[Text]:
 
 def headline(run: Run) -> Text:
     """What came of a run, in a line."""
-    idle = waiting(run.after, run.last, run.nominated())
+    idle = run.waiting()
     decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
     bound = sum(d.count() for decisions in decided for d in decisions if d.bound)
     gangs = sum(not decisions[0].job.lone for decisions in decided)
