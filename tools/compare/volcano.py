@@ -268,7 +268,7 @@ def classes(cluster: Cluster, theirs: Answer, ours: Answer) -> Iterator[str]:
         )
     elif len(theirs.bound) != len(ours.bound):
         yield "tierwise binds more pods" if len(ours.bound) > len(theirs.bound) else "Volcano binds more pods"
-    if victims[0] != victims[1]:
+    if victims[0] != victims[1] and served[0] == served[1]:
         yield "tierwise evicts fewer" if victims[1] < victims[0] else "Volcano evicts fewer"
 
 
@@ -277,14 +277,21 @@ def _causes(cluster: Cluster, theirs: Answer, ours: Answer, served: list[set[str
     if broken(cluster, theirs) > broken(cluster, ours):
         yield "Volcano breaks running gangs"
     size = collections.Counter(pod["gang"] for pod in cluster.pods.values())
-    there = collections.Counter(pod["gang"] for key, pod in cluster.pods.items() if pod["node"])
+    there = collections.Counter(pod["gang"] for pod in cluster.pods.values() if pod["node"])
     there.update(cluster.pods[key]["gang"] for key in (*theirs.bound, *theirs.nominated))
     if any(there[gang] < cluster.gangs[gang]["minimum"] for gang in served[0]):
         yield "Volcano nominates less than a minimum"
-    if any(
-        cluster.gangs[gang]["limit"] and size[gang] > cluster.gangs[gang]["minimum"] for gang in served[1] - served[0]
-    ):
+    elastic = {gang for gang in served[1] - served[0] if size[gang] > cluster.gangs[gang]["minimum"]}
+    if any(cluster.gangs[gang]["limit"] for gang in elastic):
         yield "Volcano asks for room for the whole of an elastic gang"
+    if cluster.profile.startswith("reclaim"):
+        lost = [cluster.gangs[gang]["limit"] for gang in served[0] - served[1]]
+        if any(limit and limit[0] == "hard" for limit in lost):
+            yield "tierwise leaves hard topology to gangreclaim"
+        elif len(theirs.evicted) > len(ours.evicted):
+            yield "Volcano asks one tier alone about victims"
+    if any(ours.bound.get(key, node) != node for key, node in theirs.bound.items()):
+        yield "another of equally good nodes was taken before"
 
 
 def build(source: Path) -> Path:
