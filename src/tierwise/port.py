@@ -77,7 +77,7 @@ def key_of(record: Object) -> Key:
     """The identity of a record; a type of record that serves several groups counts as the first one's."""
     kind = codec.kind_of(record)
     namespace, _, name = codec.key(record).rpartition("/")
-    return Key(codec.group_of(kind.api_version), kind.name, namespace, name)
+    return Key(codec.api_group(kind.api_version), kind.name, namespace, name)
 
 
 def key_of_raw(raw: Raw) -> Key:
@@ -88,9 +88,9 @@ def key_of_raw(raw: Raw) -> Key:
     namespace, name = meta.get("namespace") or "", meta.get("name")
     if _namespaced(version, kind):
         namespace = namespace or "default"
-    elif (codec.group_of(version), kind) in codec.KINDS:
+    elif (codec.api_group(version), kind) in codec.KINDS:
         namespace = ""
-    return Key(codec.group_of(version), kind, str(namespace), str(name))
+    return Key(codec.api_group(version), kind, str(namespace), str(name))
 
 
 @lru_cache(maxsize=1024)

@@ -9,15 +9,12 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from tierwise.bench.command import bench
-from tierwise.bench.compare import agree, compare
+from tierwise.bench.compare import Reference, agree, compare
 from tierwise.bench.ends import PROFILES, ends
-from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab, Size
-from tierwise.bench.measure import decisions
-from tierwise.bench.reference import Reference
+from tierwise.bench.measure import Row, at_least, at_most, decisions
 from tierwise.bench.rows import ROWS, chosen
-from tierwise.bench.workloads import Gang, jobs, mix
-from tierwise.bench.worlds import CLASSES, GPU, GPUS_PER_NODE, Cluster, cluster, flat_cluster, snapshot
+from tierwise.bench.worlds import CLASSES, GPU, GPUS_PER_NODE, Cluster, Gang, cluster, flat_cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.scheduler import cycle, open_cycle
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.commands import manifests, run
 from tests.conformance.checks import faults
+from tests.support.commands import manifests, run
 
 CASES = Path(__file__).parent / "cases"
 FILES = sorted(CASES.rglob("*.yaml"))

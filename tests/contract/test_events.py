@@ -13,13 +13,13 @@ from tests.contract.test_watching import eventually
 
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.explain.decisions import decision_id
+from tierwise.explain.message import decision_id
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster, Pulse
 from tierwise.runtime.loop import Duty, Loop
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.telemetry import Telemetry
-from tierwise.scheduler.release import PATIENCE
+from tierwise.scheduler.partial_gangs import PATIENCE
 
 START = 1_800_000_000.0
 

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.manifests import node
 from tests.contract.test_watching import eventually
-from tests.fabric_manager import FabricManager, ports
+from tests.support.fabric_manager import FabricManager, ports
 
 from tierwise.api.core import ConfigMap
 from tierwise.kube.auth import Access

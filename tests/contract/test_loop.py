@@ -15,7 +15,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Duty, Loop
-from tierwise.scheduler.release import PARTIAL, PATIENCE
+from tierwise.scheduler.partial_gangs import PARTIAL, PATIENCE
 
 START = 1_800_000_000.0
 

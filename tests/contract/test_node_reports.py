@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.commands import run
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.test_watching import eventually
+from tests.support.commands import run
 
 from tierwise.api.core import ConfigMap
 from tierwise.daemons.link_speed import RESOURCE

@@ -12,7 +12,7 @@ from tests.contract.turns import START, World
 from tierwise.controllers.stamp import stamp
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.scheduler.release import DIMINISHED, PARTIAL, PATIENCE
+from tierwise.scheduler.partial_gangs import DIMINISHED, PARTIAL, PATIENCE
 
 MADE, BOUND, LATER = stamp(START - 500), stamp(START - 100), stamp(START - 50)
 VOLCANO, OBJECT, ANNOTATED, GROUP = "volcano", "object", "annotated", "group"

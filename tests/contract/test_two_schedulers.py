@@ -14,12 +14,12 @@ from tests.contract.turns import START, World
 from tierwise.api import codec
 from tierwise.audit import audit
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.build import build
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Objects
 from tierwise.scheduler.overbound import overbound
-from tierwise.scheduler.release import DIMINISHED, PARTIAL
+from tierwise.scheduler.partial_gangs import DIMINISHED, PARTIAL
+from tierwise.snapshot.builder import build
 
 EARLIER, LATER = stamp(START - 5), stamp(START + 5)
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}

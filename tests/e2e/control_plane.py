@@ -16,7 +16,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 __all__ = ["ControlPlane"]
 

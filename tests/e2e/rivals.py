@@ -27,7 +27,7 @@ from tests.e2e.api import Api, Json, path_of
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.tight import Tight, big_node, big_pod
 from tests.e2e.world import World
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 __all__ = ["compare"]
 

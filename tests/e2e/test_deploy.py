@@ -17,7 +17,7 @@ import yaml
 from tests.e2e.accounts import NAMESPACE, NODES
 from tests.e2e.api import ApiRefusal, Json, path_of
 from tests.e2e.world import World, job, task
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}

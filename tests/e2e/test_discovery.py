@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import ApiRefusal, Json, path_of
 from tests.e2e.world import World, node
-from tests.fabric_manager import FabricManager, ports
+from tests.support.fabric_manager import FabricManager, ports
 
 CONFIGURATION = "tierwise-controller-configmap"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import EXAMPLES, run
 from tests.e2e.api import Json
 from tests.e2e.world import World
+from tests.support.commands import EXAMPLES, run
 
 from tierwise.sim.manifests import read
 

@@ -12,7 +12,7 @@ import yaml
 from tests.e2e.accounts import NODES
 from tests.e2e.api import Api, ApiRefusal, Json, path_of
 from tests.e2e.world import World, node
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 PROGRAMS = Path(__file__).parents[2] / "deploy/kustomize/node-programs"
 COMMAND = str(Path(sys.executable).parent / "tierwise")

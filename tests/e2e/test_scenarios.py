@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.api import Json
 from tests.e2e.proxy import Proxy
 from tests.e2e.world import World, job, node, task
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
 HARD_SPINE: Json = {"mode": "hard", "highestTierAllowed": 2}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.commands import EXAMPLES, ROOT, run
+from tests.support.commands import EXAMPLES, ROOT, run
 
 READMES = sorted(EXAMPLES.glob("*/README.md"))
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)

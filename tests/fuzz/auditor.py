@@ -9,9 +9,18 @@ from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
-from tests.evict_facts import Moment, crowded, domains, dues, healthy, losable, moments, used
-from tests.evict_world import Gang, Scene
 from tests.fuzz.stage import Act
+from tests.support.evict_facts import (
+    Moment,
+    crowded,
+    domains,
+    dues,
+    healthy,
+    losable,
+    moments,
+    used,
+)
+from tests.support.evict_world import Gang, Scene
 
 __all__ = ["Rules", "audit"]
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from msgspec.structs import replace
-from tests.evict_scenes import CLASSICS, GANGS, Dials
-from tests.evict_world import profile_of
 from tests.fuzz.auditor import Rules, audit
 from tests.fuzz.stage import Act, Stage
+from tests.support.evict_scenes import CLASSICS, GANGS, Dials
+from tests.support.evict_world import profile_of
 
 from tierwise.config.profile import Profile
 

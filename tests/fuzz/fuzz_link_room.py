@@ -12,15 +12,22 @@ import sys
 from random import Random
 
 import numpy as np
-from tests.services import app_group, network, node, objects, pod, profile
+from tests.support.services import (
+    app_group,
+    network,
+    node,
+    objects,
+    pod,
+    profile,
+)
 
-from tierwise.dialects.build import build
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.services import Link, link_between
 from tierwise.model.shape import Shape
-from tierwise.plugins.calls import Calls
-from tierwise.plugins.link_room import Edge, LinkRoom
-from tierwise.plugins.spots import Spots
+from tierwise.plugins.network_overhead.bandwidth import Edge, LinkRoom
+from tierwise.plugins.network_overhead.dependencies import Calls
+from tierwise.plugins.network_overhead.zones import Spots
+from tierwise.snapshot.builder import build
 
 __all__ = ["histories"]
 

@@ -14,16 +14,28 @@ from collections.abc import Iterator
 from random import Random
 
 from msgspec.structs import replace
-from tests.services import GROUP, REGION, WORKLOAD, ZONE, Raw, app_group, network, node, objects, pod, profile
+from tests.support.services import (
+    GROUP,
+    REGION,
+    WORKLOAD,
+    ZONE,
+    Raw,
+    app_group,
+    network,
+    node,
+    objects,
+    pod,
+    profile,
+)
 
 from tierwise.api.network_aware import NetworkTopology
 from tierwise.config.profile import Profile
-from tierwise.dialects.build import build
 from tierwise.port import Create, Delete, Effect, Key
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import reconcile
+from tierwise.snapshot.builder import build
 
 __all__ = ["history"]
 

@@ -13,12 +13,20 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from tests.evict_scenes import Dials, random_gang, random_scene
-from tests.evict_world import Gang, Pod, Scene, Step, node_manifest, objects, pod_group_manifest, pod_manifest, steps
+from tests.support.evict_scenes import Dials, random_gang, random_scene
+from tests.support.evict_world import (
+    Gang,
+    Pod,
+    Scene,
+    Step,
+    node_manifest,
+    objects,
+    pod_group_manifest,
+    pod_manifest,
+    steps,
+)
 
 from tierwise.config.profile import Profile
-from tierwise.dialects.build import build
-from tierwise.explain.status import statuses
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
@@ -26,6 +34,8 @@ from tierwise.port import Create, Delete, Effect, Evict, Key, Update
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.snapshot.builder import build
+from tierwise.status.pod_group import statuses
 
 __all__ = ["Act", "Stage"]
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from tests.commands import run
+from tests.support.commands import run
 
 from tierwise.api.meta import parse_time
 from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
-from tierwise.dialects.build import build
-from tierwise.explain.life_page import View, frame
-from tierwise.explain.page import ASCII, UNICODE, Page
+from tierwise.explain.text.page import ASCII, UNICODE, Page
+from tierwise.explain.text.submit import View, frame
 from tierwise.sim.incidents import Incident, NodeLost, PodFails
-from tierwise.sim.life import Life
+from tierwise.sim.simulation import Life
+from tierwise.snapshot.builder import build
 
 WORLD = Path(__file__).parent / "life.yaml"
 WORDS = ("submit", "-f", WORLD, "--fail", "train-2=137@90s", "--lose-node", "n1@200s")

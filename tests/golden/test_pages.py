@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
-from tests.commands import EXAMPLES, run
+from tests.support.commands import EXAMPLES, run
 
 PAGES = {
     "schedule-llm-training": ("schedule", "-f", EXAMPLES / "01-llm-training"),

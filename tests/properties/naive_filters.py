@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import msgspec
-from tests.worlds import NodeDraft, PodsDraft, taints
+from tests.support.worlds import NodeDraft, PodsDraft, taints
 
 from tierwise.api.core import NodeSelectorTerm, PodAffinityTerm, Taint, TopologySpreadConstraint
 from tierwise.api.meta import LabelSelector, Requirement

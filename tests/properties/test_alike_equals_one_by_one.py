@@ -6,20 +6,20 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.draw import Gang, Groups, draw, objects_of
-from tests.strategies import Scene, node_names, trees
+from tests.support.draw import Gang, Groups, draw, objects_of
+from tests.support.strategies import Scene, node_names, trees
 
-from tierwise.actions.demand import Demand, demand
-from tierwise.actions.fit import Take
-from tierwise.actions.groups import alike, groups_held, place_alike
-from tierwise.actions.search import NOW_ONLY, Found, candidates, search_lot
+from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.fit import Take
+from tierwise.actions.placement.search import NOW_ONLY, Found, candidates, search_lot
+from tierwise.actions.placement.uniform_groups import alike, groups_held, place_alike
 from tierwise.config.profile import DEFAULT
-from tierwise.dialects.build import build
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
+from tierwise.snapshot.builder import build
 
 
 @st.composite

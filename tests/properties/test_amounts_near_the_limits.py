@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.manifests import node, objects
+from tests.support.manifests import node, objects
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import LARGEST, amount
 from tierwise.config.volcano import read_volcano
-from tierwise.dialects.requests import effective_request
+from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.scheduler.cycle import check_profile
 from tierwise.sim.rounds import History, schedule
 

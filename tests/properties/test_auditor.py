@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from tests.draw import objects_of
-from tests.strategies import Scene, scenes
+from tests.support.draw import objects_of
+from tests.support.strategies import Scene, scenes
 
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT

@@ -4,8 +4,8 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.drawn_fabric import fabric
-from tests.manifests import (
+from tests.support.drawn_fabric import fabric
+from tests.support.manifests import (
     NOW,
     applied,
     children,

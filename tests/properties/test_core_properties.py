@@ -7,9 +7,9 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.draw import Gang, World, allocate, draw, objects_of
-from tests.reference import Judge
-from tests.strategies import NODE_KINDS, PROFILES, Scene, crowds, scenes
+from tests.support.draw import Gang, World, allocate, draw, objects_of
+from tests.support.reference import Judge
+from tests.support.strategies import NODE_KINDS, PROFILES, Scene, crowds, scenes
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import yaml
 from hypothesis import given
-from tests.drawn_fabric import same_shape, trees
+from tests.support.drawn_fabric import same_shape, trees
 
 from tierwise.api import codec
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode
-from tierwise.discovery import from_hypernodes, record, slurm_conf, slurm_yaml, topograph
+from tierwise.discovery import from_hypernodes, record, slurm, topograph
 from tierwise.discovery.manifests import hypernodes
 from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Discovered, Tree
@@ -29,8 +29,8 @@ def _from_manifests(tree: Tree) -> Discovered:
 @given(trees(unique=True, gaps=False))
 def test_a_tree_of_switches_comes_back_from_slurm_as_it_was(tree: Tree) -> None:
     """Names, tiers and nodes, but for planes: switches over the same nodes are one to Slurm."""
-    conf = slurm_conf.parse(slurm_conf.write(tree), "f")
-    in_yaml = slurm_yaml.parse(yaml.safe_load(slurm_yaml.write(tree)), "f")
+    conf = slurm.parse_conf(slurm.write_conf(tree), "f")
+    in_yaml = slurm.parse_yaml(yaml.safe_load(slurm.write_yaml(tree)), "f")
 
     assert tree.places == conf.tree.places == in_yaml.tree.places
     assert () == conf.remarks == in_yaml.remarks
@@ -39,7 +39,7 @@ def test_a_tree_of_switches_comes_back_from_slurm_as_it_was(tree: Tree) -> None:
 @given(trees(gaps=False))
 def test_any_tree_keeps_its_shape_in_slurm(tree: Tree) -> None:
     """Where one name stands for several switches the paths become names."""
-    assert same_shape(tree, slurm_conf.parse(slurm_conf.write(tree), "f").tree)
+    assert same_shape(tree, slurm.parse_conf(slurm.write_conf(tree), "f").tree)
 
 
 @given(trees())

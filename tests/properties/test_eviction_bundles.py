@@ -10,10 +10,17 @@ from collections.abc import Iterator
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.evict_facts import Domain, domains, healthy, moments
-from tests.evict_oracle import Bundle, Plea, allowed_bundles, queue_key, room_for, split
-from tests.evict_scenes import GANGS, Case, Dials, cases, scenes
-from tests.evict_world import Scene, Told, once, profile_of, read
+from tests.support.evict_facts import Domain, domains, healthy, moments
+from tests.support.evict_oracle import (
+    Bundle,
+    Plea,
+    allowed_bundles,
+    queue_key,
+    room_for,
+    split,
+)
+from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
+from tests.support.evict_world import Scene, Told, once, profile_of, read
 
 from tierwise.config.profile import Profile
 from tierwise.framework.report import Story

@@ -8,10 +8,27 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.evict_facts import crowded, standing
-from tests.evict_scenes import CLASSICS, GANGS, Case, Dials, cases, scenes
-from tests.evict_world import Gang, Pod, Queue, Scene, Told, many, once, onward, profile_of
 from tests.fuzz.stage import Stage
+from tests.support.evict_facts import crowded, standing
+from tests.support.evict_scenes import (
+    CLASSICS,
+    GANGS,
+    Case,
+    Dials,
+    cases,
+    scenes,
+)
+from tests.support.evict_world import (
+    Gang,
+    Pod,
+    Queue,
+    Scene,
+    Told,
+    many,
+    once,
+    onward,
+    profile_of,
+)
 
 
 def without_quotas(scene: Scene) -> Scene:

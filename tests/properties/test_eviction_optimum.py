@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.bench.crowds import EVICTING, cheapest, crowd, destroyed
+from tierwise.bench.evictions import EVICTING, cheapest, crowd, destroyed
 from tierwise.bench.worlds import flat_cluster
 from tierwise.scheduler import cycle
 

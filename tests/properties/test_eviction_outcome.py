@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hypothesis import given
-from tests.evict_facts import crowded, domains, healthy, moments, standing
-from tests.evict_scenes import GANGS, Case, cases
-from tests.evict_world import Scene, Told, objects, once
+from tests.support.evict_facts import crowded, domains, healthy, moments, standing
+from tests.support.evict_scenes import GANGS, Case, cases
+from tests.support.evict_world import Scene, Told, objects, once
 
-from tierwise.dialects.build import build
 from tierwise.framework.cycle import Cycle
 from tierwise.scheduler import open_cycle
 from tierwise.scheduler.cycle import ACTIONS
+from tierwise.snapshot.builder import build
 
 
 def expected(scene: Scene, told: Told) -> dict[str, str]:

@@ -6,9 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hypothesis import given
-from tests.evict_facts import Due, Moment, dues, losable, moments, used
-from tests.evict_scenes import Case, cases
-from tests.evict_world import Scene, once
+from tests.support.evict_facts import (
+    Due,
+    Moment,
+    dues,
+    losable,
+    moments,
+    used,
+)
+from tests.support.evict_scenes import Case, cases
+from tests.support.evict_world import Scene, once
 
 from tierwise.config.profile import Profile
 

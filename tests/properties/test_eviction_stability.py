@@ -8,17 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.evict_facts import healthy, standing
-from tests.evict_oracle import Plea, survivors
-from tests.evict_scenes import GANGS, Case, Dials, cases, scenes
-from tests.evict_world import Gang, Scene, objects, once, profile_of
+from tests.support.evict_facts import healthy, standing
+from tests.support.evict_oracle import Plea, survivors
+from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
+from tests.support.evict_world import Gang, Scene, objects, once, profile_of
 
-from tierwise.actions.demand import demand, needs
+from tierwise.actions.placement.demand import demand, needs
 from tierwise.config.profile import PluginChoice, Profile
-from tierwise.dialects.build import build
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.model.running import running_table
 from tierwise.scheduler import open_cycle
+from tierwise.snapshot.builder import build
 
 ALONE = Dials(pending=1)
 

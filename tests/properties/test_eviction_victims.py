@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import given
-from tests.evict_facts import moments
-from tests.evict_scenes import Case, cases
-from tests.evict_world import once, profile_of
+from tests.support.evict_facts import moments
+from tests.support.evict_scenes import Case, cases
+from tests.support.evict_world import once, profile_of
 
 
 @given(cases("gangpreempt", "preempt", "gangpreempt reclaim"))

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierwise.actions.fewest import fewest, fewest_in_multiples
-from tierwise.actions.reprieve import Prices
+from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
+from tierwise.actions.eviction.node_costs import Prices
 from tierwise.framework.gathering import Quanta
 from tierwise.model.arrays import Ints
 from tierwise.model.tree import Declared, grow

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.properties.naive_filters import CORDON, HOSTNAME, Standing, moving_code, static_code
-from tests.worlds import NodeDraft, PodsDraft, taints, world
+from tests.support.worlds import NodeDraft, PodsDraft, taints, world
 
 from tierwise.api.core import (
     Affinity,
@@ -24,7 +24,7 @@ from tierwise.api.core import (
     TopologySpreadConstraint,
 )
 from tierwise.api.meta import LabelSelector, Requirement
-from tierwise.plugins.predicates import Predicates
+from tierwise.plugins.kubernetes.predicates import Predicates
 
 T = TypeVar("T")
 NOTHING: st.SearchStrategy[PodAffinity | None] = st.none()

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from tests.draw import draw, objects_of
-from tests.gather_reference import best_place, boxes, distribution, mixtures
-from tests.strategies import trees
+from tests.support.draw import draw, objects_of
+from tests.support.gather_reference import best_place, boxes, distribution, mixtures
+from tests.support.strategies import trees
 
-from tierwise.dialects.build import build
+from tierwise.actions.placement.gather import Mixture
 from tierwise.framework.gathering import Ground, Way
-from tierwise.framework.mixing import Mixture
 from tierwise.model.topology import ROOT
+from tierwise.snapshot.builder import build
 
 MOST = 5
 

@@ -6,8 +6,16 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.job_life import command, policy
-from tests.manifests import NOW, job, objects, part, partitions, pod_group, task
+from tests.support.job_life import command, policy
+from tests.support.manifests import (
+    NOW,
+    job,
+    objects,
+    part,
+    partitions,
+    pod_group,
+    task,
+)
 
 from tierwise import controllers
 from tierwise.api.codec import Raw

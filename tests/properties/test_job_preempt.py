@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.quotas import koordinator, nodes, quota, settle, worker
+from tests.support.quotas import koordinator, nodes, quota, settle, worker
 
 from tierwise.api.codec import Raw
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
-from tests.draw import Gang, draw, objects_of
-from tests.reference import close_reference
-from tests.strategies import Scene, profile, scenes, trees
+from tests.support.draw import Gang, draw, objects_of
+from tests.support.reference import close_reference
+from tests.support.strategies import Scene, profile, scenes, trees
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice
-from tierwise.dialects.build import build
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Reach
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
 from tierwise.framework.walk import walk
 from tierwise.scheduler import open_cycle
+from tierwise.snapshot.builder import build
 
 _MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
 _KUBERNETES = (

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
-from tests.draw import draw, gang, objects_of
-from tests.strategies import Scene, scenes
+from tests.support.draw import draw, gang, objects_of
+from tests.support.strategies import Scene, scenes
 
 from tierwise.config.profile import DEFAULT
-from tierwise.dialects.build import build
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.fit_count import Room
 from tierwise.framework.ledger import Ledger, Pool, Tally
-from tierwise.framework.room import Room
 from tierwise.model.running import RunningTable, running_table
 from tierwise.scheduler import open_cycle
+from tierwise.snapshot.builder import build
 
 _ARRAYS = (
     *("idle", "releasing", "pipelined", "domain_allocatable", "domain_idle", "domain_releasing"),

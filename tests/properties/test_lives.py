@@ -7,14 +7,14 @@ from collections import defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.lives import gang, lived, machines
-from tests.manifests import job, task
+from tests.support.lives import gang, lived, machines
+from tests.support.manifests import job, task
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.port import Objects
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.life import Life, Moment
+from tierwise.sim.simulation import Life, Moment
 
 NODES = ("n0", "n1", "n2")
 LETTERS = {

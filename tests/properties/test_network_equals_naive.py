@@ -6,7 +6,15 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.naive_network import Placed, Spot, accumulated, normalised, vote
-from tests.services import Raw, app_group, network, node, objects, pod, profile
+from tests.support.services import (
+    Raw,
+    app_group,
+    network,
+    node,
+    objects,
+    pod,
+    profile,
+)
 
 from tierwise.sim.rounds import look
 

@@ -6,9 +6,9 @@ import os
 import random
 
 import pytest
-from tests.draw import allocate
-from tests.oracle import feasible, puzzle_of, random_instance, solvable
-from tests.reference import Judge
+from tests.support.draw import allocate
+from tests.support.oracle import feasible, puzzle_of, random_instance, solvable
+from tests.support.reference import Judge
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 BATCHES, SIZE = (40, 250) if DEEP else (4, 150)

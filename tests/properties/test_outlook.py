@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierwise.model.arrays import Ints
-from tierwise.plugins.outlook import Outlook, plan
+from tierwise.plugins.network_overhead.lookahead import Outlook, plan
 
 
 @st.composite

@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.manifests import NOW, applied, container, objects, settled
+from tests.support.manifests import NOW, applied, container, objects, settled
 
 from tierwise.api.codec import Raw
 from tierwise.controllers import run

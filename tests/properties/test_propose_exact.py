@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
-from tests.split_optimum import asked, cheapest_set, fewest, least_loss, touched, tree_of
+from tests.support.split_optimum import (
+    asked,
+    cheapest_set,
+    fewest,
+    least_loss,
+    touched,
+    tree_of,
+)
 
 from tierwise.framework.extension import Units
 from tierwise.model.topology import Topology
-from tierwise.plugins import prices
-from tierwise.plugins.cover import Prices, Split, cover
-from tierwise.plugins.damage import least_damage, loss
-from tierwise.plugins.greedy import greedy
+from tierwise.plugins.propose import objectives
+from tierwise.plugins.propose.fragmentation import least_damage, loss
+from tierwise.plugins.propose.greedy import greedy
+from tierwise.plugins.propose.min_cost_cover import Prices, Split, cover
 
 Asked = tuple[Topology, Units, int]
 SIZES = st.dictionaries(st.integers(1, 6), st.integers(1, 3), min_size=1, max_size=3)
@@ -33,7 +40,7 @@ def _sound(units: Units, split: Split) -> None:
 def test_fewest_domains_equals_brute_force(scene: Asked) -> None:
     """Fewest domains of the outermost tier, then of the next, then pieces, then least left over."""
     topology, units, domain = scene
-    table = prices.fewest_domains(topology, units)
+    table = objectives.fewest_domains(topology, units)
     assert table is not None
     split = cover(topology, units, table, domain)
     left = int(units.own[split.pieces].sum()) - units.count
@@ -57,7 +64,7 @@ def test_outer_tiers_count_before_inner_ones(tree: str, rooms: list[int], count:
     topology = tree_of(tree)
     held = topology.totals(np.array(rooms))
     units = Units(None, count, 1, topology.own(held), held)
-    table = prices.fewest_domains(topology, units)
+    table = objectives.fewest_domains(topology, units)
     assert table is not None
     split = cover(topology, units, table, 0)
 
@@ -70,7 +77,7 @@ def test_outer_tiers_count_before_inner_ones(tree: str, rooms: list[int], count:
 def test_pack_equals_brute_force(scene: Asked) -> None:
     """The lowest sum of squares."""
     topology, units, domain = scene
-    table = prices.pack(topology, units)
+    table = objectives.pack(topology, units)
     split = cover(topology, units, table, domain)
 
     _sound(units, split)
@@ -94,10 +101,10 @@ def test_least_damage_equals_brute_force(scene: Asked, sizes: dict[int, int]) ->
 def test_bounds_are_below_what_candidates_cost(scene: Asked) -> None:
     """No candidate is left out because of a bound that it could beat, and an innermost one costs its bound."""
     topology, units, domain = scene
-    table = prices.fewest_domains(topology, units)
+    table = objectives.fewest_domains(topology, units)
     assert table is not None
     group = np.flatnonzero((topology.tier == topology.tier[domain]) & (units.held >= units.count))
-    bounds = prices.fewest_bound(topology, units, table, group)
+    bounds = objectives.fewest_bound(topology, units, table, group)
 
     for candidate, bound in zip(group.tolist(), bounds.tolist(), strict=True):
         cost = cover(topology, units, table, candidate).price
@@ -110,7 +117,7 @@ def test_bounds_are_below_what_candidates_cost(scene: Asked) -> None:
 def test_greedy_is_sound_and_never_better(scene: Asked) -> None:
     """Greedy splits hold all units, cost what they say, and no less than the exact ones."""
     topology, units, domain = scene
-    table = prices.fewest_domains(topology, units)
+    table = objectives.fewest_domains(topology, units)
     assert table is not None
     split = greedy(topology, units, table, domain)
 
@@ -135,7 +142,7 @@ def test_fewest_domains_equals_a_solver(seed: int) -> None:
     topology = tree_of(spines)
     held = topology.totals(rng.integers(0, 17, size=48))
     units = Units(None, int(rng.integers(20, held[0])), 1, topology.own(held), held)
-    table = prices.fewest_domains(topology, units)
+    table = objectives.fewest_domains(topology, units)
     assert table is not None
 
     assert _solved(topology, units, table) == cover(topology, units, table, 0).price

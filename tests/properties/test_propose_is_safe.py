@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.draw import Gang, Outcome, allocate, draw
-from tests.split_optimum import touched
-from tests.strategies import PROFILES, Scene, scenes
+from tests.support.draw import Gang, Outcome, allocate, draw
+from tests.support.split_optimum import touched
+from tests.support.strategies import PROFILES, Scene, scenes
 
 from tierwise.bench.proposals import proposing
 from tierwise.framework.extension import Proposal

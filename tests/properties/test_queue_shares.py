@@ -7,15 +7,14 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import hall_of, queue
 
+from tierwise.framework.victim_counts import ordinals, sums_before, who_goes
 from tierwise.model.arrays import Bools, Ints
-from tierwise.plugins.capacity import Capacity
-from tierwise.plugins.countdown import ordinals, sums_before, who_goes
-from tierwise.plugins.drf import drf
-from tierwise.plugins.proportion import Proportion
-from tierwise.plugins.water import share_out
+from tierwise.plugins.queues.capacity import Capacity
+from tierwise.plugins.queues.drf import drf
+from tierwise.plugins.queues.proportion import Proportion, share_out
 
 CLAIMS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=7)
 """Weight, floor and cap of each queue."""

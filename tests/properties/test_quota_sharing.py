@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.plugins.lending import Claim, lend_out, scaled
+from tierwise.plugins.elastic_quota.tree import Claim, lend_out, scaled
 
 CLAIMS = st.lists(
     st.builds(Claim, st.integers(0, 60), st.integers(0, 30), st.integers(0, 9), st.booleans()), max_size=6

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from tests.split_optimum import tree_of
-from tests.strategies import trees
+from tests.support.split_optimum import tree_of
+from tests.support.strategies import trees
 
 from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints

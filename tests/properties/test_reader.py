@@ -13,14 +13,13 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
-from tierwise.dialects.build import build
-from tierwise.dialects.drift import differences
-from tierwise.dialects.reader import Reader
 from tierwise.explain.wire import pending_wire
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
+from tierwise.snapshot.builder import Reader, build
+from tierwise.snapshot.consistency import differences
 
 EVICTING = read_volcano(
     {

@@ -6,10 +6,10 @@ import os
 import random
 
 import pytest
-from tests.draw import Gang, Outcome, allocate
-from tests.oracle import Puzzle, puzzle_of
-from tests.reference import Judge
-from tests.shapes_oracle import random_mixture, tightest
+from tests.support.draw import Gang, Outcome, allocate
+from tests.support.oracle import Puzzle, puzzle_of
+from tests.support.reference import Judge
+from tests.support.shapes_oracle import random_mixture, tightest
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 BATCHES, SIZE = (40, 100) if DEEP else (2, 40)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.drawn_gang import gang as volcano_gang
-from tests.drawn_gang import groups
-from tests.koordinator import cluster, gang, run
+from tests.support.drawn_gang import gang as volcano_gang
+from tests.support.drawn_gang import groups
+from tests.support.koordinator import cluster, gang, run
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import given
 from msgspec.structs import replace
-from tests.draw import Gang, Outcome, World, allocate
-from tests.strategies import Scene, crowds, scenes
+from tests.support.draw import Gang, Outcome, World, allocate
+from tests.support.strategies import Scene, crowds, scenes
 
 from tierwise.explain.message import message
 from tierwise.explain.wire import pending_wire

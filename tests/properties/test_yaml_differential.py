@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tierwise.api.errors import InputError
-from tierwise.api.yaml_events import Allowance, build
-from tierwise.api.yaml_text import is_plain, read_plain
+from tierwise.api.yaml_text import Allowance, build, is_plain, read_plain
 
 pytest.importorskip("yaml_rs", reason="without yaml-rs there is no fast path")
 

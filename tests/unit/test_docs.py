@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.commands import EXAMPLES, answer, run
+from tests.support.commands import EXAMPLES, answer, run
 
 from tierwise.cli.main import cli
 from tierwise.framework import extension

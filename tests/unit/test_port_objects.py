@@ -1,6 +1,6 @@
 """The collection of objects that the core reads."""
 
-from tests.manifests import node, objects, pod, queue
+from tests.support.manifests import node, objects, pod, queue
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw

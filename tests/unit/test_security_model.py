@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.services import Raw
+from tests.support.services import Raw
 
 from tierwise.api.codec import decode
 from tierwise.api.volcano import Command
 from tierwise.config.profile import DEFAULT
 from tierwise.config.volcano import ARGUMENTS
 from tierwise.controllers.job.commands import by_job
-from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
+from tierwise.dialects.koordinator.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs/security-model.md").read_text()

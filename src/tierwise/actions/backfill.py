@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tierwise.actions.demand import Demand, Lot, Portion
-from tierwise.actions.diagnose import diagnose
-from tierwise.actions.entry import INCOMPLETE, objection
-from tierwise.actions.settle import decide
-from tierwise.actions.surplus import place_surplus
+from tierwise.actions.diagnosis.diagnose import diagnose
+from tierwise.actions.enqueue import INCOMPLETE, objection
+from tierwise.actions.placement.commit import decide
+from tierwise.actions.placement.demand import Demand, Lot, Portion
+from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.standing import job_ready, sub_ready
+from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason, Rejection
 

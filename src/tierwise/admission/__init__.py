@@ -38,9 +38,9 @@ from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
-from tierwise.dialects.discovery import CONFIG_KEY, read_label_source
-from tierwise.dialects.koordinator import NAME, gang_of
-from tierwise.dialects.volcano_job import GROUP_NAME, pod_group_name
+from tierwise.dialects.koordinator.gangs import NAME, gang_of
+from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
+from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 

@@ -13,7 +13,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.elastic_quota import PARENT, ROOT_QUOTA, SHARED_WEIGHT, ElasticQuota, write_amounts
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import Job, PodGroup, Queue
-from tierwise.dialects.volcano_job import DEFAULT_QUEUE, defaulted
+from tierwise.dialects.volcano.job import DEFAULT_QUEUE, defaulted
 
 __all__ = ["complete"]
 

@@ -14,7 +14,7 @@ from tierwise.api.core import Node
 from tierwise.api.limits import MEMBERS, TIER
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
-from tierwise.dialects.hypernodes import declare, pattern_fault
+from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.topology import Topology
 from tierwise.model.tree import grow
 

@@ -7,15 +7,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.admission import network_topology, pattern, policy, task
+from tierwise.admission import names, network_topology, policy, task
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
 from tierwise.admission.verdict import Issue, at_least, error, warning
 from tierwise.api import limits
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
-from tierwise.dialects.requests import effective_request
-from tierwise.dialects.volcano_job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
+from tierwise.dialects.kubernetes.requests import effective_request
+from tierwise.dialects.volcano.job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
 
 __all__ = ["check", "check_change"]
 
@@ -37,7 +37,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
         if count is not None and count > total:
             yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
     yield from _check_plugins(job)
-    yield from pattern.check(written.metadata, total)
+    yield from names.check(written.metadata, total)
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
         yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")

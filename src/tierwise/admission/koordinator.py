@@ -9,8 +9,8 @@ from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number
-from tierwise.dialects import koordinator as gangs
-from tierwise.dialects.layers import Layers, default_topology, read_layers
+from tierwise.dialects.koordinator import gangs as gangs
+from tierwise.dialects.koordinator.network_topology import Layers, default_topology, read_layers
 
 __all__ = ["check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
 

@@ -11,7 +11,7 @@ from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
-from tierwise.dialects.volcano_job import GROUP_NAME
+from tierwise.dialects.volcano.job import GROUP_NAME
 
 __all__ = ["check_node", "check_pod", "check_pod_spec", "check_support"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tierwise.admission import network_topology, pattern
+from tierwise.admission import names, network_topology
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.admission.room import smallest
 from tierwise.admission.surroundings import Surroundings
@@ -15,7 +15,7 @@ from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
-from tierwise.dialects.requests import effective_request
+from tierwise.dialects.kubernetes.requests import effective_request
 
 __all__ = ["check"]
 
@@ -29,7 +29,7 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
     """Issues of a pod group and the pods that belong to it."""
     spec = group.spec
     yield from dns_subdomain("metadata.name", group.metadata.name)
-    yield from pattern.check(group.metadata, len(pods))
+    yield from names.check(group.metadata, len(pods))
     yield from at_least("spec.minMember", spec.min_member, 0)
     yield from at_most("spec.minMember", spec.min_member, PODS)
     if len(spec.sub_group_policy) > POLICIES:

@@ -11,7 +11,7 @@ from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import ResourceList
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import Job, PodGroup, Queue
-from tierwise.dialects.volcano_job import DEFAULT_QUEUE, pod_group_name
+from tierwise.dialects.volcano.job import DEFAULT_QUEUE, pod_group_name
 from tierwise.port import Objects
 
 __all__ = ["check", "check_deletion"]

@@ -15,8 +15,8 @@ from tierwise.admission.room import Room
 from tierwise.admission.verdict import Issue, error, warning
 from tierwise.api.core import ConfigMap, PriorityClass
 from tierwise.api.volcano import HyperNode, Queue
-from tierwise.dialects.discovery import label_source
-from tierwise.dialects.volcano_job import DEFAULT_QUEUE
+from tierwise.dialects.volcano.discovery import label_source
+from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Objects
 
 __all__ = ["ROOT_QUEUE", "Surroundings", "look_around"]

@@ -5,17 +5,17 @@ quantity and time in it being readable. Called by the manifest loader, the embed
 informers. Refuses nothing for its meaning: unknown enumeration values and numbers out of range are admission's.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from msgspec import ValidationError
 
 from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
-from tierwise.api.mistakes import explain, said
 from tierwise.api.pod_defaults import filled_pod
-from tierwise.api.tidying import lists, tidy
 
 __all__ = [
     "KINDS",
@@ -23,17 +23,170 @@ __all__ = [
     "Object",
     "Raw",
     "Unknown",
+    "api_group",
     "decode",
     "decode_json",
     "encode",
+    "explain",
     "fields_of",
-    "group_of",
     "key",
     "kind_of",
     "label",
+    "lists",
     "register",
+    "said",
+    "suggestion",
+    "tidy",
     "version_of",
 ]
+
+
+# Type errors in manifests, in words.
+#
+# Called by the codec where msgspec refuses a manifest: turns its message into an InputError with the field's path, and
+# names the key where a map holds something other than texts. Knows the nearest word to a misspelt one. Judges nothing
+# itself.
+
+
+_AT: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?", re.DOTALL)
+_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<given>[^`]*)`)?(?P<rest>.*)", re.DOTALL)
+_STEP: Final = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\.\.\.|[0-9]+)\]")
+_WORDS: Final = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "a boolean",
+    "object": "an object",
+    "array": "a list",
+}
+
+
+def explain(error: ValidationError, raw: object) -> InputError:
+    """What msgspec found wrong in `raw`, as one line with the path of the field: "spec.tier", "spec.members[0].type".
+
+    Where msgspec leaves open which entry of a map it means, the first that cannot be right is named.
+    """
+    found = _AT.fullmatch(str(error))
+    if found is None:
+        return InputError(str(error))
+    path, message = found["path"] or "$", _in_words(found["what"])
+    if found["key"]:
+        message = f"{message} as a key (quote it)"
+    elif path.endswith("[...]"):
+        path, hint = _culprit(raw, path.removesuffix("[...]"), found["what"])
+        message += hint
+    field = path.removeprefix("$").replace("[...]", "[]").removeprefix(".")
+    return InputError(message, field=field or None)
+
+
+def said(value: object) -> str:
+    """What kind of thing a value is, in the words of a manifest's author."""
+    if isinstance(value, bool):
+        return "a boolean"
+    for known, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
+        if isinstance(value, known):
+            return _WORDS[word]
+    return "null" if value is None else "something else"
+
+
+def _in_words(what: str) -> str:
+    found = _EXPECTED.fullmatch(what)
+    if found is None:
+        return what.replace("`", '"')
+    given = f", got {_words(found['given'])}" if found["given"] else ""
+    return f"expected {_words(found['wanted'])}{given}{found['rest']}".replace("`", '"')
+
+
+def _words(types: str) -> str:
+    wanted = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
+    return " or ".join(wanted)
+
+
+def _culprit(raw: object, path: str, what: str) -> tuple[str, str]:
+    """The path of the entry that is meant, and a hint where quotes are missing: YAML's unquoted `yes` and `1`."""
+    texts = what.startswith("Expected `str`")
+    right = str if texts else (str, int, float)
+    for holder in _at(raw, path):
+        for name, value in holder.items() if isinstance(holder, dict) else ():
+            if not isinstance(value, right) or (isinstance(value, bool) and not texts):
+                quotable = texts and isinstance(value, bool | int | float)
+                return f"{path}.{name}", " (quote it)" if quotable else ""
+    return f"{path}[]", ""
+
+
+def _at(raw: object, path: str) -> Iterator[object]:
+    """Every value that a path of msgspec's could mean; "[...]" stands for any entry of a list or map."""
+    values = [raw]
+    for step in _STEP.finditer(path.removeprefix("$")):
+        inner: list[object] = []
+        for value in values:
+            if step["name"] is not None:
+                inner += [value[step["name"]]] if isinstance(value, dict) and step["name"] in value else []
+            elif isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+        values = inner
+    yield from values
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
+    from difflib import get_close_matches  # only mistakes pay for it
+
+    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+
+
+# Raw data put in order: before it is decoded a second time, and after it was encoded.
+#
+# Called by the codec only. Copies, never changes what it is given; knows no kinds.
+
+
+_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "data"})
+_LIST_MAPS: Final = frozenset({"plugins"})
+
+
+def tidy(value: object) -> object:
+    """A copy without nulls; in maps of texts null becomes the empty text, in maps of lists the empty list.
+
+    That is how the API server reads them: a job plugin without arguments is asked for all the same.
+
+    The unquoted True and False of conditions become texts: so common in hand-written YAML, and so clear, that they
+    are read as what they stand for.
+    """
+    if isinstance(value, list):
+        return [tidy(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _tidied(name, item) for name, item in value.items() if item is not None}
+
+
+def lists(value: object) -> object:
+    """A copy with lists for tuples: what a manifest read from a file would hold."""
+    if isinstance(value, dict):
+        return {name: lists(item) for name, item in value.items()}
+    return [lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _tidied(name: object, item: object) -> object:
+    if name == "raw":
+        return item  # a pod template as it was written, put there by the codec
+    if name in _TEXT_MAPS and isinstance(item, dict):
+        return {key: "" if text is None else tidy(text) for key, text in item.items()}
+    if name in _LIST_MAPS and isinstance(item, dict):
+        return {key: [] if entries is None else tidy(entries) for key, entries in item.items()}
+    if name == "conditions" and isinstance(item, list):
+        return [tidy(_with_text_status(condition)) for condition in item]
+    return tidy(item)
+
+
+def _with_text_status(condition: object) -> object:
+    if isinstance(condition, dict) and isinstance(condition.get("status"), bool):
+        return {**condition, "status": str(condition["status"])}
+    return condition
+
 
 Raw = dict[str, object]
 """A manifest as JSON or YAML reads it."""
@@ -88,8 +241,8 @@ def register(
 
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
-    KINDS[group_of(api_version), name] = record
-    _VERSIONS[group_of(api_version), name] = api_version.rpartition("/")[2]
+    KINDS[api_group(api_version), name] = record
+    _VERSIONS[api_group(api_version), name] = api_version.rpartition("/")[2]
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
         _AMOUNTS[record] = quantities
@@ -97,7 +250,7 @@ def register(
         _SIGNED.add(record)
 
 
-def group_of(api_version: str) -> str:
+def api_group(api_version: str) -> str:
     """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
     return api_version.rpartition("/")[0]
 
@@ -115,7 +268,7 @@ def decode(raw: object) -> Any:
     """
     api_version, name = _type_of(raw)
     assert isinstance(raw, dict)  # or _type_of had refused it
-    record = KINDS.get((group_of(api_version), name), Unknown)
+    record = KINDS.get((api_group(api_version), name), Unknown)
     shown = _identity(raw, record, name)
     try:
         found = _convert(raw, record)

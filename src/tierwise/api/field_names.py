@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from tierwise.api.mistakes import suggestion
+from tierwise.api.codec import suggestion
 
 __all__ = ["Unheard", "unheard"]
 

@@ -6,11 +6,11 @@ wrong in different ways. Slow and plain on purpose.
 
 from __future__ import annotations
 
-from tierwise.audit.finding import Finding
 from tierwise.audit.gangs import gangs
 from tierwise.audit.gathered import gathered
 from tierwise.audit.koordinator import koordinator_gangs
 from tierwise.audit.nodes import nodes
+from tierwise.audit.pods import Finding
 from tierwise.audit.queues import queues
 from tierwise.audit.quotas import quotas
 from tierwise.audit.support import support

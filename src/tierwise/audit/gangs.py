@@ -13,8 +13,7 @@ from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
-from tierwise.audit.finding import Finding
-from tierwise.audit.pods import group, stands
+from tierwise.audit.pods import Finding, group, stands
 from tierwise.port import Objects
 
 __all__ = ["gangs", "members", "sub_groups", "was_whole"]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, gather_spec
-from tierwise.audit.finding import Finding
 from tierwise.audit.koordinator import Gang, gangs_of
+from tierwise.audit.pods import Finding
 from tierwise.port import Objects
 
 __all__ = ["gathered"]

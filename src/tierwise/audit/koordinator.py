@@ -15,9 +15,8 @@ from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup, gang_names
 from tierwise.api.meta import ObjectMeta, parse_time, read_number
 from tierwise.api.volcano import PodGroup as VolcanoGroup
-from tierwise.audit.finding import Finding
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import ended, gang, group, stands
+from tierwise.audit.pods import Finding, ended, gang, group, stands
 from tierwise.port import Objects
 
 __all__ = ["Gang", "gang_groups", "gangs_of", "koordinator_gangs"]

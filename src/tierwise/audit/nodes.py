@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
-from tierwise.audit.finding import Finding
-from tierwise.audit.pods import asked, holds
+from tierwise.audit.pods import Finding, asked, holds
 from tierwise.port import Objects
 
 __all__ = ["nodes"]

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from tierwise.api.core import Container, Pod, ResourceList
 from tierwise.api.quantity import amount
 
-__all__ = ["asked", "ended", "gang", "group", "holds", "stands"]
+__all__ = ["Finding", "asked", "ended", "gang", "group", "holds", "stands"]
+
+
+# What an auditor says.
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A rule that is broken, by whom, and how."""
+
+    rule: str
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text} ({self.rule})"
+
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 

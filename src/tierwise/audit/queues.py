@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from tierwise.api.core import Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
-from tierwise.audit.finding import Finding
-from tierwise.audit.pods import asked, group, holds
+from tierwise.audit.pods import Finding, asked, group, holds
 from tierwise.port import Objects
 
 __all__ = ["queues"]

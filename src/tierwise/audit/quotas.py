@@ -18,9 +18,8 @@ from tierwise.api.meta import read_number
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
-from tierwise.audit.finding import Finding
 from tierwise.audit.koordinator import gang_groups
-from tierwise.audit.pods import asked, group, holds
+from tierwise.audit.pods import Finding, asked, group, holds
 from tierwise.port import Objects
 
 __all__ = ["quotas"]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from tierwise.api.core import Pod
 from tierwise.api.unsupported import unsupported
-from tierwise.audit.finding import Finding
-from tierwise.audit.pods import stands
+from tierwise.audit.pods import Finding, stands
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 
 __all__ = ["support"]

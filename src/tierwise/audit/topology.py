@@ -10,9 +10,8 @@ from tierwise.api.core import Node, Pod
 from tierwise.api.limits import DEPTH
 from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
-from tierwise.audit.finding import Finding
 from tierwise.audit.gangs import members, sub_groups
-from tierwise.audit.pods import stands
+from tierwise.audit.pods import Finding, stands
 from tierwise.port import Objects
 
 __all__ = ["topology"]

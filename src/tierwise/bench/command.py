@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tierwise.bench.goals import Row
+    from tierwise.bench.measure import Row
 
 __all__ = ["bench"]
 
@@ -33,7 +33,7 @@ def bench(*, quick: bool, output: str, wanted: tuple[str, ...], data: str | None
     """
     # Imported here, so that other commands do not pay for it.
     from tierwise.bench.lab import FULL, QUICK, Lab
-    from tierwise.bench.machine import facts
+    from tierwise.bench.measure import facts
     from tierwise.bench.rows import ROWS, chosen
 
     try:

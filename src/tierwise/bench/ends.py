@@ -14,8 +14,7 @@ import numpy as np
 
 from tierwise.bench.optimum import touched
 from tierwise.bench.proposals import proposing
-from tierwise.bench.workloads import Gang, jobs, mix
-from tierwise.bench.worlds import GPU, Cluster, cluster, snapshot
+from tierwise.bench.worlds import GPU, Cluster, Gang, cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints

@@ -3,17 +3,132 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.bench.crowds import EVICTING, Crowd, cheapest, crowd, destroyed
-from tierwise.bench.goals import Row, at_most
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import best_of
-from tierwise.bench.worlds import cluster, flat_cluster
+from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.bench.worlds import CLASSES, Cluster, Gang, cluster, flat_cluster, jobs, snapshot
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase, Status, SubJob
+from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = ["e1", "p9a", "p9b", "p9c"]
+__all__ = ["EVICTING", "Crowd", "cheapest", "crowd", "destroyed", "e1", "p9a", "p9b", "p9c"]
+
+
+# Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.
+#
+# Every task takes a whole node, so the cheapest victims of a domain can be found exactly: `cheapest` does, by a
+# dynamic programme over the nodes to be freed, and the engine's choice is held against it.
+
+
+EVICTING: Profile = replace(DEFAULT, actions=("allocate", "backfill", "gangpreempt"))
+_WHOLE_NODE = CLASSES[7]
+_TIGHT = 0.7
+"""Share of the gangs that have nothing to spare; the others can lose half."""
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """A snapshot, and whose tasks stand on which rows; the last job is the one that needs room."""
+
+    snapshot: Snapshot
+    rows: tuple[tuple[int, ...], ...]  # of each running gang, the lead left out
+    minimums: tuple[int, ...]
+    need: int
+
+
+def crowd(where: Cluster, gangs: int, *, need: int, tier: int, seed: int = 1) -> Crowd:
+    """Every node taken by one of so many gangs of equal importance, and a gang of `need` pods that matters more."""
+    rng = np.random.default_rng((seed, gangs))
+    rows = _shares(rng, len(where.nodes), gangs)
+    minimums = tuple(len(r) if rng.random() < _TIGHT else max(1, len(r) // 2) for r in rows)
+    made = jobs([*(Gang(_WHOLE_NODE, len(r), where.top) for r in rows), Gang(_WHOLE_NODE, need, tier)])
+    lead, running, hungry = made[0], made[1:-1], made[-1]
+    standing = [_standing(job, r, least) for job, r, least in zip(running, rows, minimums, strict=True)]
+    full = snapshot(where, [lead, *standing, replace(hungry, priority=10)])
+    return Crowd(full, rows, minimums, need)
+
+
+def _shares(rng: np.random.Generator, nodes: int, gangs: int) -> tuple[tuple[int, ...], ...]:
+    """Consecutive rows, cut at random; a tenth of the gangs trade a stretch with another, so that they spread."""
+    cuts = np.sort(rng.choice(np.arange(1, nodes), size=gangs - 1, replace=False))
+    parts = [part.tolist() for part in np.split(np.arange(nodes), cuts)]
+    for _ in range(gangs // 10):
+        a, b = rng.choice(gangs, size=2, replace=False).tolist()
+        half = min(len(parts[a]), len(parts[b])) // 2
+        parts[a][:half], parts[b][:half] = parts[b][:half], parts[a][:half]
+    return tuple(tuple(sorted(part)) for part in parts)
+
+
+def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
+    """The same gang, running on these rows."""
+    tasks = tuple(replace(t, status=Status.RUNNING, row=row) for t, row in zip(job.tasks, rows, strict=True))
+    (sub,) = job.subs
+    stands: SubJob = replace(
+        sub,
+        parts=(),
+        held=np.array(rows, dtype=np.int64),
+        ready=len(rows),
+        minimum=minimum,
+        constraint=None,
+        tasks=tasks,
+    )
+    return replace(job, phase=Phase.RUNNING, minimum=minimum, constraint=None, subs=(stands,), tasks=tasks)
+
+
+def destroyed(crowded: Crowd, report: CycleReport) -> tuple[int, int]:
+    """Nodes' worth of work lost with broken gangs, wherever it ran, and nodes evicted."""
+    lost: dict[int, int] = {}
+    for eviction in report.evictions:
+        lost[eviction.job.number] = lost.get(eviction.job.number, 0) + 1
+    broken = 0
+    for number, gone in lost.items():
+        held, least = len(crowded.rows[number - 1]), crowded.minimums[number - 1]
+        broken += held if held - gone < least else 0
+    return broken, sum(lost.values())
+
+
+def cheapest(crowded: Crowd, tier: int) -> tuple[int, int]:
+    """The same of the cheapest plan in any domain up to a tier: fewest nodes' worth broken, then fewest evicted."""
+    topology = crowded.snapshot.topology
+    plans = []
+    for group in topology.by_tier(0, tier):
+        for domain in group.tolist():
+            span = topology.span(domain)
+            if span.stop - span.start >= crowded.need:
+                plans.append(_cheapest_in(crowded, span))
+    return min(plans)
+
+
+def _cheapest_in(crowded: Crowd, span: slice) -> tuple[int, int]:
+    """Safe tasks cost nothing broken, so all of them come first; the rest is a cover of nodes by whole gangs."""
+    cores: list[tuple[int, int]] = []  # nodes freed here, nodes' worth lost anywhere
+    safe = 0
+    for rows, least in zip(crowded.rows, crowded.minimums, strict=True):
+        here = sum(span.start <= row < span.stop for row in rows)
+        spare = min(here, len(rows) - least)
+        safe += spare
+        if here > spare:
+            cores.append((here - spare, len(rows)))
+    missing = crowded.need - safe
+    if missing <= 0:
+        return 0, crowded.need
+    best: dict[int, tuple[int, int]] = {0: (0, 0)}  # nodes freed by cores, capped -> nodes' worth lost, nodes freed
+    for freed, lost in cores:
+        for have, (cost, gone) in list(best.items()):
+            reach = min(missing, have + freed)
+            offer = (cost + lost, gone + freed)
+            if reach not in best or offer < best[reach]:
+                best[reach] = offer
+    if missing not in best:
+        return 2**40, 2**40
+    broken, freed_by_cores = best[missing]
+    return broken, max(crowded.need, freed_by_cores)
 
 
 def p9a(lab: Lab) -> Row:

@@ -8,8 +8,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from tierwise.bench.measure import Pass, decisions, stream
-from tierwise.bench.workloads import jobs, mix
-from tierwise.bench.worlds import cluster, snapshot
+from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 
 __all__ = ["FULL", "QUICK", "Lab", "Size"]
 

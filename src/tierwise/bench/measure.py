@@ -1,16 +1,17 @@
-"""Time cycles: per-gang decision times from the stamps of `watch`, and the price of reading the idle matrix once.
-
-Every measurement is a minimum over repeats, taken with the garbage collector emptied, frozen and off, so that the
-numbers speak of the code and not of what else lives in the process. Whole cycles are too long to be left alone by
-other processes even once, so for them processor time counts: a cycle never waits, and on an idle core both are one.
-"""
+"""Measuring: times, goals, the machine, and what a row of the table is."""
 
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -23,7 +24,126 @@ from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
 
-__all__ = ["Pass", "best_of", "decisions", "gc_off", "stream"]
+__all__ = [
+    "Goal",
+    "Pass",
+    "Row",
+    "at_least",
+    "at_most",
+    "best_of",
+    "decisions",
+    "facts",
+    "gc_off",
+    "import_seconds",
+    "stream",
+]
+
+
+# What a row of the benchmark says: a measured number beside the goals it is held to.
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """A gate is the least that is accepted; the stretch is what is aimed at, None where nothing more is."""
+
+    gate: float
+    stretch: float | None
+    most: bool  # whether smaller is better
+
+    def met(self, measured: float, bound: float) -> bool:
+        return measured <= bound if self.most else measured >= bound
+
+
+def at_most(gate: float, stretch: float | None = None) -> Goal:
+    """Smaller is better."""
+    return Goal(gate, stretch, most=True)
+
+
+def at_least(gate: float, stretch: float | None = None) -> Goal:
+    """Larger is better."""
+    return Goal(gate, stretch, most=False)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table."""
+
+    id: str
+    what: str
+    measured: float
+    goal: Goal
+
+    @property
+    def gate_met(self) -> bool:
+        return self.goal.met(self.measured, self.goal.gate)
+
+    @property
+    def stretch_met(self) -> bool | None:
+        return None if self.goal.stretch is None else self.goal.met(self.measured, self.goal.stretch)
+
+    def record(self) -> dict[str, str | float | bool | None]:
+        """The row as JSON has it."""
+        return {
+            "id": self.id,
+            "what": self.what,
+            "measured": float(f"{self.measured:.4g}"),
+            "gate": self.goal.gate,
+            "stretch": self.goal.stretch,
+            "gate_met": self.gate_met,
+            "stretch_met": self.stretch_met,
+        }
+
+
+# What the numbers were measured on.
+
+
+def facts() -> dict[str, str | int]:
+    """The processor, how many cores this process may use, and the versions of Python and NumPy."""
+    return {
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+# How long imports take: each in a fresh process, timed inside it, so that starting Python is not counted.
+#
+# Processor time is counted, not time on the wall: an import has nothing to wait for but other processes.
+
+
+def import_seconds(modules: Sequence[str], repeats: int) -> tuple[float, ...]:
+    """The shortest import of each module; they take turns, so that a noisy moment hits all of them alike.
+
+    All of them are byte-compiled beforehand, as installed packages are, whatever the environment says about that.
+    """
+    with tempfile.TemporaryDirectory() as cache:
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment = inherited | {"PYTHONPYCACHEPREFIX": cache}
+        for module in modules:
+            _once(module, environment)
+        runs = [[_once(module, environment) for module in modules] for _ in range(repeats)]
+    return tuple(min(times) for times in zip(*runs, strict=True))
+
+
+def _once(module: str, environment: Mapping[str, str]) -> float:
+    code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
 
 _STREAM_REPEATS = 200
 

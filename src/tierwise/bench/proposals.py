@@ -11,11 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab
+from tierwise.bench.measure import Row, at_least, at_most
 from tierwise.bench.optimum import fewest_touched, touched
-from tierwise.bench.workloads import Gang, jobs
-from tierwise.bench.worlds import CLASSES, Cluster, cluster, snapshot
+from tierwise.bench.worlds import CLASSES, Cluster, Gang, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints

@@ -10,12 +10,10 @@ from typing import Any
 
 from tierwise.api import codec
 from tierwise.api.core import Pod
-from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import best_of
-from tierwise.dialects.build import build
-from tierwise.dialects.reader import Reader
+from tierwise.bench.measure import Row, at_least, at_most, best_of
 from tierwise.port import Objects, key_of_raw
+from tierwise.snapshot.builder import Reader, build
 
 __all__ = ["p7", "p8"]
 

@@ -10,16 +10,15 @@ import time
 import tracemalloc
 from pathlib import Path
 
-from tierwise.bench.goals import Row, at_least, at_most
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import gc_off
-from tierwise.replay.contenders import BUILT_IN
-from tierwise.replay.engine import Engine
-from tierwise.replay.fabric import Fabric
-from tierwise.replay.readers import read_fabric, read_trace
-from tierwise.replay.rules import Rules
-from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.trace import Trace
+from tierwise.bench.measure import Row, at_least, at_most, gc_off
+from tierwise.replay.engine.contenders import BUILT_IN
+from tierwise.replay.engine.engine import Engine
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.traces.fabric import Fabric
+from tierwise.replay.traces.readers import read_fabric, read_trace
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.replay.traces.trace import Trace
 
 __all__ = ["s3a", "s3b"]
 

@@ -12,16 +12,13 @@ import numpy as np
 
 from tierwise.bench.compare import Comparison, compare
 from tierwise.bench.evictions import e1, p9a, p9b, p9c
-from tierwise.bench.goals import Row, at_least, at_most
-from tierwise.bench.imports import import_seconds
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, import_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.replays import s3a, s3b
 from tierwise.bench.services import n1, p11
-from tierwise.bench.workloads import Gang, jobs, mix
-from tierwise.bench.worlds import CLASSES, cluster, flat_cluster, snapshot
+from tierwise.bench.worlds import CLASSES, Gang, cluster, flat_cluster, jobs, mix, snapshot
 
 __all__ = ["ROWS", "chosen"]
 

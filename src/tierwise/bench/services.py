@@ -2,22 +2,244 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
 import numpy as np
 
 from tierwise.api.codec import Raw, decode
 from tierwise.api.network_aware import REGION, ZONE
-from tierwise.bench.boutique import ORDERS, cheapest, paid, profile, settle, town
-from tierwise.bench.goals import Row, at_most
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import best_of
-from tierwise.dialects.build import build
-from tierwise.dialects.services import GROUP_LABEL, WORKLOAD_LABEL
+from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.config.kube import read_kube
+from tierwise.config.profile import Profile
+from tierwise.dialects.network_aware.services import GROUP_LABEL, WORKLOAD_LABEL
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
 from tierwise.port import Objects
-from tierwise.scheduler import open_cycle
+from tierwise.scheduler import cycle, open_cycle
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.rounds import reconcile
+from tierwise.snapshot.builder import build
 
-__all__ = ["n1", "p11"]
+__all__ = ["ORDERS", "Town", "cheapest", "n1", "p11", "paid", "profile", "settle", "town"]
+
+
+# The Online Boutique on small random clusters: what its placement costs, and what the best one would.
+#
+# The application is that of document 002, one pod for each of its eleven workloads. `cheapest` finds the optimum
+# exactly: once the workloads that touch every dependency are placed, the others no longer matter to each other, and a
+# search with a bound deals them out.
+
+
+CALLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "P1": ("P2", "P3", "P4", "P6", "P8", "P9", "P10"),
+    "P2": ("P11",),
+    "P3": (),
+    "P4": (),
+    "P5": (),
+    "P6": (),
+    "P7": (),
+    "P8": ("P2", "P3", "P4", "P5", "P6", "P7"),
+    "P9": ("P3",),
+    "P10": (),
+    "P11": (),
+}
+_NAMES: Final = tuple(CALLS)
+_EDGES: Final = tuple((_NAMES.index(a), _NAMES.index(b)) for a, callees in CALLS.items() for b in callees)
+_HUBS: Final = tuple(_NAMES.index(name) for name in ("P1", "P8", "P2", "P3"))  # every dependency touches one of them
+ORDERS: Final = ("KahnSort", "TarjanSort", "AlternateKahn", "AlternateTarjan", "ReverseKahn", "ReverseTarjan")
+
+
+class Town(msgspec.Struct, frozen=True):
+    """A cluster: pod slots of each node, and what it costs to get from one node to another."""
+
+    slots: tuple[int, ...]
+    spots: tuple[tuple[str, str], ...]
+    cost: Ints
+    weights: tuple[Raw, ...]  # of the NetworkTopology, by topology key
+
+
+def town(seed: int) -> Town:
+    """Two or three regions of one or two zones of one to three nodes, with little more room than is needed."""
+    rng = np.random.default_rng(seed)
+    spots = [
+        (f"r{r}", f"z{r}{z}")
+        for r in range(int(rng.integers(2, 4)))
+        for z in range(int(rng.integers(1, 3)))
+        for _ in range(int(rng.integers(1, 4)))
+    ]
+    slots = rng.integers(1, 5, size=len(spots))
+    slots[rng.integers(len(spots))] += max(0, len(_NAMES) - int(slots.sum()))
+    regions = sorted({region for region, _ in spots})
+    zones = sorted({zone for _, zone in spots})
+    far = _symmetric(rng, len(regions), 15, 60)
+    near = _symmetric(rng, len(zones), 3, 12)
+    region = np.array([regions.index(name) for name, _ in spots])
+    zone = np.array([zones.index(name) for _, name in spots])
+    cost = np.where(region[:, None] != region, far[region[:, None], region], near[zone[:, None], zone])
+    cost[zone[:, None] == zone] = 1
+    np.fill_diagonal(cost, 0)
+    weights = (_weights(REGION, regions, far), _weights(ZONE, zones, near))
+    return Town(tuple(slots.tolist()), tuple(spots), cost, weights)
+
+
+def _symmetric(rng: np.random.Generator, size: int, low: int, high: int) -> Ints:
+    half = np.triu(rng.integers(low, high + 1, size=(size, size)), 1)
+    result: Ints = half + half.T
+    return result
+
+
+def _weights(key: str, names: Sequence[str], cost: Ints) -> Raw:
+    return {
+        "topologyKey": key,
+        "originList": [
+            {
+                "origin": a,
+                "costList": [{"destination": b, "networkCost": int(cost[i, j])} for j, b in enumerate(names) if i != j],
+            }
+            for i, a in enumerate(names)
+        ],
+    }
+
+
+def profile(*, both_ways: bool = False, look_ahead: bool = False) -> Profile:
+    """Nothing but the network decides."""
+    name = "NetworkOverhead"
+    arguments = {"bothWays": both_ways, "lookAhead": look_ahead}
+    only = {"disabled": [{"name": "*"}]}
+    plugins = {
+        "queueSort": {**only, "enabled": [{"name": "TopologicalSort"}]},
+        "filter": {"enabled": [{"name": name}]},
+        "score": {**only, "enabled": [{"name": name}]},
+    }
+    return read_kube(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": plugins, "pluginConfig": [{"name": name, "args": arguments}]}],
+        }
+    )
+
+
+def settle(where: Town, order: str, how: Profile) -> list[int]:
+    """The node of each workload once a cycle has placed the application."""
+    cluster = EmbeddedCluster(_objects(where, order))
+    reconcile(cluster, 0.0)
+    snapshot = build(cluster.read(), 0.0, how)
+    found = {}
+    for decision in cycle(snapshot, how).decisions:
+        for placed in decision.placed:
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                found[task.key] = int(snapshot.nodes.names[row].removeprefix("n"))
+    if len(found) != len(_NAMES):
+        raise RuntimeError("the application is meant to fit, and a pod of it waits")
+    return [found[f"default/{name.lower()}"] for name in _NAMES]
+
+
+def _objects(where: Town, order: str) -> Objects:
+    nodes: list[Raw] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"n{i}", "labels": {REGION: region, ZONE: zone}},
+            "status": {"allocatable": {"cpu": "64", "pods": str(slots)}},
+        }
+        for i, ((region, zone), slots) in enumerate(zip(where.spots, where.slots, strict=True))
+    ]
+    pods: list[Raw] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name.lower(), "labels": {GROUP_LABEL: "boutique", WORKLOAD_LABEL: name}},
+            "spec": {"containers": [{"name": "server"}]},
+        }
+        for name in _NAMES
+    ]
+    group: Raw = {
+        "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+        "kind": "AppGroup",
+        "metadata": {"name": "boutique"},
+        "spec": {
+            "numMembers": len(_NAMES),
+            "topologySortingAlgorithm": order,
+            "workloads": [
+                {
+                    "workload": _ref(name),
+                    "dependencies": [{"workload": _ref(callee), "maxNetworkCost": 10_000} for callee in callees],
+                }
+                for name, callees in CALLS.items()
+            ],
+        },
+    }
+    network: Raw = {
+        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+        "kind": "NetworkTopology",
+        "metadata": {"name": "nt-default"},
+        "spec": {
+            "configmapName": "none",
+            "weights": [{"name": "UserDefined", "topologyList": list(where.weights)}],
+        },
+    }
+    return Objects.of((decode(raw), raw) for raw in chain(nodes, pods, (group, network)))
+
+
+def _ref(name: str) -> Raw:
+    return {"kind": "Deployment", "name": name, "selector": name}
+
+
+def paid(where: Town, placed: Sequence[int]) -> int:
+    """What a placement costs: the sum over all dependencies."""
+    return sum(int(where.cost[placed[a], placed[b]]) for a, b in _EDGES)
+
+
+def cheapest(where: Town, known: int) -> int:
+    """The least that any placement costs, given one that costs `known`."""
+    count = len(where.slots)
+    grid = np.stack(np.meshgrid(*[np.arange(count)] * len(_HUBS), indexing="ij")).reshape(len(_HUBS), -1)
+    used = np.stack([(grid == node).sum(axis=0) for node in range(count)])
+    grid = grid[:, (used <= np.array(where.slots)[:, None]).all(axis=0)]
+    place = dict(zip(_HUBS, grid, strict=True))
+    base = np.zeros(grid.shape[1], dtype=np.int64)
+    rest = [i for i in range(len(_NAMES)) if i not in _HUBS]
+    per_node = {i: np.zeros((count, grid.shape[1]), dtype=np.int64) for i in rest}
+    for a, b in _EDGES:
+        if a in place and b in place:
+            base += where.cost[place[a], place[b]]
+        elif a in place:
+            per_node[b] += where.cost[place[a], :].T
+        else:
+            per_node[a] += where.cost[:, place[b]]
+    bound = base + sum(costs.min(axis=0) for costs in per_node.values())
+    best = known
+    for choice in np.argsort(bound, kind="stable").tolist():
+        if bound[choice] >= best:
+            break
+        free = list(where.slots)
+        for hub in _HUBS:
+            free[int(place[hub][choice])] -= 1
+        table = sorted((per_node[i][:, choice].tolist() for i in rest), key=lambda costs: min(costs) - max(costs))
+        best = _deal(table, free, int(base[choice]), best)
+    return best
+
+
+def _deal(table: list[list[int]], free: list[int], spent: int, best: int) -> int:
+    """The least cost of giving each remaining workload a node with a free slot, if it is less than `best`."""
+    if not table:
+        return min(spent, best)
+    if spent + sum(min(costs) for costs in table) >= best:
+        return best
+    first, *rest = table
+    for node in sorted(range(len(free)), key=first.__getitem__):
+        if free[node]:
+            free[node] -= 1
+            best = _deal(rest, free, spent + first[node], best)
+            free[node] += 1
+    return best
+
 
 _ZONES = 64
 _SETTINGS = {

@@ -85,7 +85,7 @@ def _tell_pod(objects: Objects, profile: Profile, pod: str, now: float, *, every
 
         print_json(explain_wire(seen, report))
     else:
-        from tierwise.explain.pod_story import pod_lines
+        from tierwise.explain.text.explain_pod import pod_lines
 
         print_page(lambda page: pod_lines(page, seen, snapshot, report, history.cycles), everything=everything)
 
@@ -98,7 +98,7 @@ def _tell_unreached(pod: str, text: str, *, json: bool) -> None:
     else:
         from rich.text import Text
 
-        from tierwise.explain.page import wrapped
+        from tierwise.explain.text.page import wrapped
 
         print_page(lambda page: wrapped(Text(f"Pod {pod}: {text}"), page.width))
 
@@ -106,7 +106,7 @@ def _tell_unreached(pod: str, text: str, *, json: bool) -> None:
 def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, everything: bool, json: bool) -> None:
     from tierwise.cli.progress import patience
     from tierwise.cli.screen import print_json, print_page
-    from tierwise.explain.summary import Run
+    from tierwise.explain.text.schedule import Run
     from tierwise.sim.rounds import schedule
 
     with patience("scheduling") as progress:
@@ -118,7 +118,7 @@ def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, ever
 
         print_json(job_wire(job, after, history.reports, history.bindings))
     else:
-        from tierwise.explain.job_story import job_lines
+        from tierwise.explain.text.explain_job import job_lines
 
         run = Run(history.reports, after, profile, history.evictions)
         print_page(lambda page: job_lines(page, run, job), everything=everything)

@@ -47,7 +47,7 @@ def reconcile(
         print_json({"objects": [*cluster.changed(), *cluster.told()]})
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.changes import change_lines, event_lines
+        from tierwise.explain.text.reconcile import change_lines, event_lines
 
         print_page(
             lambda page: [

@@ -2,17 +2,193 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from tierwise.cli.reach import access_options, reach
-from tierwise.cli.service import Manner, connected, serve, service_options
+from tierwise.cli.reach import access_options, listen_option, log_option, reach
 
 if TYPE_CHECKING:
-    from tierwise.runtime.loop import Duty
+    from tierwise.kube.auth import Access
+    from tierwise.kube.cluster import KubeCluster, Options
+    from tierwise.runtime.loop import Duty, Observer
+    from tierwise.web.turns import Turns
 
-__all__ = ["controllers", "duties_of", "run"]
+__all__ = ["Manner", "connected", "controllers", "duties_of", "run", "serve", "service_options"]
+
+
+# What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them.
+
+
+_VOLCANO = "volcano-system"
+"""Where Volcano is installed, with the configuration of its controllers."""
+
+
+class Manner(msgspec.Struct, frozen=True):
+    """How a service runs, as its options say."""
+
+    period: float
+    no_leader_election: bool
+    lease_name: str | None
+    lease_namespace: str | None
+    lease_duration: float
+    discovery_files: Path | None
+    discovery_namespaces: tuple[str, ...]
+    listen: tuple[str, int] | None
+    debug_port: int | None
+    log_level: str
+
+
+def service_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a service; the command is given their `manner`."""
+
+    @functools.wraps(command)
+    def gathered(**words: object) -> None:
+        found = {name: words.pop(name) for name in Manner.__struct_fields__}
+        command(manner=msgspec.convert(found, Manner, strict=False, builtin_types=(Path,)), **words)
+
+    taken: Callable[..., None] = gathered
+    for option in (
+        log_option,
+        listen_option,
+        click.option(
+            "--debug-port",
+            type=click.IntRange(1, 65535),
+            metavar="PORT",
+            help="Serve /debug/cycle there, on 127.0.0.1 alone: it names the jobs of all namespaces.",
+        ),
+        click.option(
+            "--lease-duration",
+            type=click.FloatRange(min=1.5),
+            default=15.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long others wait for a leader that is silent.",
+        ),
+        click.option(
+            "--lease-namespace",
+            metavar="NAME",
+            help="Where the lease is.  [default: the namespace that this runs in, else kube-system]",
+        ),
+        click.option("--lease-name", metavar="NAME", help="Which lease the leader holds.  [default: by the command]"),
+        click.option("--no-leader-election", is_flag=True, help="Act without holding a lease: there is no other."),
+        click.option(
+            "--period",
+            type=click.FloatRange(min=0.1),
+            default=5.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Look again after so long even where nothing has changed.",
+        ),
+        click.option(
+            "--discovery-files",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Topology sources that are files may be below this folder.  [default: they are refused]",
+        ),
+        click.option(
+            "--discovery-namespace",
+            "discovery_namespaces",
+            multiple=True,
+            metavar="NAME",
+            help="Where ConfigMaps may describe the network. May be repeated."
+            f"  [default: the namespace that this runs in, else kube-system; and {_VOLCANO}]",
+        ),
+    ):
+        taken = option(taken)
+    return taken
+
+
+@contextlib.contextmanager
+def connected(access: Access, manner: Manner, *, component: str, by_eviction: bool = True) -> Iterator[KubeCluster]:
+    """A cluster that lists its objects while what decides about them is still imported.
+
+    SIGTERM leaves it in order from the beginning: it may hold the lease already, which others would have to wait for.
+    """
+    from tierwise.kube.cluster import KubeCluster
+    from tierwise.runtime.logs import set_up
+
+    gc.disable()  # until the service knows what stays; nothing that is made before is garbage
+    set_up(sys.stderr, manner.log_level)
+    before = signal.signal(signal.SIGTERM, _end) if threading.current_thread() is threading.main_thread() else None
+    try:
+        with KubeCluster(access, _options(component, manner, by_eviction=by_eviction)) as cluster:
+            yield cluster
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def serve(
+    cluster: KubeCluster, manner: Manner, duties: Sequence[Duty], *, with_controllers: bool = True, pages: str = ""
+) -> None:
+    """Schedule for these duties, and run the controllers, until told to end; `pages` are headed by that name."""
+    from tierwise.runtime.listener import listening
+    from tierwise.runtime.metrics import registry
+    from tierwise.runtime.probes import debug, probes
+    from tierwise.runtime.service import Pace, Service
+    from tierwise.runtime.telemetry import Telemetry
+
+    found = registry()
+    told = Telemetry(found, cluster)
+    observers: list[Observer] = [told]
+    turns: Turns | None = None
+    if pages:
+        from tierwise.web.turns import Turns
+
+        turns = Turns(pages)
+        observers.append(turns)
+    service = Service(
+        cluster,
+        duties,
+        with_controllers=with_controllers,
+        pace=Pace(manner.period),
+        observers=observers,
+        files=manner.discovery_files,
+    )
+    with contextlib.ExitStack() as servers:
+        if manner.listen is not None:
+            app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh)
+            if turns is not None:
+                from tierwise.web.app import add_pages
+
+                add_pages(app, turns)
+            servers.enter_context(listening(app, *manner.listen))
+        if manner.debug_port is not None:
+            servers.enter_context(listening(debug(told.last), "127.0.0.1", manner.debug_port))
+        service.run()
+
+
+def _options(component: str, manner: Manner, *, by_eviction: bool) -> Options:
+    from tierwise.kube.auth import own_namespace
+    from tierwise.kube.cluster import Options
+    from tierwise.kube.lease import LeaseOptions, LeaseTimes
+
+    own = own_namespace("kube-system")
+    lease = None
+    if not manner.no_leader_election:
+        duration = manner.lease_duration
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        times = LeaseTimes(duration, deadline=duration * 2 / 3, retry=duration * 2 / 15)
+        lease = LeaseOptions(manner.lease_name or component, manner.lease_namespace or own, identity, times)
+    trusted = frozenset(manner.discovery_namespaces or (own, _VOLCANO))
+    return Options(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
 
 
 @click.command(

@@ -79,7 +79,7 @@ def _json(history: History, after: Snapshot) -> None:
 
 def _text(history: History, after: Snapshot, profile: Profile, *, everything: bool) -> None:
     from tierwise.cli.screen import print_page
-    from tierwise.explain.summary import Run, schedule_lines
+    from tierwise.explain.text.schedule import Run, schedule_lines
 
     run = Run(history.reports, after, profile, history.evictions, history.complaints())
     print_page(lambda page: schedule_lines(page, run), everything=everything)

@@ -17,7 +17,7 @@ from tierwise.cli.reach import missing, place_option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
-    from tierwise.explain.summary import Run
+    from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
     from tierwise.web.shows import Show, Source
 
@@ -97,7 +97,7 @@ def manifest_source(filenames: Sequence[str], config_file: str | None, now: floa
 
 def _written(filenames: Sequence[str], config_file: str | None) -> object:
     """What tells one state of the files from another: which there are, how large, and when they were written."""
-    from tierwise.sim.sources import sources
+    from tierwise.sim.manifests import sources
 
     try:
         found = [source.name for source in sources([name for name in filenames if name != "-"], None)]
@@ -136,7 +136,7 @@ def _server() -> str:
 
 
 def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
-    from tierwise.explain.summary import Run
+    from tierwise.explain.text.schedule import Run
     from tierwise.sim import rounds
 
     history = rounds.schedule(objects, profile, now=now)
@@ -145,7 +145,7 @@ def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
 
 def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
     """One cycle on the state as it is; the run ends where it began, because nobody carries out what it decides."""
-    from tierwise.explain.summary import Run
+    from tierwise.explain.text.schedule import Run
     from tierwise.sim import rounds
 
     history = rounds.schedule(objects, profile, now=now, cycles=1)

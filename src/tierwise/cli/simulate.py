@@ -2,11 +2,189 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
 import click
+import msgspec
+from msgspec.structs import replace
 
+from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.inputs import profile_of
+from tierwise.replay.engine.checkpoint import load, save
+from tierwise.replay.engine.contenders import BUILT_IN, Contender
+from tierwise.replay.engine.failures import draw
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.run import Comparison, Run
+from tierwise.replay.shared_gpu.filling import Fillings
+from tierwise.replay.shared_gpu.openb import WHOLE, is_openb, order, read_nodes, read_pods
+from tierwise.replay.shared_gpu.policies import POLICIES, sharing
+from tierwise.replay.traces.fabric import Fabric
+from tierwise.replay.traces.queues import weighted_queues
+from tierwise.replay.traces.readers import Table, read_fabric, read_table, read_trace
+from tierwise.replay.traces.synthetic import PREFIX, synthetic_fabric, synthetic_trace
+from tierwise.replay.traces.trace import Trace
 
-__all__ = ["simulate"]
+__all__ = ["Asked", "comparison", "drive", "fillings", "shared_nodes", "simulate", "watching"]
+
+
+# How far a run is: what is done and how fast, on standard error, only on a terminal.
+
+
+_EVERY = 0.2
+
+
+@contextmanager
+def watching(run: Run) -> Iterator[Callable[[], None]]:
+    """Yields a function that is called at every step; it draws a few times a second, or never."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bars = {name: progress.add_task(name, total=run.total, told="") for name in run.names}
+        yield _Drawer(run, progress.update, bars)
+
+
+class _Drawer:
+    """Tells a bar where its contender is, and how fast it has gone since it was told last."""
+
+    def __init__(self, run: Run, update: Callable[..., None], bars: Mapping[str, object]) -> None:
+        self._run, self._update, self._bars = run, update, bars
+        self._drawn, self._done = time.monotonic(), 0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn < _EVERY:
+            return
+        at = self._run.progress()
+        speed = max(0, at.done - self._done) / (now - self._drawn)
+        self._drawn, self._done = now, at.done
+        self._update(self._bars[at.name], completed=at.done, told=f"{at.told}, {speed:,.0f}/s")
+
+
+# What `tierwise simulate` is to replay: files and options become contenders on a trace, or policies on shared GPUs.
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Options as they were given; times are seconds."""
+
+    topology: str
+    trace: str
+    profiles: tuple[str, ...]
+    gpus_per_host: int
+    load: float | None
+    jobs: int | None
+    queues: str | None
+    between_failures: float
+    repair: float
+
+
+def shared_nodes(topology: str) -> Table | None:
+    """The table of nodes where GPUs are shared; None for a fabric of hosts and switches."""
+    if topology.startswith(PREFIX):
+        return None
+    table = read_table(topology)
+    return table if is_openb(table) else None
+
+
+def comparison(asked: Asked, rules: Rules, checkpoint: str | None) -> Comparison:
+    """Contenders on a trace."""
+    if checkpoint and rules.controllers:
+        raise InputError("a replay through the controllers cannot be interrupted and go on", field="--checkpoint")
+    fabric, trace = _fabric(asked), _trace(asked, rules.seed)
+    trace = trace.first(asked.jobs) if asked.jobs else trace
+    trace = trace.at_load(asked.load, fabric.gpus) if asked.load else trace
+    hosts, between, repair = len(fabric.nodes), asked.between_failures, asked.repair
+    incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
+    queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
+    contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]
+    return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues))
+
+
+def fillings(asked: Asked, nodes: Table, seed: int) -> Fillings:
+    """Policies on nodes whose GPUs are shared."""
+    names, empty = read_nodes(nodes)
+    pods = read_pods(read_table(asked.trace))
+    gpus = int(empty.left.sum()) // WHOLE
+    arriving = order(pods, asked.load or 1.0, gpus, seed)
+    policies = {
+        name if name in POLICIES else Path(name).stem: POLICIES.get(name) or sharing(profile_of(_file(name, POLICIES)))
+        for name in asked.profiles
+    }
+    return Fillings(names, empty, pods, arriving[: asked.jobs], policies)
+
+
+def _fabric(asked: Asked) -> Fabric:
+    read = synthetic_fabric if asked.topology.startswith(PREFIX) else read_fabric
+    return read(asked.topology, asked.gpus_per_host)
+
+
+def _trace(asked: Asked, seed: int) -> Trace:
+    return synthetic_trace(asked.trace, seed) if asked.trace.startswith(PREFIX) else read_trace(asked.trace)
+
+
+def _contender(name: str, seed: int) -> Contender:
+    """One by its name, else the profile of a configuration file."""
+    if name in BUILT_IN:
+        return BUILT_IN[name](seed)
+    return Contender(Path(name).stem, profile_of(_file(name, BUILT_IN)))
+
+
+def _file(name: str, known: Iterable[str]) -> str:
+    if not Path(name).exists():
+        raise InputError(f"{name} is neither a file nor one of {', '.join(known)}", field="--profile")
+    return name
+
+
+# Driving a run of `tierwise simulate`: progress on the screen, checkpoints now and then, and Ctrl-C as a wish.
+
+
+_KEPT_EVERY = 60.0
+"""Seconds between checkpoints."""
+
+
+def drive(run: Run, file: str | None) -> bool:
+    """Run to the end, keeping checkpoints in a file; whether it got there."""
+    point = load(file, run.digest) if file else None
+    if point is not None:
+        run.resume(point)
+    stop = _Stop()
+    before = signal.signal(signal.SIGINT, stop)
+    kept = time.monotonic()
+    try:
+        with watching(run) as look:
+            for _ in run.run():
+                look()
+                if stop.asked:
+                    break
+                if file and time.monotonic() - kept > _KEPT_EVERY:
+                    save(file, run.checkpoint())
+                    kept = time.monotonic()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if file:
+        save(file, run.checkpoint())
+    return not stop.asked
+
+
+class _Stop:
+    """Ctrl-C is a wish: the run ends after the moment at hand, when its state is whole."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        self.asked = True
 
 
 @click.command(
@@ -97,9 +275,7 @@ def simulate(
     the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation, stranding, best-fit,
     or a configuration file.
     """
-    from tierwise.cli.simulate_drive import drive
-    from tierwise.cli.simulate_inputs import Asked, comparison, fillings, shared_nodes
-    from tierwise.replay.rules import Rules
+    from tierwise.replay.engine.rules import Rules
 
     rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
     asked = Asked(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
@@ -115,9 +291,9 @@ def simulate(
 def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool) -> None:
     """Write the report where it is wanted, and print the numbers."""
     from tierwise.cli.screen import print_json, print_page
-    from tierwise.replay.filling_report import filling_lines, filling_report
-    from tierwise.replay.html import report
-    from tierwise.replay.page import lines
+    from tierwise.replay.report.html import report
+    from tierwise.replay.report.table import lines
+    from tierwise.replay.shared_gpu.report import filling_lines, filling_report
 
     if html:
         from pathlib import Path

@@ -3,21 +3,81 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 from msgspec.structs import replace
+from rich.console import Group
+from rich.live import Live
 
 from tierwise.cli import options
+from tierwise.cli.screen import page_of, printable, terminal
+from tierwise.explain.text.submit import View, frame
 
 if TYPE_CHECKING:
-    from tierwise.explain.life_page import View
+    from tierwise.explain.text.submit import View
     from tierwise.sim.incidents import Incident
-    from tierwise.sim.life import Life, Moment
+    from tierwise.sim.simulation import Life, Moment
 
-__all__ = ["submit"]
+__all__ = ["Shown", "show", "submit", "ticks"]
+
+
+# A live view on the terminal: the frames of `explain.life_page` one after the other, as fast as was asked for.
+
+
+_TICK: Final = 0.1
+"""Seconds between two frames while nothing happens but the clock going on."""
+
+_LINGER: Final = 1.0
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The last view that was reached, and whether somebody had seen enough before the end."""
+
+    view: View
+    interrupted: bool
+
+
+def show(views: Iterable[View], pace: float | None, *, everything: bool) -> Shown:
+    """Draw every view at its time; Ctrl-C ends it, and leaves the terminal as it was."""
+    console = terminal()
+    page = page_of(console, everything=everything)
+    note = "Ctrl-C ends" if pace is None else f"{pace:g} times as fast, Ctrl-C ends"
+    current: View | None = None
+    interrupted = False
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def draw(view: View) -> None:
+            live.update(Group(*map(printable, frame(page, view, console.height - 1, note))), refresh=True)
+
+        try:
+            for view in views:
+                if current is not None:
+                    for at in ticks(current.at, view.at, pace):
+                        draw(replace(current, at=at))
+                        time.sleep(_TICK)
+                current = view
+                draw(view)
+            time.sleep(_LINGER if pace is not None else 0)
+        except KeyboardInterrupt:
+            interrupted = True
+    if current is None:
+        raise KeyboardInterrupt  # before there was anything to see
+    return Shown(current, interrupted)
+
+
+def ticks(start: float, end: float, pace: float | None) -> Iterator[float]:
+    """The times between two moments at which a frame is due."""
+    step = 0.0 if pace is None else pace * _TICK
+    at = start
+    while step and at < end:
+        yield at
+        at += step
+
 
 _DAY: Final = 86_400
 _SPEED: Final = 30.0
@@ -130,7 +190,7 @@ def submit(
     run is over when nothing is left to happen. Nothing outside is touched.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.sim.life import Life
+    from tierwise.sim.simulation import Life
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
@@ -151,8 +211,8 @@ def submit(
 
 
 def _view(life: Life, last: Moment) -> View:
-    from tierwise.dialects.build import build
-    from tierwise.explain.life_page import View
+    from tierwise.explain.text.submit import View
+    from tierwise.snapshot.builder import build
 
     after = build(last.objects, life.start + last.at)
     recent, places = tuple(life.chronicle.happenings[-_RECENT:]), dict(life.chronicle.places)
@@ -174,7 +234,7 @@ def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
 def _tell(life: Life, moments: Iterator[Moment], *, everything: bool) -> None:
     """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
     from tierwise.cli.screen import print_page
-    from tierwise.explain.life_page import outcome_lines
+    from tierwise.explain.text.submit import outcome_lines
     from tierwise.explain.timeline import timeline_lines
 
     last, interrupted = None, False
@@ -208,9 +268,8 @@ def _json(life: Life, moments: Iterator[Moment], *, lines: bool) -> None:
 
 def _watch(life: Life, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
-    from tierwise.cli.live import show
     from tierwise.cli.screen import print_page
-    from tierwise.explain.life_page import outcome_lines
+    from tierwise.explain.text.submit import outcome_lines
 
     last = show((_view(life, moment) for moment in moments), pace, everything=everything)
     end = replace(last.view, unfinished=life.unfinished)

@@ -39,18 +39,18 @@ def top(
     Looks at the state as it is, and schedules nothing. A slot is one accelerator, or one core where there are none.
     """
     from tierwise.cli.inputs import load, moment
-    from tierwise.dialects.build import build
     from tierwise.model.slots import SIZES
+    from tierwise.snapshot.builder import build
 
     objects = load(filenames)
     snapshot = build(objects, moment(objects, now))
     if output_format == "json":
         from tierwise.cli.screen import print_json
-        from tierwise.explain.top import top_wire
+        from tierwise.explain.text.top import top_wire
 
         print_json(top_wire(snapshot, gangs or SIZES))
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.top import top_lines
+        from tierwise.explain.text.top import top_lines
 
         print_page(lambda page: top_lines(page, snapshot, gangs or SIZES), everything=everything)

@@ -2,14 +2,452 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Final, TextIO
+
 import click
+import msgspec
+from msgspec import convert
 
+from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.topology_carry import export_, import_
-from tierwise.cli.topology_diff import diff
-from tierwise.cli.topology_generate import generate
 
-__all__ = ["topology"]
+if TYPE_CHECKING:
+    from tierwise.api.codec import Raw
+    from tierwise.dialects.koordinator.topology_map import Entry
+    from tierwise.discovery.tree import Discovered, Remark, Tree
+    from tierwise.fetch.origin import Origin
+    from tierwise.port import Objects
+
+__all__ = ["Found", "Wish", "diff", "export_", "find", "generate", "import_", "source_options", "topology"]
+
+
+# The options that say where a topology comes from, and the hyperNodes that come of it.
+#
+# Shared by `topology generate` and `topology diff`.
+
+
+_USERNAME: Final = "TIERWISE_UFM_USERNAME"
+_PASSWORD: Final = "TIERWISE_UFM_PASSWORD"
+_TOKEN: Final = "TIERWISE_UFM_TOKEN"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What was asked for on the command line, word for word; lists run from the innermost tier outwards."""
+
+    origin: str
+    name_prefix: str
+    tier_names: tuple[str, ...]
+    host_column: str
+    tiers: tuple[str, ...]
+    topology: str
+    insecure: bool
+    timeout: float
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What came of it: the tree and its hyperNodes, and the kind of source that they are marked with."""
+
+    source: str
+    origin: str
+    tree: Tree
+    hypernodes: list[Raw]
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a `Wish`, which the command receives as one."""
+
+    @wraps(command)
+    def gathered(*args: object, **words: object) -> None:
+        wish = convert({field.name: words.pop(field.name) for field in msgspec.structs.fields(Wish)}, Wish)
+        command(*args, wish=wish, **words)
+
+    decorated: Callable[..., None] = gathered
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _words(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+_FROM: Final = (
+    "label, topograph, hypernodes: manifests. slurm, csv, json: a file, or - for standard input. ufm: an address."
+)
+_OPTIONS: Final = (
+    click.option("--from", "origin", required=True, metavar="KIND[:PLACE]", help=_FROM),
+    click.option("--name-prefix", default="", metavar="TEXT", help="Put before the name of every hyperNode."),
+    click.option("--tier-names", default="", callback=_words, metavar="NAME,...", help="tierNames, innermost first."),
+    click.option("--host-column", default="", metavar="NAME", help="csv, json: the column of the hosts."),
+    click.option(
+        "--tiers", default="", callback=_words, metavar="NAME,...", help="csv, json: columns, innermost first."
+    ),
+    click.option("--topology", default="", metavar="NAME", help="slurm: which topology of a topology.yaml."),
+    click.option("--insecure-skip-verify", "insecure", is_flag=True, help="ufm: do not check the certificate."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="ufm: how long to wait."
+    ),
+)
+
+
+def find(filenames: Sequence[str], wish: Wish) -> tuple[Found, Objects]:
+    """The topology of a source, and the objects that were given beside it; remarks go to standard error."""
+    from tierwise.cli.inputs import load
+    from tierwise.cli.main import complain
+    from tierwise.fetch.origin import FROM_MANIFESTS
+    from tierwise.port import Objects
+
+    origin = _origin(wish)
+    given = [*filenames, *([origin.place] if origin.kind in FROM_MANIFESTS and origin.place else [])]
+    if origin.kind in FROM_MANIFESTS and not given:
+        raise click.UsageError(f"{origin.kind} reads manifests: give -f FILE, or --from {origin.kind}:FILE")
+    objects = load(given) if given else Objects()
+    if origin.kind == "label":
+        return _from_labels(objects, origin, wish), objects
+    discovered = _fetched(origin, objects)
+    for remark in discovered.warnings:
+        complain(f"warning: {remark}")
+    _refuse(discovered.errors)
+    return _named(discovered, origin, wish), objects
+
+
+def _origin(wish: Wish) -> Origin:
+    from tierwise.fetch.origin import FROM_MANIFESTS, KINDS, Origin
+    from tierwise.fetch.ufm import Ufm
+
+    kind, _, place = wish.origin.partition(":")
+    if kind not in KINDS:
+        raise click.UsageError(f'--from: "{kind}" is none of {", ".join(KINDS)}')
+    if not place and kind not in FROM_MANIFESTS:
+        raise click.UsageError(f"--from: {kind} needs a place, as in {kind}:{'ADDRESS' if kind == 'ufm' else 'FILE'}")
+    secrets = {"username": _USERNAME, "password": _PASSWORD, "token": _TOKEN}
+    known = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
+    server = Ufm(place, **known, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
+    return Origin(kind, place, wish.host_column, wish.tiers, wish.topology, server)
+
+
+def _fetched(origin: Origin, objects: Objects) -> Discovered:
+    from tierwise.cli.progress import patience
+    from tierwise.fetch.origin import discover
+    from tierwise.fetch.ufm import FetchError
+
+    with patience(f"reading {origin}"):
+        try:
+            return discover(origin, objects, sys.stdin)
+        except FetchError as error:
+            raise InputError(str(error)) from None
+
+
+def _refuse(errors: Sequence[Remark]) -> None:
+    """All that is wrong, one line each: whoever mends a file wants to see the rest too."""
+    from tierwise.cli.main import complain
+
+    for remark in errors[:-1]:
+        complain(str(remark))
+    if errors:
+        raise InputError(errors[-1].text, file=errors[-1].where or None)
+
+
+def _named(discovered: Discovered, origin: Origin, wish: Wish) -> Found:
+    from msgspec.structs import replace
+
+    from tierwise.discovery.manifests import hypernodes
+    from tierwise.discovery.naming import names
+
+    tree = discovered.tree
+    if wish.tier_names:
+        if len(wish.tier_names) > len(tree.tiers):
+            raise click.UsageError(f"--tier-names: {len(wish.tier_names)} names for {len(tree.tiers)} tiers")
+        named = zip(tree.tiers, wish.tier_names, strict=False)
+        tree = replace(tree, tier_names={**tree.tier_names, **dict(named)})
+    return Found(origin.kind, str(origin), tree, hypernodes(tree, names(tree, wish.name_prefix), origin.kind))
+
+
+def _from_labels(objects: Objects, origin: Origin, wish: Wish) -> Found:
+    """HyperNodes as the label controller makes them: it has names of its own, and keeps those that exist."""
+    from tierwise.api import codec
+    from tierwise.api.core import ConfigMap, Node
+    from tierwise.api.volcano import HyperNode
+    from tierwise.controllers.discovery.labels import wanted
+    from tierwise.dialects.volcano.discovery import read_label_source
+    from tierwise.discovery import from_hypernodes
+
+    if wish.name_prefix or wish.tier_names:
+        raise click.UsageError("label discovery names hyperNodes and tiers itself: no --name-prefix, no --tier-names")
+    manifests = wanted(objects)
+    if manifests is None:
+        configs = [source for c in objects.every(ConfigMap).values() if (source := read_label_source(c)) is not None]
+        faults = [fault for source in configs for fault in source.faults]
+        raise InputError(faults[0] if faults else "no configuration enables label discovery", file=str(origin))
+    records = [codec.decode(raw) for raw in manifests]
+    found = [record for record in records if isinstance(record, HyperNode)]
+    discovered = from_hypernodes.read(found, objects.every(Node).values())
+    _refuse(discovered.errors)  # such as a node that two networks claim
+    return Found(origin.kind, str(origin), discovered.tree, manifests)
+
+
+# `tierwise topology generate`: a site's description of its network as hyperNodes, or in another format.
+
+
+_FORMATS: Final = ("hypernodes", "slurm", "slurm-yaml", "topograph")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise topology generate --from slurm:/etc/slurm | kubectl apply -f -
+  tierwise topology generate --from csv:hosts.csv --host-column host --tiers rack,spine
+  kubectl get nodes -o yaml | tierwise topology generate --from topograph:-
+  tierwise topology generate --from hypernodes:cluster.yaml --to slurm > topology.conf
+"""
+)
+@options.optional_filenames
+@source_options
+@click.option(
+    "--to", "target", type=click.Choice(_FORMATS), default="hypernodes", help="What to print.  [default: hypernodes]"
+)
+@click.option(
+    "-o",
+    "--output",
+    "output_format",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    help="How to print manifests.  [default: yaml]",
+)
+def generate(filenames: tuple[str, ...], target: str, output_format: str, wish: Wish) -> None:
+    """Print the hyperNodes of a network as its site describes it.
+
+    The same input gives the same names and the same bytes. Warnings go to standard error; with an error nothing is
+    printed, because half a tree is worse than the old one.
+    """
+    found, _ = find(filenames, wish)
+    if target.startswith("slurm"):
+        if output_format == "json":
+            raise click.UsageError(f"--to {target} is not JSON")
+        click.echo(_summary(found) + _slurm(found, target), nl=False)
+        return
+    manifests = found.hypernodes if target == "hypernodes" else _patches(found)
+    if output_format == "json":
+        from tierwise.cli.screen import print_json
+
+        print_json({"apiVersion": "v1", "kind": "List", "items": manifests})
+    else:
+        click.echo(_summary(found) + _yaml(manifests), nl=False)
+
+
+def _slurm(found: Found, target: str) -> str:
+    from tierwise.discovery import slurm
+
+    try:
+        return slurm.write_conf(found.tree) if target == "slurm" else slurm.write_yaml(found.tree)
+    except ValueError as error:
+        raise InputError(str(error), file=found.origin) from None
+
+
+def _patches(found: Found) -> list[Raw]:
+    """Nodes with nothing but their labels, for `kubectl apply --server-side`."""
+    from tierwise.discovery.topograph import labels
+
+    return [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": given}}
+        for node, given in labels(found.tree).items()
+    ]
+
+
+def _summary(found: Found) -> str:
+    """A comment at the head: how much there is of each tier."""
+    tree = found.tree
+    counts = {tier: sum(path[-1].tier == tier for path in tree) for tier in tree.tiers}
+    told = [f"{number} of tier {tier} {tree.tier_names.get(tier, '')}".rstrip() for tier, number in counts.items()]
+    return f"# {found.origin}: {len(tree.places)} nodes in {len(tree)} domains{': ' if told else ''}{', '.join(told)}\n"
+
+
+def _yaml(manifests: list[Raw]) -> str:
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return "".join(f"---\n{yaml.dump(raw, Dumper=dumper, sort_keys=False, width=1 << 20)}" for raw in manifests)
+
+
+# `tierwise topology diff`: what a site's description of its network would change in a cluster.
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  kubectl get nodes,hypernodes -o yaml | tierwise topology diff -f - --from slurm:/etc/slurm/topology.conf
+  tierwise topology diff -f cluster.yaml --from topograph
+  tierwise topology diff -f cluster.yaml --from csv:hosts.csv -o json | jq '.moves'
+"""
+)
+@options.filenames
+@source_options
+@options.everything
+@options.output
+@click.pass_context
+def diff(ctx: click.Context, filenames: tuple[str, ...], everything: bool, output_format: str, wish: Wish) -> None:
+    """Show which hyperNodes of a cluster a source would create, change and delete.
+
+    Only hyperNodes that carry the mark of the source are deleted. The exit status is 0 where nothing differs and 1
+    where something does.
+    """
+    from tierwise.api import codec
+    from tierwise.api.core import Node
+    from tierwise.api.volcano import HyperNode
+    from tierwise.discovery.changes import changes
+
+    found, objects = find(filenames, wish)
+    records = [codec.decode(raw) for raw in found.hypernodes]
+    wanted = [record for record in records if isinstance(record, HyperNode)]
+    told = changes(wanted, objects.every(HyperNode), source=found.source, nodes=objects.every(Node))
+    if output_format == "json":
+        from tierwise.cli.screen import print_json
+        from tierwise.explain.text.topology import changes_wire
+
+        print_json(changes_wire(told))
+    else:
+        from tierwise.cli.screen import print_page
+        from tierwise.explain.text.topology import changes_lines
+
+        print_page(lambda page: changes_lines(page, told, found.origin), everything=everything)
+    if not told.none:
+        ctx.exit(1)
+
+
+# `tierwise topology export` and `import`: the tree as a JSON list, to carry elsewhere.
+
+
+_KEY = "topology.json"
+"""Where an exported ConfigMap holds its list."""
+
+
+@click.command(
+    "export",
+    epilog="""\b
+Examples:
+  tierwise topology export -f cluster.yaml > topology.json
+  tierwise topology export -f cluster.yaml --config-map network | kubectl apply -f -
+""",
+)
+@options.filenames
+@click.option("--config-map", metavar="NAME", help="Print a ConfigMap of this name that holds the list.")
+def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
+    """Print the tree as a JSON list of domains with their layers, parents and children.
+
+    The tree is that of the hyperNodes, or of the ClusterNetworkTopology where there are none, as in `topology show`.
+    """
+    import json
+
+    from tierwise.cli.inputs import load, moment
+    from tierwise.dialects.koordinator.topology_map import entries_of
+    from tierwise.sim.cluster import EmbeddedCluster
+    from tierwise.sim.rounds import reconcile
+    from tierwise.snapshot.builder import build
+
+    objects = load(filenames)
+    time = moment(objects, None)
+    cluster = EmbeddedCluster(objects)
+    reconcile(cluster, time)
+    snapshot = build(cluster.read(), time)
+    entries = [msgspec.to_builtins(entry) for entry in entries_of(snapshot.topology, snapshot.nodes.names)]
+    text = json.dumps(entries, indent=2)
+    if config_map is None:
+        click.echo(text)
+    else:
+        _echo_yaml([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": {_KEY: text}}])
+
+
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  tierwise topology import topology.json > hypernodes.yaml
+  kubectl get configmap network -o yaml | tierwise topology import -
+""",
+)
+@click.argument("file")
+def import_(file: str) -> None:
+    """Print the hyperNodes for a JSON list of domains, or for a ConfigMap that holds one.
+
+    Planes, which are domains of one layer with the same members, become one hyperNode, with a warning.
+    """
+    import sys
+
+    from tierwise.api.errors import InputError
+    from tierwise.dialects.koordinator.topology_map import hypernodes_of, read_entries
+
+    try:
+        _echo_yaml(hypernodes_of(_without_planes(read_entries(_list_in(file, sys.stdin)))))
+    except InputError as error:
+        raise error.inside(file=file) from None
+
+
+def _without_planes(entries: Sequence[Entry]) -> list[Entry]:
+    """One domain for each set of planes; InputError where a domain or a node has two parents that differ."""
+    from msgspec.structs import replace
+
+    from tierwise.api.errors import InputError
+    from tierwise.cli.main import complain
+    from tierwise.dialects.koordinator.topology_map import members_of
+    from tierwise.discovery.slurm import Switch, without_planes
+
+    domains = {entry.name: i for i, entry in enumerate(entries)}
+    members = members_of(entries)
+    written = [
+        Switch(
+            name,
+            nodes=tuple(m for m in members[name] if m not in domains),
+            children=tuple(m for m in members[name] if m in domains),
+            where=f"[{i}]",
+        )
+        for name, i in domains.items()
+    ]
+    switches, _, remarks = without_planes(written)
+    for remark in remarks:
+        if remark.error:
+            raise InputError(remark.text.replace("switch ", "domain "), field=remark.where)
+        complain(f"warning: {remark.where}: {remark.text.replace('switch ', 'domain ')}")
+    return [
+        replace(entry, parents=(), children=(*kept.children, *kept.nodes))
+        for entry in entries
+        if (kept := switches.get(entry.name)) is not None
+    ]
+
+
+def _list_in(file: str, stdin: TextIO) -> object:
+    """The list in a file: the file itself, or the one text of a ConfigMap."""
+    from tierwise.api.errors import InputError
+    from tierwise.api.json_text import values
+    from tierwise.api.yaml_text import documents
+    from tierwise.sim.manifests import sources
+
+    (source,) = sources([file], stdin)
+    found = [document for document, _ in documents(source.read(), file=source.name) if document is not None]
+    if len(found) != 1:
+        raise InputError(f"one list or one ConfigMap is expected, not {len(found)} documents", file=source.name)
+    document = found[0]
+    if not isinstance(document, dict):
+        return document
+    data = document.get("data")
+    texts = list(data.items()) if isinstance(data, dict) else []
+    if document.get("kind") != "ConfigMap" or len(texts) != 1:
+        raise InputError("expected a list of domains, or a ConfigMap with one text", file=source.name)
+    key, text = texts[0]
+    where = f"{source.name}: data.{key}"
+    found = values(str(text).encode(), file=where)
+    if len(found) != 1:
+        raise InputError("expected one JSON list", file=where)
+    return found[0]
+
+
+def _echo_yaml(objects: Sequence[Mapping[str, object]]) -> None:
+    import yaml
+
+    click.echo(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=len(objects) > 1), nl=False)
 
 
 @click.group()
@@ -39,9 +477,9 @@ def show(
     """
     from tierwise.cli.inputs import load, moment, profile_of
     from tierwise.cli.progress import patience
-    from tierwise.dialects.build import build
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
+    from tierwise.snapshot.builder import build
 
     profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same
     objects = load(filenames)
@@ -57,7 +495,7 @@ def show(
         print_json(topology_wire(snapshot))
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.landscape import topology_lines
+        from tierwise.explain.text.topology import topology_lines
 
         print_page(lambda page: topology_lines(page, snapshot), everything=everything)
 

@@ -59,7 +59,7 @@ def validate(
         print_json(verdict_wire(verdict))
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.verdicts import verdict_lines
+        from tierwise.explain.text.validate import verdict_lines
 
         print_page(lambda page: verdict_lines(page, verdict, len(objects)), everything=everything)
     if faults or not verdict.valid:

@@ -14,8 +14,7 @@ from tierwise.cli.reach import access_options, listen_option, log_option, reach
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.client import Client
-    from tierwise.runtime.bootstrap import Names
-    from tierwise.runtime.tls import Certificate
+    from tierwise.runtime.certificates import Certificate, Names
 
 __all__ = ["webhook"]
 
@@ -75,7 +74,7 @@ def webhook(
 
 def _names(namespace: str | None) -> Names:
     from tierwise.kube.auth import own_namespace
-    from tierwise.runtime.bootstrap import Names
+    from tierwise.runtime.certificates import Names
 
     return Names(namespace or own_namespace("tierwise"))
 
@@ -118,7 +117,7 @@ def _certificate(folder: Path) -> Certificate:
     import ssl
 
     from tierwise.api.errors import InputError
-    from tierwise.runtime.tls import Certificate
+    from tierwise.runtime.certificates import Certificate
 
     try:
         return Certificate(folder / "tls.crt", folder / "tls.key")
@@ -131,7 +130,7 @@ def _certificate(folder: Path) -> Certificate:
 async def _renew(client: Client, names: Names, folder: Path) -> None:
     from datetime import UTC, datetime
 
-    from tierwise.runtime.bootstrap import place_files, secure
+    from tierwise.runtime.certificates import place_files, secure
 
     folder.mkdir(parents=True, exist_ok=True)
     place_files(await secure(client, names, datetime.now(UTC)), folder)

@@ -10,7 +10,7 @@ from tierwise.cli import options
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
-    from tierwise.explain.why import Answer
+    from tierwise.explain.text.why import Answer
     from tierwise.port import Objects
 
 __all__ = ["why"]
@@ -51,20 +51,20 @@ def why(
     answer = _answer(objects, profile, pod if "/" in pod else f"{namespace}/{pod}", moment(objects, now))
     if output_format == "json":
         from tierwise.cli.screen import print_json
-        from tierwise.explain.why import why_wire
+        from tierwise.explain.text.why import why_wire
 
         print_json(why_wire(answer))
     else:
         from tierwise.cli.screen import print_page
-        from tierwise.explain.why import why_lines
+        from tierwise.explain.text.why import why_lines
 
         print_page(lambda page: why_lines(page, answer), everything=everything)
 
 
 def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> Answer:
     from tierwise.api.errors import InputError
+    from tierwise.explain.text.why import Answer, settled
     from tierwise.explain.unreached import unreached
-    from tierwise.explain.why import Answer, settled
     from tierwise.sim.rounds import look
 
     seen, history = look(objects, profile, pod, now=now)

@@ -8,19 +8,329 @@ Raises `InputError` for whatever is not such a configuration, or says what tierw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from tierwise.api.codec import suggestion
+from tierwise.api.core import NodeAffinity
+from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
-from tierwise.api.mistakes import suggestion
-from tierwise.config.kube_arguments import wrong_argument
-from tierwise.config.kube_names import DEFAULTS, PLUGINS
-from tierwise.config.kube_points import Points
+from tierwise.api.quantity import amount
+from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS
 from tierwise.config.profile import PluginChoice, Profile
 
-__all__ = ["KIND", "read_kube"]
+__all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
+
+
+# What arguments of plugins must look like, by name: what has another type is bad input, not a default.
+#
+# Called by `config.kube` for every plugin that a KubeSchedulerConfiguration configures. Kubernetes' scheduler reads
+# these arguments strictly, so a file that it would refuse is refused here, and so is an argument that no plugin of
+# that name has. Plugins that have no effect may be given anything.
+
+
+_POLICIES: Final = ("only-waiting", "waiting-and-running", "once-satisfied")
+
+
+def wrong_argument(plugin: str, arguments: Mapping[str, object]) -> tuple[str, str] | None:
+    """The first argument of a plugin that cannot be read, and why; None where all of them can."""
+    if plugin in _STRICT:
+        known = (*_CHECKS.get(plugin, {}), *_STRICT[plugin], "apiVersion", "kind")
+        unknown = next((str(name) for name in arguments if name not in known), None)
+        if unknown is not None:
+            return unknown, f"{plugin} has no such argument{suggestion(unknown, known)}"
+    for name, problem in _CHECKS.get(plugin, {}).items():
+        said = problem(arguments[name]) if arguments.get(name) is not None else ""
+        if said:
+            return name, said
+    return None
+
+
+def _flag(value: object) -> str:
+    return "" if isinstance(value, bool) else f"expected true or false, not {value}"
+
+
+def _text(value: object) -> str:
+    return "" if isinstance(value, str) else f"expected a text, not {value}"
+
+
+def _texts(value: object) -> str:
+    fine = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return "" if fine else f"expected a list of texts, not {value}"
+
+
+def _duration(value: object) -> str:
+    return "" if seconds(str(value)) is not None else f'expected a duration such as "90s", not {value}'
+
+
+def _policy(value: object) -> str:
+    return "" if value in ("", *_POLICIES) else f"expected one of {', '.join(_POLICIES)}, not {value}"
+
+
+def _amounts(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return "expected a mapping of resources and quantities"
+    for resource, quantity in value.items():
+        try:
+            amount(str(resource), quantity)
+        except (ValueError, TypeError):
+            return f"{resource}: {quantity} is not a quantity"
+    return ""
+
+
+def _whole(low: int, high: int) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return "" if fine else f"expected a whole number from {low} to {high}, not {value}"
+
+    return check
+
+
+def _resources(value: object) -> str:
+    """A list of resources with weights, as scores take them."""
+    if not isinstance(value, list):
+        return "expected a list of resources"
+    seen: set[str] = set()
+    for entry in value:
+        name = entry.get("name") if isinstance(entry, Mapping) else None
+        if not isinstance(name, str) or not name:
+            return "expected resources with a name"
+        if name in seen:
+            return f"resource {name} is listed twice"
+        seen.add(name)
+        wrong = _whole(0, 100)(entry.get("weight", 1))
+        unknown = next((key for key in entry if key not in ("name", "weight")), None)
+        if wrong or unknown is not None:
+            return f"resource {name}: unknown field {unknown}" if unknown is not None else f"weight of {name}: {wrong}"
+    return ""
+
+
+def _strategy(value: object) -> str:
+    """How NodeResourcesFit scores."""
+    if not isinstance(value, Mapping):
+        return "expected a mapping"
+    unknown = next((key for key in value if key not in ("type", "resources", "requestedToCapacityRatio")), None)
+    if unknown is not None:
+        return f"unknown field {unknown}"
+    kind = value.get("type", "LeastAllocated")
+    if kind not in _STRATEGIES:
+        return f"type: expected one of {', '.join(_STRATEGIES)}, not {kind}"
+    wrong = _resources(value["resources"]) if value.get("resources") is not None else ""
+    if wrong or kind != "RequestedToCapacityRatio":
+        return f"resources: {wrong}" if wrong else ""
+    ratio = value.get("requestedToCapacityRatio")
+    return _shape(ratio.get("shape") if isinstance(ratio, Mapping) else None)
+
+
+def _shape(value: object) -> str:
+    """A broken line over utilization, which must grow from point to point."""
+    if not isinstance(value, list) or not value:
+        return "requestedToCapacityRatio.shape: expected at least one point"
+    last = -1
+    for point in value:
+        if not isinstance(point, Mapping):
+            return "requestedToCapacityRatio.shape: expected points with utilization and score"
+        place, score = point.get("utilization", 0), point.get("score", 0)
+        wrong = _whole(0, 100)(place) or _whole(0, 10)(score)
+        if wrong:
+            return f"requestedToCapacityRatio.shape: {wrong}"
+        if place <= last:
+            return "requestedToCapacityRatio.shape: utilization must grow from point to point"
+        last = place
+    return ""
+
+
+def _node_affinity(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return "expected a mapping"
+    try:
+        msgspec.convert(value, NodeAffinity)
+    except msgspec.ValidationError as error:
+        return f"not a node affinity: {error}"
+    return ""
+
+
+def _defaulting(value: object) -> str:
+    return "" if value in ("List", "System") else f"expected List or System, not {value}"
+
+
+_STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+_STRICT: Final[Mapping[str, tuple[str, ...]]] = {
+    "DefaultPreemption": (),
+    "InterPodAffinity": (),
+    "NodeAffinity": (),
+    "NodeResourcesBalancedAllocation": (),
+    "NodeResourcesFit": ("ignoredResources", "ignoredResourceGroups"),
+    "PodTopologySpread": ("defaultConstraints",),
+    "VolumeBinding": ("bindTimeoutSeconds", "shape"),
+    "DynamicResources": ("filterTimeout", "bindingTimeout"),
+    "Coscheduling": (
+        *("controllerWorkers", "skipCheckScheduleCycle", "permitWaitingTimeSeconds", "podGroupBackoffSeconds"),
+        *("podGroupRejectPercentage", "denyPGExpirationTimeSeconds", "deniedPGExpirationTimeSeconds"),
+        *("kubeConfigPath", "kubeMaster", "kubeConfig"),
+    ),
+    "ElasticQuota": ("quotaGroupNamespace", "enableQueueHint", "quotaSnapshotUpdateInterval", "hookPlugins"),
+    "NetworkOverhead": (),
+    "PrioritySort": (),
+    "QOSSort": (),
+    "TopologicalSort": (),
+}
+"""Plugins with arguments, all of which are known; those named here are refused, or have no effect."""
+
+_CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
+    "DefaultPreemption": {
+        "minCandidateNodesPercentage": _whole(0, 100),
+        "minCandidateNodesAbsolute": _whole(0, 2**31 - 1),
+    },
+    "InterPodAffinity": {"hardPodAffinityWeight": _whole(0, 100), "ignorePreferredTermsOfExistingPods": _flag},
+    "NodeAffinity": {"addedAffinity": _node_affinity},
+    "NodeResourcesBalancedAllocation": {"resources": _resources},
+    "NodeResourcesFit": {"scoringStrategy": _strategy},
+    "PodTopologySpread": {"defaultingType": _defaulting},
+    "Coscheduling": {
+        "awareNetworkTopology": _flag,
+        "enablePreemption": _flag,
+        "defaultMatchPolicy": _policy,
+        "defaultTimeout": _duration,
+        "crossNamespaceGangGroups": _flag,
+    },
+    "ElasticQuota": {
+        "enableRuntimeQuota": _flag,
+        "enableCheckParentQuota": _flag,
+        "enableMinQuotaScale": _flag,
+        "disableDefaultQuotaPreemption": _flag,
+        "monitorAllQuotas": _flag,
+        "delayEvictTime": _duration,
+        "revokePodInterval": _duration,
+        "defaultQuotaGroupMax": _amounts,
+        "systemQuotaGroupMax": _amounts,
+        "quotaGroupNamespace": _text,
+        "trustedNamespaces": _texts,
+    },
+    "NetworkOverhead": {
+        "namespaces": _texts,
+        "weightsName": _text,
+        "networkTopologyName": _text,
+        "strict": _flag,
+        "bothWays": _flag,
+        "lookAhead": _flag,
+    },
+    "TopologicalSort": {"namespaces": _texts},
+}
+
+
+# Which plugins a profile of a KubeSchedulerConfiguration enables at which extension point, and with what weight.
+#
+# The rules are Kubernetes': what `multiPoint` enables stands at every point that the plugin has, the defaults first;
+# what a point disables (by name, or all with "*") is taken off that point; what a point enables is added, or its
+# weight replaces that of multiPoint.
+
+
+POINTS: Final = (
+    *("queueSort", "preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score"),
+    *("reserve", "permit", "preBind", "bind", "postBind"),
+)
+
+_CHANGES: Final = ("enabled", "disabled")
+_OF_PLUGIN: Final = ("name", "weight")
+
+Weights = dict[str, int]
+"""Plugins in their order with their weights; 0 where none was given."""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """What a profile says about one point, or about all of them."""
+
+    enabled: Weights
+    disabled: frozenset[str]
+
+    def applied(self, to: Weights) -> Weights:
+        kept = {} if "*" in self.disabled else {n: w for n, w in to.items() if n not in self.disabled}
+        for name, weight in self.enabled.items():
+            kept[name] = weight or kept.get(name, 0)
+        return kept
+
+
+class Points:
+    """The plugins of one profile, point by point."""
+
+    def __init__(self, raw: object, defaults: Mapping[str, int], *, path: str, file: str | None) -> None:
+        plugins = {} if raw is None else raw
+        if not isinstance(plugins, Mapping):
+            raise InputError("expected a mapping of extension points", file=file, field=path)
+        unknown = next((str(key) for key in plugins if key not in (*POINTS, "multiPoint")), None)
+        if unknown is not None:
+            text = f"unknown extension point {unknown}{suggestion(unknown, (*POINTS, 'multiPoint'))}"
+            raise InputError(text, file=file, field=path)
+        self._changes = {str(p): _change(given, f"{path}.{p}", file) for p, given in plugins.items()}
+        nothing = _Change({}, frozenset())
+        everywhere = self._changes.get("multiPoint", nothing).applied(dict(defaults))
+        self._at: dict[str, Weights] = {}
+        for point in POINTS:
+            standing = {name: w for name, w in everywhere.items() if PLUGINS[name].stands_at(point)}
+            self._at[point] = self._changes.get(point, nothing).applied(standing)
+
+    def at(self, point: str) -> Weights:
+        """The plugins at a point, in order."""
+        return self._at[point]
+
+    def named(self, point: str) -> tuple[str, ...]:
+        """The plugins that the profile itself enables at a point, there or everywhere."""
+        changes = (self._changes.get("multiPoint"), self._changes.get(point))
+        names = [name for change in changes if change is not None for name in change.enabled]
+        return tuple(name for name in dict.fromkeys(names) if name in self._at[point])
+
+    def enabled(self) -> tuple[str, ...]:
+        """Every plugin that the profile itself enables, wherever."""
+        return tuple(dict.fromkeys(name for change in self._changes.values() for name in change.enabled))
+
+    def names(self) -> tuple[str, ...]:
+        """Every plugin that stands anywhere."""
+        return tuple(dict.fromkeys(name for weights in self._at.values() for name in weights))
+
+
+def _change(raw: object, path: str, file: str | None) -> _Change:
+    given = {} if raw is None else raw
+    if not isinstance(given, Mapping):
+        raise InputError("expected a mapping with enabled and disabled", file=file, field=path)
+    for key in given:
+        if key not in _CHANGES:
+            raise InputError(f"unknown field {key}{suggestion(str(key), _CHANGES)}", file=file, field=path)
+    enabled: Weights = {}
+    for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled", file):
+        if name in enabled:
+            raise InputError(f"plugin {name} is enabled twice", file=file, field=where)
+        if name not in PLUGINS:
+            known = ", ".join(sorted(PLUGINS))
+            text = f"unknown plugin {name}{suggestion(name, PLUGINS)} (there are {known})"
+            raise InputError(text, file=file, field=where)
+        enabled[name] = weight
+    disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled", file))
+    return _Change(enabled, disabled)
+
+
+def _entries(raw: object, path: str, file: str | None) -> Iterator[tuple[str, str, int]]:
+    """Place, name and weight of each entry of a list of plugins."""
+    if raw is None:
+        return
+    if not isinstance(raw, list):
+        raise InputError("expected a list", file=file, field=path)
+    for i, entry in enumerate(raw):
+        where = f"{path}[{i}]"
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            raise InputError("expected a mapping with a name", file=file, field=where)
+        for key in entry:
+            if key not in _OF_PLUGIN:
+                raise InputError(f"unknown field {key}{suggestion(str(key), _OF_PLUGIN)}", file=file, field=where)
+        weight = entry.get("weight", 0)
+        if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
+            raise InputError("expected a whole number that is not negative", file=file, field=f"{where}.weight")
+        name = str(entry["name"])
+        yield where, ALIASES.get(name, name), weight
+
 
 KIND: Final = "KubeSchedulerConfiguration"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
-from tierwise.api.mistakes import suggestion
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]

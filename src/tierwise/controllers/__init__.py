@@ -7,24 +7,21 @@ whoever calls `run` repeats it until it returns nothing. No controller reads a c
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import (
     app_group,
-    discovery_label,
-    discovery_other,
     elastic_quota,
     gang_counts,
-    hypernode,
     job,
-    layers,
     network_topology,
     pod_group,
 )
+from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
 __all__ = ["due", "run"]
 
 _ALL = (
-    discovery_label,
-    discovery_other,
-    hypernode,
+    labels,
+    sources,
+    hypernode_status,
     layers,
     job,
     pod_group,

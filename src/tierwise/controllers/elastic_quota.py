@@ -29,13 +29,13 @@ from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import since
-from tierwise.dialects.build import build
-from tierwise.dialects.elastic_quota import Quotas
+from tierwise.dialects.koordinator.elastic_quota import Quotas
 from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
-from tierwise.plugins.quota_figures import Figures
-from tierwise.plugins.quota_tree import QuotaTree
+from tierwise.plugins.elastic_quota.status import Figures
+from tierwise.plugins.elastic_quota.tree import QuotaTree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
+from tierwise.snapshot.builder import build
 
 __all__ = ["READS", "reconcile"]
 

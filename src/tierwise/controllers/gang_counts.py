@@ -11,7 +11,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup
-from tierwise.dialects.koordinator import gang_of
+from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
 __all__ = ["READS", "reconcile"]

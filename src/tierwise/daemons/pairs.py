@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api.core import Node
 from tierwise.api.natural import natural
-from tierwise.dialects.services import spot_of
+from tierwise.dialects.network_aware.services import spot_of
 from tierwise.model.services import Link, link_between
 
 __all__ = ["address_of", "pairs"]

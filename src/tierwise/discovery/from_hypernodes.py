@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tierwise.api.core import Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode
-from tierwise.dialects.hypernodes import declare
+from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
 from tierwise.model.topology import ROOT
 from tierwise.model.tree import grow

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tierwise.api.core import Node
-from tierwise.dialects.discovery import TopologyType
+from tierwise.dialects.volcano.discovery import TopologyType
 from tierwise.discovery.tree import Path, Step, Tree
 
 __all__ = ["read"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tierwise.api.codec import Raw
-from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.message import message, refusal
 from tierwise.explain.proposal import proposal_wire
+from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
-from tierwise.explain.fortunes import fortunes, jobs_wire
-from tierwise.explain.life_page import View
+from tierwise.explain.job_status import fortunes, jobs_wire
+from tierwise.explain.text.submit import View
 from tierwise.explain.wire import pending_wire, pod_groups_wire
 
 __all__ = ["life_wire"]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2s
 
 from tierwise.api.plurals import count, of, verb
 from tierwise.framework.report import CycleReport
@@ -14,7 +15,20 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["message", "refusal", "tried_line"]
+__all__ = ["DECISION", "decision_id", "message", "refusal", "tried_line"]
+
+
+# The identity of a decision: the same in the log, in the event that users see, and in the last cycle's report.
+
+
+DECISION = "tierwise.io/decision"
+"""The annotation of an event that holds the id of the decision it tells of."""
+
+
+def decision_id(now: float, job: str) -> str:
+    """Ten hexadecimal digits for what the cycle of this moment decided about a job: replaying it gives them again."""
+    return blake2s(f"{now!r} {job}".encode(), digest_size=5).hexdigest()
+
 
 _CAUSES = 3
 

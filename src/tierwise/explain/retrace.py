@@ -11,11 +11,11 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from tierwise.actions.demand import Demand, demand
-from tierwise.actions.diagnose import searched
-from tierwise.actions.fit import take
-from tierwise.actions.groups import alike, groups_held
-from tierwise.actions.rate import rate
+from tierwise.actions.diagnosis.diagnose import searched
+from tierwise.actions.diagnosis.domain_scores import rate
+from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.fit import place_tasks
+from tierwise.actions.placement.uniform_groups import alike, groups_held
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -126,5 +126,5 @@ def _stand(current: Cycle, placed: Placed) -> None:
     effortless = (part for _, part in job.effortless)
     for part in (*placed.sub.parts, *effortless):
         if any(task.key in keys for task in part.tasks):
-            take(current, Ask(part.shape, placed.sub, job), part, (rows, counts), placed.pool)
+            place_tasks(current, Ask(part.shape, placed.sub, job), part, (rows, counts), placed.pool)
             return

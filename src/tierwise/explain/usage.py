@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.quantity import show
-from tierwise.dialects.requests import nominal
+from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierwise.api.codec import Raw
-from tierwise.explain.eviction_story import eviction_wire
 from tierwise.explain.free_slots import slots_wire
+from tierwise.explain.job_location import Place, whereabouts
 from tierwise.explain.message import message, refusal
-from tierwise.explain.whereabouts import Place, whereabouts
+from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.probe import Look
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task

@@ -17,14 +17,43 @@ from tierwise.api.errors import InputError
 from tierwise.api.json_text import values
 from tierwise.api.volcano import HyperNode
 from tierwise.api.yaml_text import documents
-from tierwise.discovery import from_hypernodes, host_map, slurm_conf, slurm_yaml, topograph, ufm
+from tierwise.discovery import (
+    from_hypernodes,
+    host_map,
+    slurm,
+    topograph,
+    ufm,
+)
 from tierwise.discovery.tree import Discovered
-from tierwise.fetch.confined import confined
 from tierwise.fetch.ufm import Ufm, ports_and_systems
 from tierwise.port import Objects
-from tierwise.sim.sources import sources
+from tierwise.sim.manifests import sources
 
-__all__ = ["FROM_MANIFESTS", "KINDS", "Origin", "discover"]
+__all__ = ["FROM_MANIFESTS", "KINDS", "Origin", "confined", "discover"]
+
+
+# Keeps files that others name below one folder: the name, and whatever it leads to.
+#
+# Called for sources that the configuration of a cluster names. Whoever may write that need not be one who may read the
+# files of our pod, and what we say of a file, or make of it, would tell what is in it.
+
+
+def confined(folder: Path, place: str) -> Path:
+    """What a place leads to, by whatever links; InputError where that is not below the folder, there or not.
+
+    A relative place is one in the folder. No link is left in the answer: who opens it opens what was judged.
+    """
+    refusal = InputError(f"{place} is not below {folder}, and files elsewhere are not read", field="config.path")
+    try:
+        root = folder.resolve()
+        found = Path(root, place).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, or characters that no path has
+        raise refusal from None
+    # What follows links in a circle may be left as it stands, and then says nothing about where it leads.
+    if not found.is_relative_to(root) or ".." in found.parts:
+        raise refusal
+    return found
+
 
 KINDS: Final = ("label", "topograph", "slurm", "csv", "json", "ufm", "hypernodes")
 FROM_MANIFESTS: Final = ("label", "topograph", "hypernodes")
@@ -65,9 +94,9 @@ def _slurm(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -
         place = str(Path(place, found[0]))
     data, file = _read(origin, place, stdin)
     if not _is_yaml(data):
-        return slurm_conf.parse(_text(data, file), file)
+        return slurm.parse_conf(_text(data, file), file)
     found_documents = [document for document, _ in documents(data, file=file) if document is not None]
-    return slurm_yaml.parse(found_documents[0] if found_documents else None, file, origin.topology)
+    return slurm.parse_yaml(found_documents[0] if found_documents else None, file, origin.topology)
 
 
 def _is_yaml(data: bytes) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tierwise.api.errors import InputError
-from tierwise.dialects.discovery import OtherSource
+from tierwise.dialects.volcano.discovery import OtherSource
 from tierwise.discovery import record
 from tierwise.discovery.record import Record
 from tierwise.fetch.origin import Origin, discover

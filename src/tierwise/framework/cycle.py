@@ -3,22 +3,97 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from tierwise.framework.backlog import Backlog
 from tierwise.framework.extension import Ask, CycleView
+from tierwise.framework.fit_count import Rooms
 from tierwise.framework.ledger import Ledger, Pool
-from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import ReportBuilder
-from tierwise.framework.room import Rooms
-from tierwise.model.arrays import Bools
-from tierwise.model.job import Job
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Part, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.running import RunningTable, running_table
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Fabric, Topology
 
-__all__ = ["Cycle"]
+__all__ = ["Backlog", "Cycle", "Nominations"]
+
+
+# Which pending tasks of a cycle still wait to be placed. One for all actions of a cycle, so that none deals twice.
+
+
+class Backlog:
+    """How many tasks of each part were dealt out already; the next ones are dealt in rank order."""
+
+    def __init__(self) -> None:
+        self._dealt: dict[int, int] = {}
+        self._held: set[int] = set()
+
+    def left(self, part: Part) -> int:
+        return len(part.tasks) - self._dealt.get(id(part), 0)
+
+    def next(self, part: Part, count: int) -> tuple[Task, ...]:
+        """The tasks that would be dealt next."""
+        start = self._dealt.get(id(part), 0)
+        return part.tasks[start : start + count]
+
+    def deal(self, part: Part, count: int) -> tuple[Task, ...]:
+        start = self._dealt.get(id(part), 0)
+        self._dealt[id(part)] = start + count
+        return part.tasks[start : start + count]
+
+    def some_left(self, job: Job) -> bool:
+        return any(self.left(part) for part in job.parts())
+
+    def hold(self, job: Job) -> None:
+        """A job was nominated: what is left of it waits until it stands."""
+        self._held.add(job.number)
+
+    def open(self, job: Job) -> bool:
+        """Whether tasks of a job are left that may be placed in this cycle."""
+        return job.number not in self._held and self.some_left(job)
+
+
+# Room that is kept for nominated pods: until they are placed or let go, nobody else is placed into it.
+#
+# A nomination is written on the pod, so it survives a restart. At the start of a cycle the room of every nominated
+# pending task is set aside as if it were pipelined; when its job's turn comes the room is given back to be used.
+
+
+class Nominations:
+    """What is set aside, by job."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kept: dict[int, list[tuple[Shape, Ints, Ints]]] = {}
+        for job in snapshot.jobs:
+            for part in (*job.parts(), *(part for _, part in job.effortless)):
+                rows = [task.nominated for task in part.tasks if task.nominated >= 0]
+                if rows:
+                    self._keep(job, part.shape, np.array(rows, dtype=np.int64))
+
+    def _keep(self, job: Job, shape: Shape, rows: Ints) -> None:
+        numbers = np.bincount(rows)
+        distinct = np.flatnonzero(numbers)
+        counts = numbers[distinct]
+        self._ledger.any_releasing = True  # so that room now is measured against what is set aside
+        self._ledger.take(shape, distinct, counts, pool=Pool.LATER)
+        self._kept.setdefault(job.number, []).append((shape, distinct, counts))
+
+    def __len__(self) -> int:
+        """How many jobs have room set aside."""
+        return len(self._kept)
+
+    def holds(self, job: Job) -> bool:
+        return job.number in self._kept
+
+    def release(self, job: Job) -> None:
+        """Give a job's room back."""
+        for shape, rows, counts in self._kept.pop(job.number, []):
+            self._ledger.take(shape, rows, -counts, pool=Pool.LATER)
+            self._ledger.releases += 1
 
 
 class Cycle(msgspec.Struct, frozen=True):

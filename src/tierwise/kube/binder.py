@@ -21,9 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tierwise.api.core import Pod
-from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, pause
+from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, each, pause
 from tierwise.kube.decoding import read
-from tierwise.kube.each import each
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -21,7 +21,31 @@ from tierwise import __version__
 from tierwise.kube.auth import Access
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError, refusal
 
-__all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "pause"]
+__all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "each", "pause"]
+
+
+# The same work on many items, so many at a time.
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def each(items: Sequence[T], work: Callable[[T], Awaitable[R]], width: int) -> list[R]:
+    """The results in the order of the items; the first items are begun first.
+
+    A few workers that take item after item cost less than a task for each item, and nobody waits inside a time limit.
+    """
+    results: list[R | None] = [None] * len(items)
+    numbers = iter(range(len(items)))
+
+    async def worker() -> None:
+        for number in numbers:
+            results[number] = await work(items[number])
+
+    await asyncio.gather(*(worker() for _ in range(min(width, len(items)))))
+    return cast(list[R], results)
+
 
 IN_FLIGHT: Final = 32
 """Requests at once: more than this costs the server more than it gains (docs/benchmarks.md)."""

@@ -16,10 +16,12 @@ import logging
 import random
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -31,12 +33,29 @@ from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource, discover
 from tierwise.kube.lease import Lease, LeaseOptions
 from tierwise.kube.reflector import Reflector
-from tierwise.kube.secrets import read_secret
 from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
 from tierwise.port import Effect, Objects, Outcome, Version
 
-__all__ = ["KubeCluster", "Options", "Pulse"]
+__all__ = ["KubeCluster", "Options", "Pulse", "read_secret"]
+
+
+# One Secret, read when it is needed and kept nowhere: informers never see any.
+
+
+class _Secret(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+async def read_secret(client: Client, namespace: str, name: str) -> dict[str, str]:
+    """The entries as text, without the line end that editors leave; ApiError or UnreachableError where it fails."""
+    # Both are what somebody wrote into a configuration: a slash in them must not lead elsewhere.
+    inside, own = (quote(part, safe="") for part in (namespace, name))
+    path = f"/api/v1/namespaces/{inside}/secrets/{own}"
+    found = msgspec.json.decode(await client.ask("GET", path), type=_Secret)
+    entries = (found.data or {}).items()
+    return {key: b64decode(value).decode(errors="replace").rstrip("\r\n") for key, value in entries}
+
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.explain.decisions import DECISION
+from tierwise.explain.message import DECISION
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.store import Store

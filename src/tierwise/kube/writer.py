@@ -14,9 +14,8 @@ from typing import Final, assert_never
 
 from tierwise.api.codec import Raw
 from tierwise.kube.binder import Binder
-from tierwise.kube.client import IN_FLIGHT, PATIENT, Client
+from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
 from tierwise.kube.decoding import LEAN, read
-from tierwise.kube.each import each
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource

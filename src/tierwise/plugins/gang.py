@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
-from tierwise.framework.standing import job_ready, sub_ready
+from tierwise.framework.ledger import job_ready, sub_ready
+from tierwise.framework.victim_counts import ordinals
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, SubJob
 from tierwise.model.reason import Reason
-from tierwise.plugins.countdown import ordinals
 
 __all__ = ["Gang"]
 

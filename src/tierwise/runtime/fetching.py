@@ -17,8 +17,8 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
-from tierwise.controllers.sources import FETCHED
-from tierwise.dialects.discovery import OtherSource, other_sources
+from tierwise.controllers.discovery.sources import FETCHED
+from tierwise.dialects.volcano.discovery import OtherSource, other_sources
 from tierwise.discovery import record
 from tierwise.discovery.record import Record
 from tierwise.kube.errors import ApiError, UnreachableError

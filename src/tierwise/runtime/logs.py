@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from tierwise.explain.decisions import decision_id
-from tierwise.explain.message import message
+from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Evict, Outcome
-from tierwise.scheduler.release import RELEASE
+from tierwise.scheduler.partial_gangs import RELEASE
 
 __all__ = ["LEVELS", "JsonLines", "decision_lines", "release_lines", "set_up"]
 

@@ -7,19 +7,17 @@ whatever a process knew beyond what the cluster holds is lost with it and not mi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise import controllers
+from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.dialects.drift import differences
-from tierwise.dialects.reader import Reader
-from tierwise.explain.decisions import decision_id
-from tierwise.explain.pod_status import pod_conditions, pod_events
-from tierwise.explain.status import statuses
+from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
@@ -31,6 +29,7 @@ from tierwise.port import (
     Delete,
     Effect,
     Evict,
+    Key,
     Nominate,
     Objects,
     Outcome,
@@ -41,14 +40,51 @@ from tierwise.port import (
     key_of_raw,
 )
 from tierwise.runtime.fetching import Fetching
-from tierwise.runtime.refusals import Refused
 from tierwise.scheduler import cycle
-from tierwise.scheduler.effects import effects
+from tierwise.scheduler.effects import amended, effects
 from tierwise.scheduler.guard import Crash, Guard
-from tierwise.scheduler.outcomes import amended
-from tierwise.scheduler.release import release
+from tierwise.scheduler.partial_gangs import release
+from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.consistency import differences
+from tierwise.status.pod import pod_conditions, pod_events
+from tierwise.status.pod_group import statuses
 
-__all__ = ["Duty", "Loop", "Observer", "Turn"]
+__all__ = ["Duty", "Loop", "Observer", "Refused", "Turn"]
+
+
+# Pods that could not be evicted: spared for a while, so that the next plan is another one.
+#
+# A disruption budget may refuse what the scheduler has planned, and the same cluster would give the same plan again.
+# The pod is read as marked not to be evicted until some time has passed; then the answer may be another one.
+
+
+_LONG: Final = 60.0
+_MARK: Final = "volcano.sh/preemptable"
+
+
+class Refused:
+    """Who is spared until when; times are of a clock that never jumps."""
+
+    def __init__(self) -> None:
+        self._until: dict[Key, float] = {}
+
+    def note(self, outcomes: Iterable[Outcome], now: float) -> None:
+        """Remember evictions that failed; what was withheld, nobody has refused."""
+        for outcome in outcomes:
+            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.error.startswith("withheld"):
+                self._until[outcome.effect.pod] = now + _LONG
+
+    def over(self, objects: Objects, now: float) -> Objects:
+        """The objects as the scheduler is to read them."""
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        spared = {}
+        for key in self._until:
+            pod = objects.record(key)
+            if isinstance(pod, Pod):
+                marks = {**pod.metadata.annotations, _MARK: "false"}
+                spared[key] = replace(pod, metadata=replace(pod.metadata, annotations=marks)), None
+        return objects.updated(spared, (), objects.version) if spared else objects
+
 
 log = logging.getLogger(__name__)
 

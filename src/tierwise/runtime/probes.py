@@ -15,8 +15,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from tierwise.api.codec import Raw
-from tierwise.explain.decisions import decision_id
-from tierwise.explain.message import message
+from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.runtime import metrics

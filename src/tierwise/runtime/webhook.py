@@ -18,11 +18,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tierwise.api.errors import InputError
-from tierwise.runtime.certificates import expires
+from tierwise.runtime.certificates import Certificate, expires
 from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Answer, Request, Reviewer, read_request
-from tierwise.runtime.tls import Certificate
 
 __all__ = ["Webhook", "application"]
 

@@ -13,20 +13,19 @@ from msgspec.structs import replace
 
 from tierwise.actions.allocate import Rescue, allocate
 from tierwise.actions.backfill import backfill
+from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
-from tierwise.actions.verdicts import give_verdicts
+from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
-from tierwise.api.mistakes import suggestion
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
-from tierwise.framework.cycle import Cycle
+from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
+from tierwise.framework.fit_count import Rooms
 from tierwise.framework.ledger import Ledger
-from tierwise.framework.nominations import Nominations
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
-from tierwise.framework.room import Rooms
 from tierwise.model.job import Job
 from tierwise.model.reason import ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
@@ -49,7 +48,9 @@ def _capped(profile: Profile) -> Profile:
 
 
 def _capability(arguments: Arguments, view: CycleView) -> object:
-    from tierwise.plugins.capability import Capability  # few clusters limit queues, and importing must stay cheap
+    from tierwise.plugins.queues.capability import (
+        Capability,  # few clusters limit queues, and importing must stay cheap
+    )
 
     return Capability(arguments, view)
 
@@ -63,14 +64,14 @@ def _rescue(current: Cycle, profile: Profile) -> Rescue | None:
     names = [name for name in profile.actions if name in AT_ONCE] if profile.at_once else []
     if not names:
         return None
-    from tierwise.actions.at_once import AtOnce
+    from tierwise.actions.eviction.immediate import AtOnce
 
     return AtOnce(current, names, profile.rescues).make_room
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.classic_evict import classic_evict  # most profiles never evict
+        from tierwise.actions.eviction.classic import classic_evict  # most profiles never evict
 
         by_node = flag(profile.action_arguments.get(name, {}), "enableTopologyAwarePreemption", default=False)
         classic_evict(current, purpose, name, by_node=by_node)
@@ -80,8 +81,7 @@ def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], No
 
 def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.evict_options import Options
-        from tierwise.actions.gang_evict import gang_evict
+        from tierwise.actions.eviction.gang import Options, gang_evict
 
         gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
 
@@ -89,7 +89,7 @@ def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]
 
 
 def _give_back(current: Cycle, profile: Profile) -> None:
-    from tierwise.actions.give_back import give_back
+    from tierwise.actions.eviction.giveback import give_back
 
     give_back(current, enabled=flag(profile.action_arguments.get("giveback", {}), "enabled", default=True))
 
@@ -210,7 +210,9 @@ def open_cycle(
 
 def probe_for(pod: str) -> Probe:
     """A probe that looks at one pod (namespace/name) when its turn comes."""
-    from tierwise.actions.rate import rate  # only `explain` looks, and importing the core must stay cheap
+    from tierwise.actions.diagnosis.domain_scores import (
+        rate,  # only `explain` looks, and importing the core must stay cheap
+    )
     from tierwise.framework.probe import Probe
 
     return Probe(pod, rate)

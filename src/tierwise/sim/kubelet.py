@@ -15,8 +15,8 @@ from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from tierwise.api.meta import parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
-from tierwise.sim.batch import grace
-from tierwise.sim.habits import Habits, habits
+from tierwise.sim.cluster import grace
+from tierwise.sim.pod_behaviour import Habits, habits
 
 __all__ = ["Turn", "killed", "turn"]
 

@@ -9,8 +9,6 @@ import msgspec
 from tierwise import controllers
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.dialects.build import build
-from tierwise.explain.status import statuses
 from tierwise.framework.probe import Look, Probe
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.snapshot import Fault, Snapshot
@@ -19,6 +17,8 @@ from tierwise.scheduler import cycle, probe_for
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.snapshot.builder import build
+from tierwise.status.pod_group import statuses
 
 __all__ = ["History", "look", "reconcile", "schedule"]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board import Board, cycle_entry
-from tierwise.explain.summary import Run
+from tierwise.explain.text.schedule import Run
 from tierwise.model.snapshot import Fault
 from tierwise.runtime.loop import Turn
 from tierwise.scheduler.guard import Crash

@@ -1,9 +1,9 @@
 """What a command may say, and what a webhook answers for one object."""
 
 import pytest
-from tests.job_life import command
-from tests.manifests import job, objects, partitions, task, tier
-from tests.verdicts import errors, warnings
+from tests.support.job_life import command
+from tests.support.manifests import job, objects, partitions, task, tier
+from tests.support.verdicts import errors, warnings
 
 from tierwise.admission import review
 from tierwise.api.codec import Raw

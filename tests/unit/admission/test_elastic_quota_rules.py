@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.koordinator import objects_of
-from tests.quotas import quota, worker
+from tests.support.koordinator import objects_of
+from tests.support.quotas import quota, worker
 
 from tierwise.admission import complete, validate
 from tierwise.api.codec import Raw

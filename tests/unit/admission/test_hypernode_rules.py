@@ -1,8 +1,16 @@
 """What a hyperNode may say, and what hyperNodes may say together."""
 
 import pytest
-from tests.manifests import children, hypernode, labelled, node, nodes, objects, regex
-from tests.verdicts import errors, warnings
+from tests.support.manifests import (
+    children,
+    hypernode,
+    labelled,
+    node,
+    nodes,
+    objects,
+    regex,
+)
+from tests.support.verdicts import errors, warnings
 
 from tierwise.admission import Finding, validate
 from tierwise.api.codec import Raw

@@ -1,8 +1,19 @@
 """What a batch job may ask for."""
 
 import pytest
-from tests.manifests import hypernode, job, node, nodes, objects, part, partitions, queue, task, tier
-from tests.verdicts import errors, warnings
+from tests.support.manifests import (
+    hypernode,
+    job,
+    node,
+    nodes,
+    objects,
+    part,
+    partitions,
+    queue,
+    task,
+    tier,
+)
+from tests.support.verdicts import errors, warnings
 
 from tierwise.admission.job import check_change
 from tierwise.api.codec import Raw

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.koordinator import annotated, cluster, gang, layers, objects_of, pod
+from tests.support.koordinator import (
+    annotated,
+    cluster,
+    gang,
+    layers,
+    objects_of,
+    pod,
+)
 
 from tierwise.admission import Verdict, validate
 

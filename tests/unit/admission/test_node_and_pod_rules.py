@@ -1,8 +1,17 @@
 """What is noticed about nodes, pods and objects of other kinds; and the defaults of those that have some."""
 
 import pytest
-from tests.manifests import job, node, objects, part, pod, pod_group, queue, task
-from tests.verdicts import errors, warnings
+from tests.support.manifests import (
+    job,
+    node,
+    objects,
+    part,
+    pod,
+    pod_group,
+    queue,
+    task,
+)
+from tests.support.verdicts import errors, warnings
 
 from tierwise.admission import complete, validate
 from tierwise.api.codec import Raw

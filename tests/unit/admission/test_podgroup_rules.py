@@ -1,8 +1,17 @@
 """What a pod group may ask for."""
 
 import pytest
-from tests.manifests import discovery, hypernode, node, nodes, pod, pod_group, queue, tier
-from tests.verdicts import errors, warnings
+from tests.support.manifests import (
+    discovery,
+    hypernode,
+    node,
+    nodes,
+    pod,
+    pod_group,
+    queue,
+    tier,
+)
+from tests.support.verdicts import errors, warnings
 
 from tierwise.admission.defaults import complete
 from tierwise.api.codec import Raw

@@ -1,8 +1,8 @@
 """What a life-cycle policy may say."""
 
 import pytest
-from tests.manifests import job, task
-from tests.verdicts import errors, warnings
+from tests.support.manifests import job, task
+from tests.support.verdicts import errors, warnings
 
 from tierwise.api.codec import Raw
 

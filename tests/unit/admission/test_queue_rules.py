@@ -1,8 +1,8 @@
 """What a queue may say, and what queues may say together."""
 
 import pytest
-from tests.manifests import queue
-from tests.verdicts import errors, warnings
+from tests.support.manifests import queue
+from tests.support.verdicts import errors, warnings
 
 from tierwise.api.codec import Raw
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services import Raw, app_group, network, objects
+from tests.support.services import Raw, app_group, network, objects
 
 from tierwise.admission import validate
 from tierwise.api.errors import InputError

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from tests.commands import run
-from tests.structural import complaints
+from tests.support.commands import run
+from tests.support.structural import complaints
 
 from tierwise.api.codec import KINDS
 from tierwise.api.crds import DEFINITIONS, FAMILIES, Definition

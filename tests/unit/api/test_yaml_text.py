@@ -3,8 +3,7 @@
 import pytest
 
 from tierwise.api.errors import InputError
-from tierwise.api.yaml_scalars import resolve
-from tierwise.api.yaml_text import documents, is_plain
+from tierwise.api.yaml_text import documents, is_plain, resolve
 
 
 def load(text: str) -> list[object]:

@@ -7,8 +7,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.koordinator import annotated, cluster, gang, objects_of, pod
-from tests.quotas import koordinator, nodes, quota, worker
+from tests.support.koordinator import annotated, cluster, gang, objects_of, pod
+from tests.support.quotas import koordinator, nodes, quota, worker
 
 from tierwise.api.codec import Raw
 from tierwise.audit import audit

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.commands import run
+from tests.support.commands import run
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\n"
 PACKING = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from tests.commands import run
+from tests.support.commands import run
 
 NODES, PER_RACK, PER_LEAF = 1_600, 16, 5
 

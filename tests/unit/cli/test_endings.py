@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 from click.testing import CliRunner
-from tests.commands import EXAMPLES
+from tests.support.commands import EXAMPLES
 
 from tierwise.api.errors import InputError
 from tierwise.cli.main import Verbs

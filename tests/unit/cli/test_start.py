@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import sys
-import tierwise.cli.run, tierwise.cli.service
+import tierwise.cli.run, tierwise.cli.run
 from tierwise.kube.auth import Access, in_cluster, plain
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime import service, telemetry

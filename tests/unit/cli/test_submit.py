@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.commands import answer, manifests, run
-from tests.lives import gang, machines
+from tests.support.commands import answer, manifests, run
+from tests.support.lives import gang, machines
 
-from tierwise.cli import live
-from tierwise.sim.life import Life, Moment
+from tierwise.cli import submit
+from tierwise.sim.simulation import Life, Moment
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_ctrl_c_ends_with_a_summary(world: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_clock_goes_on_between_moments() -> None:
     """A frame is due every tenth of a second; without a pace there is none."""
-    assert [0, 3, 6, 9] == list(live.ticks(0, 10, 30))
-    assert [] == list(live.ticks(0, 10, None))
+    assert [0, 3, 6, 9] == list(submit.ticks(0, 10, 30))
+    assert [] == list(submit.ticks(0, 10, None))
 
 
 def test_a_job_alone_waits_for_nodes(tmp_path: Path) -> None:

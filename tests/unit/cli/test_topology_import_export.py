@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.commands import manifests, run
-from tests.koordinator import cluster
+from tests.support.commands import manifests, run
+from tests.support.koordinator import cluster
 
 LIST = [
     {"layer": 2, "name": "s2", "children": ["s0", "s1"]},

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.commands import answer, manifests, run
-from tests.fabric_manager import FabricManager, ports
-from tests.manifests import discovery, node
+from tests.support.commands import answer, manifests, run
+from tests.support.fabric_manager import FabricManager, ports
+from tests.support.manifests import discovery, node
 
 CONF = "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s1 Nodes=n[2-3]\nSwitchName=s2 Switches=s[0-1]\n"
 MARK = "volcano.sh/network-topology-source"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.commands import EXAMPLES, answer, manifests, run
+from tests.support.commands import EXAMPLES, answer, manifests, run
 
 from tierwise import __version__
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.commands import EXAMPLES, answer, manifests, run
-from tests.draw import draw, gang, objects_of
+from tests.support.commands import EXAMPLES, answer, manifests, run
+from tests.support.draw import draw, gang, objects_of
 
 from tierwise.cli.kubectl import plugin
 

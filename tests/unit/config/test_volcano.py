@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.commands import manifests, run
-from tests.manifests import node
+from tests.support.commands import manifests, run
+from tests.support.manifests import node
 
 import tierwise.plugins
 from tierwise.api.errors import InputError
@@ -166,7 +166,7 @@ def test_every_argument_that_plugins_read_is_known() -> None:
     """A plugin that reads an argument can be given it."""
     read = re.compile(r'\b(?:flag|number|words|listed)\(arguments, "([^"]+)"|\barguments\.get\("([^"]+)"')
     folder = Path(inspect.getfile(tierwise.plugins)).parent
-    found = {next(filter(None, names)) for file in folder.glob("*.py") for names in read.findall(file.read_text())}
+    found = {next(filter(None, names)) for file in folder.rglob("*.py") for names in read.findall(file.read_text())}
     known = {word for words in ARGUMENTS.values() for word in words.split()}
 
     assert {"elastic", "enableHierarchy"} == found - known  # which the scheduler and the reader set themselves

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.koordinator import objects_of
-from tests.quotas import GPU, nodes, quota, worker
+from tests.support.koordinator import objects_of
+from tests.support.quotas import GPU, nodes, quota, worker
 
 from tierwise import controllers
 from tierwise.api.codec import Raw

@@ -1,7 +1,19 @@
 """What the status of a hyperNode says."""
 
 import pytest
-from tests.manifests import NOW, STAMP, children, hypernode, labelled, node, nodes, objects, regex, settled, status
+from tests.support.manifests import (
+    NOW,
+    STAMP,
+    children,
+    hypernode,
+    labelled,
+    node,
+    nodes,
+    objects,
+    regex,
+    settled,
+    status,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.controllers import run

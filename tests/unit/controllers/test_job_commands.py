@@ -1,8 +1,15 @@
 """What users ask of a job by commands, and jobs that go away by themselves."""
 
 import pytest
-from tests.job_life import Life, command, policy
-from tests.manifests import NOW, applied, job, names, part, task
+from tests.support.job_life import Life, command, policy
+from tests.support.manifests import (
+    NOW,
+    applied,
+    job,
+    names,
+    part,
+    task,
+)
 
 from tierwise import controllers
 from tierwise.port import Delete, Key

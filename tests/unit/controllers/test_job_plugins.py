@@ -3,12 +3,20 @@
 from typing import Any
 
 import pytest
-from tests.job_life import Life, command
-from tests.manifests import job, manifest, names, part, partitions, spec, task
+from tests.support.job_life import Life, command
+from tests.support.manifests import (
+    job,
+    manifest,
+    names,
+    part,
+    partitions,
+    spec,
+    task,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.controllers.job.plugins import PLUGINS
-from tierwise.dialects.volcano_job import PROVIDED_PLUGINS
+from tierwise.dialects.volcano.job import PROVIDED_PLUGINS
 
 
 def _environment(life: Life, pod: str, kind: str = "containers") -> dict[str, Any]:

@@ -1,7 +1,17 @@
 """The pod group that a batch job becomes."""
 
 import pytest
-from tests.manifests import job, manifest, names, objects, partitions, settled, spec, task, tier
+from tests.support.manifests import (
+    job,
+    manifest,
+    names,
+    objects,
+    partitions,
+    settled,
+    spec,
+    task,
+    tier,
+)
 
 from tierwise.api.codec import Raw
 

@@ -1,7 +1,18 @@
 """The pods that a batch job makes, and when."""
 
 import pytest
-from tests.manifests import job, manifest, names, objects, part, partitions, pod_group, settled, spec, task
+from tests.support.manifests import (
+    job,
+    manifest,
+    names,
+    objects,
+    part,
+    partitions,
+    pod_group,
+    settled,
+    spec,
+    task,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.port import Objects

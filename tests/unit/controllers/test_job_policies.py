@@ -1,8 +1,15 @@
 """What life-cycle policies do to a job."""
 
 import pytest
-from tests.job_life import Life, policy
-from tests.manifests import NOW, job, names, part, partitions, task
+from tests.support.job_life import Life, policy
+from tests.support.manifests import (
+    NOW,
+    job,
+    names,
+    part,
+    partitions,
+    task,
+)
 
 from tierwise import controllers
 from tierwise.api.codec import Raw

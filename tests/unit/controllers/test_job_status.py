@@ -1,7 +1,17 @@
 """Where a batch job is in its life."""
 
 import pytest
-from tests.manifests import STAMP, job, names, objects, part, pod_group, settled, status, task
+from tests.support.manifests import (
+    STAMP,
+    job,
+    names,
+    objects,
+    part,
+    pod_group,
+    settled,
+    status,
+    task,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.port import Key, Objects, RecordEvent

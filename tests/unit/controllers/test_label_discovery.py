@@ -1,7 +1,17 @@
 """HyperNodes from node labels."""
 
 import pytest
-from tests.manifests import discovery, hypernode, manifest, names, node, nodes, objects, settled, spec
+from tests.support.manifests import (
+    discovery,
+    hypernode,
+    manifest,
+    names,
+    node,
+    nodes,
+    objects,
+    settled,
+    spec,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.port import Objects

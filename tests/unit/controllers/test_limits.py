@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.manifests import NOW, children, hypernode, node, nodes, objects, settled
+from tests.support.manifests import (
+    NOW,
+    children,
+    hypernode,
+    node,
+    nodes,
+    objects,
+    settled,
+)
 
 from tierwise.admission import validate
 from tierwise.api import limits
@@ -12,8 +20,8 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.audit import audit
 from tierwise.controllers import run
-from tierwise.dialects.build import build
 from tierwise.port import PatchStatus, RecordEvent
+from tierwise.snapshot.builder import build
 
 
 def _job(*replicas: int, resources: int = 1) -> Raw:

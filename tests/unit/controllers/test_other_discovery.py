@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tests.drawn_fabric import fabric
-from tests.manifests import (
+from tests.support.drawn_fabric import fabric
+from tests.support.manifests import (
     NOW,
     discovery,
     discovery_source,

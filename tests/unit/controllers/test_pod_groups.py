@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.manifests import container, manifest, names, objects, part, pod_group, settled, spec
+from tests.support.manifests import (
+    container,
+    manifest,
+    names,
+    objects,
+    part,
+    pod_group,
+    settled,
+    spec,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.port import Objects

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.commands import run
-from tests.services import node, objects
+from tests.support.commands import run
+from tests.support.services import node, objects
 
 from tierwise.daemons.link_speed import RESOURCE, advertise
 from tierwise.port import PatchStatus

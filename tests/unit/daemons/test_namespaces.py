@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.services import node
+from tests.support.services import node
 
 IP = shutil.which("ip")
 MAIN = "from tierwise.cli.main import main; main()"

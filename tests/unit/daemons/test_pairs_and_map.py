@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.services import Raw, node, objects
+from tests.support.services import Raw, node, objects
 
 from tierwise.api.core import Node
 from tierwise.daemons.latency_map import entries, manifest, publish

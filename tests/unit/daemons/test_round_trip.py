@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.commands import run
-from tests.ports import HOST, free_port
-from tests.services import node
+from tests.support.commands import run
+from tests.support.ports import HOST, free_port
+from tests.support.services import node
 
 from tierwise.daemons import round_trip
 from tierwise.daemons.round_trip import SIZE, Answerer, measure

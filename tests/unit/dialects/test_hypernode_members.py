@@ -4,12 +4,20 @@ import pytest
 import re2
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.manifests import children, hypernode, labelled, node, nodes, objects, regex
+from tests.support.manifests import (
+    children,
+    hypernode,
+    labelled,
+    node,
+    nodes,
+    objects,
+    regex,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
 from tierwise.api.volcano import HyperNode
-from tierwise.dialects.hypernodes import declare, pattern_fault
+from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.tree import Declared
 
 CLUSTER = [

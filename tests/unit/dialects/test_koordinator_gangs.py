@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from tests.koordinator import annotated, cluster, gang, objects_of, pod, run
+from tests.support.koordinator import (
+    annotated,
+    cluster,
+    gang,
+    objects_of,
+    pod,
+    run,
+)
 
-from tierwise.dialects.build import build
+from tierwise.snapshot.builder import build
 
 FLAT = {"s0": {"b0": "n0 n1 n2 n3"}}
 GROUPS = "gang.scheduling.koordinator.sh/groups"

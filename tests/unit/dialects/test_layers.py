@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.koordinator import cluster, layers, objects_of
+from tests.support.koordinator import cluster, layers, objects_of
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.controllers import layers as controller
-from tierwise.dialects.build import build
-from tierwise.dialects.layers import read_layers
+from tierwise.controllers.discovery import layers as controller
+from tierwise.dialects.koordinator.network_topology import read_layers
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import PatchStatus
+from tierwise.snapshot.builder import build
 
 
 def _snapshot(*manifests: list[Raw]) -> Snapshot:

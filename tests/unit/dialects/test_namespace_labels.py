@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tierwise.api import codec
-from tierwise.dialects.build import build
-from tierwise.dialects.reader import Reader
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
+from tierwise.snapshot.builder import Reader, build
 
 
 def _objects(selector: codec.Raw | None, **labels: str) -> Objects:

@@ -8,10 +8,9 @@ import pytest
 
 from tierwise.api import codec
 from tierwise.api.core import Pod
-from tierwise.dialects.build import build
-from tierwise.dialects.reader import Reader
-from tierwise.dialects.requests import counted, effective_request
+from tierwise.dialects.kubernetes.requests import counted, effective_request
 from tierwise.port import Objects
+from tierwise.snapshot.builder import Reader, build
 
 
 def _raw(asked: str, given: str, has: str, *, reason: str = "", sidecar: bool = False) -> codec.Raw:

@@ -5,7 +5,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.drawn_fabric import fabric, trees
+from tests.support.drawn_fabric import fabric, trees
 
 from tierwise.discovery.naming import LONGEST, names
 from tierwise.discovery.tree import Step, Tree

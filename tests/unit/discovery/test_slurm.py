@@ -4,9 +4,9 @@ from itertools import starmap
 
 import pytest
 import yaml
-from tests.drawn_fabric import fabric
+from tests.support.drawn_fabric import fabric
 
-from tierwise.discovery import slurm_conf, slurm_yaml
+from tierwise.discovery import slurm
 from tierwise.discovery.tree import Discovered, Tree
 
 # https://slurm.schedmd.com/topology.html and the manual pages topology.conf(5), topology.yaml(5)
@@ -85,11 +85,11 @@ SEVERAL = """\
 
 
 def _conf(text: str) -> Discovered:
-    return slurm_conf.parse(text, "topology.conf")
+    return slurm.parse_conf(text, "topology.conf")
 
 
 def _yaml(text: str, topology: str = "") -> Discovered:
-    return slurm_yaml.parse(yaml.safe_load(text), "topology.yaml", topology)
+    return slurm.parse_yaml(yaml.safe_load(text), "topology.yaml", topology)
 
 
 def _counts(tree: Tree) -> dict[int, int]:
@@ -111,18 +111,18 @@ def _counts(tree: Tree) -> dict[int, int]:
 def test_documented_examples_round_trip(text: str, tiers: dict[int, int], nodes: int) -> None:
     """Read, written and read again they are the same tree, in either format."""
     found = _conf(text)
-    written = slurm_conf.write(found.tree)
+    written = slurm.write_conf(found.tree)
 
     assert [] == found.errors
     assert (tiers, nodes) == (_counts(found.tree), len(found.tree.places))
     assert found.tree.places == _conf(written).tree.places
-    assert written == slurm_conf.write(_conf(written).tree)
-    assert found.tree.places == _yaml(slurm_yaml.write(found.tree)).tree.places
+    assert written == slurm.write_conf(_conf(written).tree)
+    assert found.tree.places == _yaml(slurm.write_yaml(found.tree)).tree.places
 
 
 def test_a_file_that_is_plain_already_is_written_as_it_was() -> None:
     """The documentation's own order and spelling."""
-    assert ONE_SPINE == slurm_conf.write(_conf(ONE_SPINE).tree)
+    assert ONE_SPINE == slurm.write_conf(_conf(ONE_SPINE).tree)
 
 
 def test_planes_of_one_fabric_are_one_domain() -> None:
@@ -259,7 +259,7 @@ def test_an_empty_switch_is_left_out() -> None:
 def test_a_node_that_slurm_could_not_read_is_not_written() -> None:
     """Rather than a file that means something else."""
     with pytest.raises(ValueError, match='node "n,1" cannot be written'):
-        slurm_conf.write(Tree({"n,1": next(iter(fabric("s: r[n0]").places.values()))}))
+        slurm.write_conf(Tree({"n,1": next(iter(fabric("s: r[n0]").places.values()))}))
 
 
 def test_a_deep_chain_of_switches_is_read() -> None:

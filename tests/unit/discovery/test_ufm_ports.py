@@ -1,7 +1,7 @@
 """UFM's ports as a tree."""
 
 import pytest
-from tests.fabric_manager import ports
+from tests.support.fabric_manager import ports
 
 from tierwise.discovery.tree import Discovered, Path, Step
 from tierwise.discovery.ufm import read

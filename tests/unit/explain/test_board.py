@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from tests.boards import scheduled
-from tests.commands import EXAMPLES, answer
-from tests.draw import draw, gang, groups, objects_of
+from tests.support.boards import scheduled
+from tests.support.commands import EXAMPLES, answer
+from tests.support.draw import draw, gang, groups, objects_of
 
 from tierwise.api.codec import Raw
 from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.board import Board
-from tierwise.explain.summary import Run
+from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 
 GPU = "nvidia.com/gpu"

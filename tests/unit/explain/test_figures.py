@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.explain.bars import bar
-from tierwise.explain.page import ASCII, Page
 from tierwise.explain.ranges import compact, numbers, pods
-from tierwise.explain.tables import Column, table
+from tierwise.explain.text.page import ASCII, Page
+from tierwise.explain.text.tables import Column, bar, table
 from tierwise.explain.usage import short
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.commands import answer, manifests, run
-from tests.draw import draw, gang, objects_of
-from tests.split_optimum import tree_of
-from tests.strategies import trees
+from tests.support.commands import answer, manifests, run
+from tests.support.draw import draw, gang, objects_of
+from tests.support.split_optimum import tree_of
+from tests.support.strategies import trees
 
-from tierwise.dialects.build import build
 from tierwise.explain.free_slots import free_slots
 from tierwise.model.slots import TierSlots, count_slots, histogram
+from tierwise.snapshot.builder import build
 
 
 def _by_hand(idle: list[int], total: list[int], size: int) -> int:

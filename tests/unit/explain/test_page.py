@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from tierwise.explain.page import ASCII, UNICODE, count, glyphs_for, joined, shortened, wrapped
+from tierwise.explain.text.page import (
+    ASCII,
+    UNICODE,
+    count,
+    glyphs_for,
+    joined,
+    shortened,
+    wrapped,
+)
 
 texts = st.text(alphabet="ab c-界é", max_size=60)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.evict_world import Gang, Pod, Scene, objects, profile_of
+from tests.support.evict_world import Gang, Pod, Scene, objects, profile_of
 
 from tierwise.explain.retrace import retrace
 from tierwise.sim import rounds

@@ -3,12 +3,20 @@
 from pathlib import Path
 
 import pytest
-from tests.fabric_manager import FabricManager, ports
-from tests.manifests import NOW, discovery_source, names, node, objects, settled, status
+from tests.support.fabric_manager import FabricManager, ports
+from tests.support.manifests import (
+    NOW,
+    discovery_source,
+    names,
+    node,
+    objects,
+    settled,
+    status,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
-from tierwise.dialects.discovery import OtherSource, other_sources
+from tierwise.dialects.volcano.discovery import OtherSource, other_sources
 from tierwise.discovery import record
 from tierwise.discovery.record import Record
 from tierwise.fetch.refresh import refresh

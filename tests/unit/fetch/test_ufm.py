@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.fabric_manager import FabricManager, ports
+from tests.support.fabric_manager import FabricManager, ports
 
 from tierwise.fetch.ufm import FetchError, Ufm, ports_and_systems
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.worlds import World, node, pods, world
+from tests.support.worlds import World, node, pods, world
 
 from tierwise.framework.extension import NodeScorer, Reach
 from tierwise.framework.ledger import Pool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import code, hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import code, hall_of, queue
 
-from tierwise.plugins.capability import Capability
+from tierwise.plugins.queues.capability import Capability
 
 
 @given(caps=st.tuples(*[st.integers(0, 6)] * 3), held=st.integers(0, 3), asked=st.integers(1, 5))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, code, hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, code, hall_of, queue
 
 from tierwise.api.codec import Raw
 from tierwise.framework.extension import (
@@ -17,7 +17,7 @@ from tierwise.framework.extension import (
     VictimFilter,
     VictimQueueOrder,
 )
-from tierwise.plugins.capacity import Capacity
+from tierwise.plugins.queues.capacity import Capacity
 
 
 def two_queues(a: Raw, b: Raw) -> Hall:

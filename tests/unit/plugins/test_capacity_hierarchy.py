@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, code, hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, code, hall_of, queue
 
-from tierwise.plugins.capacity import Capacity
+from tierwise.plugins.queues.capacity import Capacity
 
 
 def company(**arguments: object) -> tuple[Hall, Capacity]:

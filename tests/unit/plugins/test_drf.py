@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, hall_of, queue
 
 from tierwise.framework.extension import JobOrder, Purpose, QueueOrder, VictimFilter
-from tierwise.plugins.drf import drf
+from tierwise.plugins.queues.drf import drf
 
 
 def mixed() -> Hall:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.quotas import koordinator, nodes, quota, runtimes, settle, worker
+from tests.support.quotas import (
+    koordinator,
+    nodes,
+    quota,
+    runtimes,
+    settle,
+    worker,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT

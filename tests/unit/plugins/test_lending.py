@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierwise.plugins.lending import Claim, lend_out, scaled
+from tierwise.plugins.elastic_quota.tree import Claim, lend_out, scaled
 
 
 def claim(request: int, minimum: int, weight: int, *, lends: bool = True) -> Claim:

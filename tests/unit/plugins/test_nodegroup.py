@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.commands import answer, manifests
-from tests.manifests import node
+from tests.support.commands import answer, manifests
+from tests.support.manifests import node
 
 _CONTAINER = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
 GROUPS = {"n0": "", "n1": "a", "n2": "b"}

@@ -6,7 +6,14 @@ from math import log
 
 import numpy as np
 import pytest
-from tests.worlds import NodeDraft, PodsDraft, World, node, pods, world
+from tests.support.worlds import (
+    NodeDraft,
+    PodsDraft,
+    World,
+    node,
+    pods,
+    world,
+)
 
 from tierwise.api.core import (
     Affinity,
@@ -22,7 +29,7 @@ from tierwise.api.core import (
 from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.framework.extension import NodeScorer, Reach
 from tierwise.framework.ledger import Pool
-from tierwise.plugins.nodeorder import NodeOrder
+from tierwise.plugins.kubernetes.nodeorder import NodeOrder
 
 WEIGHTS = (
     "nodeaffinity podaffinity leastrequested balancedresource mostrequested tainttoleration imagelocality "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, code, hall_of
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, code, hall_of
 
 from tierwise.framework.extension import EnqueueGate
-from tierwise.plugins.overcommit import Overcommit
+from tierwise.plugins.queues.overcommit import Overcommit
 
 
 def hall(**first: object) -> Hall:

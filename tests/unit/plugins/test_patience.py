@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.draw import Gang, allocate, draw, gang, objects_of, placed, why
+from tests.support.draw import (
+    Gang,
+    allocate,
+    draw,
+    gang,
+    objects_of,
+    placed,
+    why,
+)
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.dialects.build import build
 from tierwise.scheduler import cycle
-from tierwise.sim.life import Life
+from tierwise.sim.simulation import Life
+from tierwise.snapshot.builder import build
 
 SCATTERED = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")
 """Three racks, a node of each in use: three pods stand on three racks, and on two if all were free."""

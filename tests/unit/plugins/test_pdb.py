@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, hall_of
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, hall_of
 
 from tierwise.api.codec import Raw
 from tierwise.framework.extension import Purpose, VictimFilter

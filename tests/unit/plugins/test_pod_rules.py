@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.worlds import PodsDraft, World, node, pods, taints, world
+from tests.support.worlds import (
+    PodsDraft,
+    World,
+    node,
+    pods,
+    taints,
+    world,
+)
 
 from tierwise.api.core import Affinity, PodAffinity, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.model.running import running_table
-from tierwise.plugins.predicates import Predicates
+from tierwise.plugins.kubernetes.predicates import Predicates
 
 ZONES = {"n0": "a", "n1": "a", "n2": "b", "n3": ""}
 WEB = LabelSelector(match_labels={"app": "web"})

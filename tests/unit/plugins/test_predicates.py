@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.worlds import NodeDraft, World, node, pods, taints, world
+from tests.support.worlds import (
+    NodeDraft,
+    World,
+    node,
+    pods,
+    taints,
+    world,
+)
 
 from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Toleration
 from tierwise.api.meta import Requirement
 from tierwise.framework.extension import MovingFilter, StaticFilter
-from tierwise.plugins.node_terms import tolerates
-from tierwise.plugins.predicates import Predicates
+from tierwise.plugins.kubernetes.node_affinity import tolerates
+from tierwise.plugins.kubernetes.predicates import Predicates
 
 EXISTS_ALL = Toleration(operator="Exists")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import Hall, code, hall_of, queue
+from tests.support.draw import gang
+from tests.support.queue_worlds import Hall, code, hall_of, queue
 
 from tierwise.framework.extension import (
     EnqueueGate,
@@ -15,7 +15,7 @@ from tierwise.framework.extension import (
     VictimFilter,
     VictimQueueOrder,
 )
-from tierwise.plugins.proportion import Proportion
+from tierwise.plugins.queues.proportion import Proportion
 
 
 def deserved(hall: Hall, resource: str = "cpu") -> dict[str, int]:

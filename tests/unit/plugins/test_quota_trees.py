@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.koordinator import objects_of
-from tests.quotas import GPU, koordinator, nodes, quota, runtimes, settle, worker
+from tests.support.koordinator import objects_of
+from tests.support.quotas import (
+    GPU,
+    koordinator,
+    nodes,
+    quota,
+    runtimes,
+    settle,
+    worker,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
-from tierwise.dialects.build import build
+from tierwise.snapshot.builder import build
 
 HALL = nodes("n0 n1 n2 n3")
 PREFIX = "quota.scheduling.koordinator.sh/"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.worlds import World, node, pods, world
+from tests.support.worlds import World, node, pods, world
 
 from tierwise.framework.extension import MovingFilter, NodeScorer, Reach
 from tierwise.plugins.binpack import Binpack

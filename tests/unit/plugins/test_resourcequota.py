@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.draw import gang
-from tests.drawn_gang import amounts
-from tests.unit.plugins.queue_worlds import Hall, code, hall_of
+from tests.support.draw import gang
+from tests.support.drawn_gang import amounts
+from tests.support.queue_worlds import Hall, code, hall_of
 
 from tierwise.api.codec import Raw
 from tierwise.framework.extension import EnqueueGate

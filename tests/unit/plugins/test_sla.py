@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.draw import gang
-from tests.unit.plugins.queue_worlds import hall_of
+from tests.support.draw import gang
+from tests.support.queue_worlds import hall_of
 
 from tierwise.api import codec
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.elastic_quota import Quotas
-from tierwise.dialects.job_builder import JobBuilder
-from tierwise.dialects.volcano import read_group
+from tierwise.dialects.jobs import JobBuilder
+from tierwise.dialects.koordinator.elastic_quota import Quotas
+from tierwise.dialects.volcano.pod_group import read_group
 from tierwise.framework.extension import JobOrder
 from tierwise.model.job import Job
 from tierwise.model.resources import Axis

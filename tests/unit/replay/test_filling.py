@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierwise.cli.main import cli
-from tierwise.replay.checkpoint import load, save
-from tierwise.replay.figures import Data
-from tierwise.replay.filling import Filling
-from tierwise.replay.fillings import Fillings
-from tierwise.replay.openb import Pods, order
-from tierwise.replay.policies import POLICIES
-from tierwise.replay.sharing import Kinds, State, fitting, fragmentation, stranded
+from tierwise.replay.engine.checkpoint import load, save
+from tierwise.replay.report.outcome import Data
+from tierwise.replay.shared_gpu.devices import Kinds, State, fitting, fragmentation, stranded
+from tierwise.replay.shared_gpu.filling import Filling, Fillings
+from tierwise.replay.shared_gpu.openb import Pods, order
+from tierwise.replay.shared_gpu.policies import POLICIES
 
 KINDS = Kinds(
     cpu=np.array([4, 2, 1, 8]),

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.replay.test_queues import FABRIC, profile, trace
 
-from tierwise.replay.contenders import BUILT_IN, Contender
-from tierwise.replay.engine import Engine
-from tierwise.replay.incidents import Incident
-from tierwise.replay.lived import Lived
-from tierwise.replay.outcome import outcome
-from tierwise.replay.queues import weighted_queues
-from tierwise.replay.rules import Rules
-from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.trace import Trace
+from tierwise.replay.engine.contenders import BUILT_IN, Contender
+from tierwise.replay.engine.embedded import Lived
+from tierwise.replay.engine.engine import Engine
+from tierwise.replay.engine.failures import Incident
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.report.outcome import outcome
+from tierwise.replay.traces.queues import weighted_queues
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.replay.traces.trace import Trace
 
 SMALL = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 8)
 JOBS = synthetic_trace("synthetic:jobs=14,gap=300,mean=3000,largest=32,priorities=2", 5)

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.replay.contenders import Contender
-from tierwise.replay.engine import Engine
-from tierwise.replay.fabric import GPU
-from tierwise.replay.outcome import outcome
-from tierwise.replay.queues import weighted_queues
-from tierwise.replay.rules import Rules
-from tierwise.replay.synthetic import synthetic_fabric
-from tierwise.replay.trace import Trace, sorted_trace
+from tierwise.replay.engine.contenders import Contender
+from tierwise.replay.engine.engine import Engine
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.report.outcome import outcome
+from tierwise.replay.traces.fabric import GPU
+from tierwise.replay.traces.queues import weighted_queues
+from tierwise.replay.traces.synthetic import synthetic_fabric
+from tierwise.replay.traces.trace import Trace, sorted_trace
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 

@@ -14,21 +14,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
-from tierwise.bench.workloads import jobs
-from tierwise.bench.worlds import GPU, cluster, snapshot
+from tierwise.bench.worlds import GPU, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.usage import held
 from tierwise.framework.ledger import Ledger
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
-from tierwise.replay.checkpoint import load, save
-from tierwise.replay.contenders import BUILT_IN, Contender
-from tierwise.replay.engine import Engine
-from tierwise.replay.incidents import draw
-from tierwise.replay.rules import Rules
-from tierwise.replay.run import Comparison
-from tierwise.replay.spread import Spreads
-from tierwise.replay.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.replay.engine.checkpoint import load, save
+from tierwise.replay.engine.contenders import BUILT_IN, Contender
+from tierwise.replay.engine.engine import Engine
+from tierwise.replay.engine.failures import draw
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.run import Comparison
+from tierwise.replay.report.spread import Spreads
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))

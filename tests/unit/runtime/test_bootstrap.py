@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 from tierwise.kube.errors import ApiError
-from tierwise.runtime.bootstrap import Names, place_files, secure
-from tierwise.runtime.certificates import Bundle, expires, issue
-from tierwise.runtime.tls import Certificate
+from tierwise.runtime.certificates import Bundle, Certificate, Names, expires, issue, place_files, secure
 
 NAMES = Names("tierwise")
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

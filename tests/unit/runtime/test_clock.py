@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.runtime.clock import SteadyClock
+from tierwise.runtime.service import SteadyClock
 
 
 class _Times:

@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
 
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
-from tierwise.runtime.certificates import issue
+from tierwise.runtime.certificates import Certificate, issue
 from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.probes import probes
 from tierwise.runtime.review import Reviewer
-from tierwise.runtime.tls import Certificate
 from tierwise.runtime.webhook import application
 
 FEW = Limits(connections=8, head=600.0)

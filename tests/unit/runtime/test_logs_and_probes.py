@@ -9,18 +9,18 @@ import logging
 import re
 
 from aiohttp.test_utils import TestClient, TestServer
-from tests.draw import draw, gang, objects_of
+from tests.support.draw import draw, gang, objects_of
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
-from tierwise.dialects.build import build
-from tierwise.explain.decisions import decision_id
-from tierwise.explain.status import statuses
+from tierwise.explain.message import decision_id
 from tierwise.port import RecordEvent
 from tierwise.runtime.logs import JsonLines, decision_lines
 from tierwise.runtime.metrics import Metrics, registry
 from tierwise.runtime.probes import cycle_wire, debug, probes
 from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import build
+from tierwise.status.pod_group import statuses
 
 OBJECTS = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),

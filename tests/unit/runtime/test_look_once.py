@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
-from tests.strategies import profile
+from tests.support.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -14,8 +14,7 @@ from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update
 from tierwise.runtime import loop as loop_module
-from tierwise.runtime.loop import Duty, Loop, Turn
-from tierwise.runtime.refusals import Refused
+from tierwise.runtime.loop import Duty, Loop, Refused, Turn
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 

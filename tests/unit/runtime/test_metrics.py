@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from tests.draw import Gang, World, draw, gang, objects_of
+from tests.support.draw import Gang, World, draw, gang, objects_of
 
 from tierwise.config.profile import DEFAULT
-from tierwise.dialects.build import build
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.runtime.metrics import STAGES, AdmissionMetrics, Metrics, registry
 from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import build
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/reference/metrics.md"

@@ -8,8 +8,8 @@ import socket
 import urllib.request
 
 import pytest
-from tests.draw import draw, gang, objects_of
-from tests.ports import free_ports
+from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import free_ports
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT

@@ -16,15 +16,14 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
-from tierwise.runtime.certificates import Bundle, expires, issue
+from tierwise.runtime.certificates import Bundle, Certificate, expires, issue
 from tierwise.runtime.logs import JsonLines
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Reviewer
-from tierwise.runtime.tls import Certificate
 from tierwise.runtime.webhook import Webhook, application
 
 NOW = datetime.now(UTC)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.manifests import container, objects
+from tests.support.manifests import container, objects
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.port import PatchStatus, RecordEvent
-from tierwise.sim.habits import check_habits, habits
 from tierwise.sim.kubelet import Turn, killed, turn
+from tierwise.sim.pod_behaviour import check_habits, habits
 
 START = 1_760_000_000.0
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.lives import gang, life, lived, machines, phases, reasons, workers
-from tests.manifests import job, task
+from tests.support.lives import (
+    gang,
+    life,
+    lived,
+    machines,
+    phases,
+    reasons,
+    workers,
+)
+from tests.support.manifests import job, task
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError

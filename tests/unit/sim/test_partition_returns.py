@@ -3,7 +3,19 @@
 import json
 
 import pytest
-from tests.manifests import NOW, children, hypernode, job, node, nodes, objects, part, partitions, task, tier
+from tests.support.manifests import (
+    NOW,
+    children,
+    hypernode,
+    job,
+    node,
+    nodes,
+    objects,
+    part,
+    partitions,
+    task,
+    tier,
+)
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import msgspec
-from tests.commands import answer, run
-from tests.draw import draw, gang, objects_of
+from tests.support.commands import answer, run
+from tests.support.draw import draw, gang, objects_of
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.boards import HOSTILE, Fixed, shown
-from tests.draw import draw, gang, objects_of
-from tests.ports import HOST, free_port
+from tests.support.boards import HOSTILE, Fixed, shown
+from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import HOST, free_port
 
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.boards import HOSTILE, Fixed, shown
-from tests.commands import manifests, run
-from tests.draw import draw, gang, objects_of
-from tests.ports import HOST, free_port
+from tests.support.boards import HOSTILE, Fixed, shown
+from tests.support.commands import manifests, run
+from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import HOST, free_port
 
 from tierwise.api.errors import InputError
 from tierwise.cli.serve import manifest_source

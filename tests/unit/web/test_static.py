@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.commands import ROOT
+from tests.support.commands import ROOT
 
 STATIC = ROOT / "src" / "tierwise" / "web" / "static"
 FILES = sorted(STATIC.iterdir())

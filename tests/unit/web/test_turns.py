@@ -6,9 +6,9 @@ import json
 import urllib.request
 from typing import Any
 
-from tests.commands import run
-from tests.draw import draw, gang, objects_of
-from tests.ports import HOST, free_port
+from tests.support.commands import run
+from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
 from tierwise.runtime.listener import listening

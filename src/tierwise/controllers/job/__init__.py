@@ -17,11 +17,11 @@ from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Serv
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
-from tierwise.controllers.job.happenings import happenings
+from tierwise.controllers.job.events import happenings
+from tierwise.controllers.job.job_pods import Roster
 from tierwise.controllers.job.memory import restarts_part
 from tierwise.controllers.job.policies import Answer, answers
-from tierwise.controllers.job.roster import Roster
-from tierwise.dialects.volcano_job import defaulted, pod_group_name
+from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
 
 __all__ = ["READS", "due", "reconcile"]

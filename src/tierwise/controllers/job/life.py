@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
+from tierwise.controllers.job.job_pods import Roster
 from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
 from tierwise.controllers.job.phases import NARROW, Turn, rule
 from tierwise.controllers.job.policies import Answer, rank
-from tierwise.controllers.job.roster import Roster
-from tierwise.dialects.volcano_job import partition_of, task_minimum
+from tierwise.dialects.volcano.job import partition_of, task_minimum
 
 __all__ = ["Step", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
 

@@ -7,18 +7,18 @@ job does not ask for any more, are deleted; once the job wants no pods, so are a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job import plugins, rank, worker
-from tierwise.controllers.job.containers import with_volume
-from tierwise.controllers.job.dependencies import held_back
-from tierwise.controllers.job.owner import owner_reference
-from tierwise.controllers.job.roster import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended
-from tierwise.dialects.volcano_job import (
+from tierwise.controllers.job import plugins
+from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended, owner_reference
+from tierwise.controllers.job.plugins.additions import with_environment, with_volume
+from tierwise.dialects.volcano.job import (
     GROUP_NAME,
     PARTITION_ID,
     TASK_INDEX,
@@ -26,10 +26,92 @@ from tierwise.dialects.volcano_job import (
     partition_of,
     pod_group_name,
     pod_name,
+    task_minimum,
 )
-from tierwise.port import Create, Delete, Effect, key_of
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
-__all__ = ["JOB_NAME", "bring"]
+__all__ = ["JOB_NAME", "bring", "held_back", "with_rank", "with_worker_environment"]
+
+
+# Tasks that wait for others (`dependsOn`): their pods are made once those they depend on are up.
+#
+# Volcano's rule: a task is up once its minimum runs with all containers ready, or has succeeded. `iteration: any` asks
+# for one of the tasks named, everything else for all of them.
+
+
+def held_back(job: Job, roster: Roster) -> frozenset[str]:
+    """The tasks of a job with its defaults filled in that wait for others."""
+    if not any(task.depends_on is not None for task in job.spec.tasks):
+        return frozenset()
+    up = Counter(m.task for m in roster.current() if not m.leaving and _is_up(m.pod))
+    started = {task.name for task in job.spec.tasks if up[task.name] >= task_minimum(task)}
+    waiting = set()
+    for task in job.spec.tasks:
+        if task.depends_on is not None and task.depends_on.name:
+            ready = [name in started for name in task.depends_on.name]
+            if not (any(ready) if task.depends_on.iteration == "any" else all(ready)):
+                waiting.add(task.name)
+    return frozenset(waiting)
+
+
+def _is_up(pod: Pod) -> bool:
+    if pod.status.phase == "Succeeded":
+        return True
+    return pod.status.phase == "Running" and all(container.ready for container in pod.status.container_statuses)
+
+
+# The containers of a job with a pattern are told their rank, by the downward API: it is written with the node.
+
+
+_VARIABLES: Final = {"TIERWISE_RANK": RANK, "TIERWISE_COORDINATES": COORDINATES}
+
+
+def with_rank(spec: Raw, job: Job) -> Raw:
+    """A pod's spec with the variables, where its job declares a pattern."""
+    if PATTERN not in job.metadata.annotations:
+        return spec
+    return with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
+
+
+def _variable(name: str, annotation: str) -> Raw:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
+
+
+# What every worker is told about its place, in its environment: its rank, its partition, and where it stands.
+#
+# Ranks count through the tasks of a job in their order. Where a pod stands is known only once it is bound: the binding
+# carries it as annotations, and the variables refer to those, so that they are filled in when the containers start.
+
+
+_PLACES: Final = {"TIERWISE_HYPERNODE": HYPERNODE_ANNOTATION, "TIERWISE_TOPOLOGY": PATH_ANNOTATION}
+
+
+def with_worker_environment(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+    """A pod's spec with the variables of one worker."""
+    given: list[Raw] = [{"name": name, "value": value} for name, value in _facts(job, task, index).items()]
+    found: list[Raw] = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
+        for name, annotation in _PLACES.items()
+    ]
+    return with_environment(spec, [*given, *found])
+
+
+def _facts(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
+    before = [other.replicas for other in job.spec.tasks[: job.spec.tasks.index(task)]]
+    facts = {
+        "TIERWISE_RANK": sum(before) + index,
+        "TIERWISE_WORLD_SIZE": sum(other.replicas for other in job.spec.tasks),
+        "TIERWISE_TASK_RANK": index,
+        "TIERWISE_TASK_SIZE": task.replicas,
+    }
+    shown = {"TIERWISE_TASK": task.name} | {name: str(number) for name, number in facts.items()}
+    size = task.partition_policy.partition_size or 0 if task.partition_policy is not None else 0
+    if size > 0:
+        shown["TIERWISE_PARTITION"] = partition_of(task, index)
+        shown["TIERWISE_PARTITION_RANK"] = str(index % size)
+        shown["TIERWISE_PARTITION_SIZE"] = str(size)
+    return shown
+
 
 JOB_NAME: Final = "volcano.sh/job-name"
 _JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
@@ -89,8 +171,8 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "ownerReferences": [owner_reference(job)],
     }
     spec = _with_claims(spec, job)
-    told = plugins.furnish(rank.furnish(spec, job), job, task, index)
-    spec = worker.furnish(told, job, task, index)
+    told = plugins.furnish(with_rank(spec, job), job, task, index)
+    spec = with_worker_environment(told, job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

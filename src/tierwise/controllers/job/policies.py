@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import Job, LifecyclePolicy
-from tierwise.controllers.job.happenings import Happening
+from tierwise.controllers.job.events import Happening
 from tierwise.controllers.job.memory import Target
 from tierwise.controllers.job.phases import NARROW
 

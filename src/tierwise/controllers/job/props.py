@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.volcano import Job
-from tierwise.controllers.job.owner import is_owned
+from tierwise.controllers.job.job_pods import is_owned
 from tierwise.controllers.job.plugins import Prop, props
 from tierwise.port import Create, Delete, Effect, Objects, Update, key_of_raw
 

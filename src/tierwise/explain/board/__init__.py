@@ -6,7 +6,6 @@ up, whatever the size of the cluster; the nodes of a domain and the story of a j
 
 from __future__ import annotations
 
-from tierwise.explain.board.cycles import cycle_entry
-from tierwise.explain.board.whole import Board
+from tierwise.explain.board.board import Board, cycle_entry
 
 __all__ = ["Board", "cycle_entry"]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tierwise.api.codec import Raw
-from tierwise.dialects.requests import nominal
+from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.explain.board.standing import How, Stand
 from tierwise.explain.naming import tier_label
 from tierwise.explain.usage import held, scarce

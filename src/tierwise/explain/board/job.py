@@ -8,13 +8,13 @@ import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.standing import How, Stand
-from tierwise.explain.eviction_story import eviction_wire
-from tierwise.explain.job_story import search_texts
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import Names, name_of_pod, sub_id, tier_title
-from tierwise.explain.pod_story import job_facts
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.summary import Run
+from tierwise.explain.text.evictions import eviction_wire
+from tierwise.explain.text.explain_job import search_texts
+from tierwise.explain.text.explain_pod import job_facts
+from tierwise.explain.text.schedule import Run
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Rejection, Tried
 from tierwise.model.topology import Topology

@@ -14,7 +14,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.board.standing import How, Stand
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import Names, full_name
-from tierwise.explain.summary import Run
+from tierwise.explain.text.schedule import Run
 from tierwise.explain.wire import why_waiting
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot

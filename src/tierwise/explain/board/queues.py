@@ -8,7 +8,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.jobs import Line
-from tierwise.explain.summary import Run
+from tierwise.explain.text.schedule import Run
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
 from tierwise.model.queue import Queue

@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from tierwise.explain.summary import Run
+from tierwise.explain.text.schedule import Run
 from tierwise.model.job import Job, Status, SubJob, Task
 
 __all__ = ["How", "Stand", "stands"]

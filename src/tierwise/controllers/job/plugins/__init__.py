@@ -13,7 +13,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
 from tierwise.controllers.job.plugins import env, svc
-from tierwise.controllers.job.plugins.prop import Prop
+from tierwise.controllers.job.plugins.additions import Prop
 
 __all__ = ["PLUGINS", "Prop", "furnish", "props"]
 

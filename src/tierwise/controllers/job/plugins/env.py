@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
-from tierwise.controllers.job.containers import with_environment
-from tierwise.controllers.job.plugins.prop import Prop
+from tierwise.controllers.job.plugins.additions import Prop, with_environment
 
 __all__ = ["furnish", "props"]
 

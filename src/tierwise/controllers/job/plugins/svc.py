@@ -12,10 +12,9 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
-from tierwise.controllers.job.containers import with_environment, with_volume
-from tierwise.controllers.job.owner import owner_reference
-from tierwise.controllers.job.plugins.prop import Prop
-from tierwise.dialects.volcano_job import pod_name
+from tierwise.controllers.job.job_pods import owner_reference
+from tierwise.controllers.job.plugins.additions import Prop, with_environment, with_volume
+from tierwise.dialects.volcano.job import pod_name
 
 __all__ = ["furnish", "props"]
 

@@ -1,0 +1,1 @@
+"""Why a gang found no place, and what its candidate domains scored."""

@@ -1,0 +1,437 @@
+"""Say why a gang found no place: which domains were searched, how far the best of each tier came, what was short.
+
+The domains that are told of are those that the search may use. A gang with running tasks is searched for in one
+domain, the widest around them that its limit allows, so that one is named and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Demand, Lot, needs
+from tierwise.actions.placement.fit import put
+from tierwise.actions.placement.gather import everything, ground_of, rows_of
+from tierwise.actions.placement.search import BOTH, Found, candidates, home, search_lot
+from tierwise.actions.placement.uniform_groups import alike, groups_held
+from tierwise.api.plurals import count
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.gathering import Ground, Way
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, SubJob
+from tierwise.model.reason import Reason, Rejection, Tried
+from tierwise.model.resources import UNOFFERED
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
+
+__all__ = [
+    "Causes",
+    "asked_pods",
+    "causes",
+    "diagnose",
+    "once_full",
+    "searched",
+    "too_wide",
+    "tried_ways",
+    "ungathered",
+]
+
+
+# What keeps tasks of a shape out of nodes: reasons, and on how many nodes each holds.
+
+
+Causes = tuple[tuple[Reason, int], ...]
+
+
+def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
+    """Per reason, on how many of some rows it keeps a shape out; the most frequent first."""
+    room = cycle.rooms.of(shape)
+    why = room.why[span]
+    found: dict[Reason, int] = {}
+    numbers = np.bincount(why)
+    for number in np.flatnonzero(numbers).tolist():
+        if number:
+            found[cycle.view.reasons[number]] = int(numbers[number])
+    full = (why == 0) & (room.rows(Pool.LATER)[span] == 0)
+    free = cycle.ledger.free(shape.asked, span, Pool.LATER)
+    found |= _short(cycle, shape, free, (free < shape.request[shape.asked, None]) & full)
+    if cycle.pipeline.moving(shape):
+        now = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes)))[span]
+        moving = np.bincount(np.where((why == 0) & ~full, now, 0))
+        for number in np.flatnonzero(moving).tolist():
+            if number:
+                found[cycle.view.reasons[number]] = int(moving[number])
+    return _ordered(found)
+
+
+def once_full(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
+    """Per resource, how many nodes are short of it once they hold as many tasks as they can."""
+    room = cycle.rooms.of(shape)
+    request = shape.request[shape.asked, None]
+    left = cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room.rows(Pool.LATER)[span]
+    return _ordered(_short(cycle, shape, left, (left < request) & (room.why[span] == 0), then="then "))
+
+
+def _short(cycle: Cycle, shape: Shape, free: Ints, short: Bools, *, then: str = "") -> dict[Reason, int]:
+    """Per resource of a shape, on how many nodes it is short, with what is asked for and the most that any has."""
+    found: dict[Reason, int] = {}
+    names = shape.names(cycle.view.axis)
+    for i, resource in enumerate(shape.asked.tolist()):
+        nodes = int(short[i].sum())
+        if nodes and cycle.view.axis.names[resource] == UNOFFERED:
+            text = f"short of {names[i]}, which no node has"
+            found[Reason("InsufficientResource", "resources", text)] = nodes
+        elif nodes:
+            most = int(free[i][short[i]].max())
+            found[_insufficient(names[i], int(shape.request[resource]), most, then)] = nodes
+    return found
+
+
+def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
+    """The reason of nodes that lack a resource, of which the best has `most` left; `then` says once it took others."""
+    if resource == "pods":
+        return Reason("TooManyPods", "resources", f"{then}had no pod slot left", curable=True)
+    if resource.startswith("port/"):
+        return Reason("PortConflict", "resources", f"{then}had host {resource} taken", curable=True)
+    from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles refuse anything
+
+    text = f"{then}short of {resource}: {show(resource, asked)} asked, at most {show(resource, max(most, 0))} free"
+    return Reason("InsufficientResource", "resources", text, curable=True)
+
+
+def _ordered(found: dict[Reason, int]) -> Causes:
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))
+
+
+# Say why a gathered job found no place: how much was asked, in which layer, what the best domains of it take.
+
+
+_GATHERED_SHOWN = 3
+"""How many domains a rejection names."""
+
+
+def ungathered(cycle: Cycle, job: Job, lot: Lot, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
+    """Why so many tasks cannot be gathered in any way, and how far each layer came."""
+    whole = everything(lot)
+    if _odd(lot.need, ways[-1]) and not _odd(whole.need, ways[-1]):
+        lot = whole  # the minimum alone could not come in multiples: all of it was looked for
+    shape = max(lot.portions, key=lambda portion: portion.left).part.shape
+    ground = ground_of(cycle, shape, lot.sub, job, Pool.LATER)
+    widest = ways[-1]
+    where = "the cluster" if widest.tier == int(ground.topology.tier[ROOT]) else f"one {_layer(ground, widest.tier)}"
+    text = f"{count(lot.need, 'pod')} cannot be gathered in {where}"
+    odd = _odd(lot.need, widest)
+    if odd:  # whatever room there is
+        said = f"pods come in multiples of {_multiples(ground, widest)}, and {lot.need} is no multiple of {odd}"
+        return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
+    text += _offers(cycle, job, ground, widest)
+    if widest.multiples:
+        text += f"; pods come in multiples of {_multiples(ground, widest)}"
+    tried = tried_ways(cycle, job, ground, shape, lot.need, ways)
+    return Reason("CannotGather", "coscheduling", text, curable=True), tried
+
+
+def tried_ways(
+    cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, ways: Sequence[Way]
+) -> tuple[Tried, ...]:
+    """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
+    by_tier = {way.tier: way for way in ways if way.tier > 0}  # of several ways in one tier the last asks the least
+    found = (_gather_tried(cycle, job, ground, shape, tasks, way, widest=way is ways[-1]) for way in by_tier.values())
+    return tuple(tried for tried in found if tried is not None)
+
+
+def _gather_tried(
+    cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, way: Way, *, widest: bool
+) -> Tried | None:
+    places, room = ground.offers(way)
+    if not len(places):
+        return None
+    best = int(places[0])
+    span = ground.topology.span(best)
+    rows = rows_of(cycle, job, np.arange(span.start, span.stop))
+    short = causes(cycle, shape, rows)
+    if widest and not short and not way.multiples:  # which leave nodes that are not full
+        short = once_full(cycle, shape, rows)
+    return Tried(
+        tier=way.tier,
+        domains=len(places),
+        best=ground.topology.name[best],
+        fits=min(max(int(room[0]), 0), tasks),
+        asked=tasks,
+        nodes=span.stop - span.start,
+        causes=short,
+        layer=_layer(ground, way.tier),
+    )
+
+
+def _layer(ground: Ground, tier: int) -> str:
+    names = (name for name, number in ground.topology.tier_names.items() if number == tier)
+    return next(names, f"domain of tier {tier}" if tier else "node")
+
+
+def _offers(cycle: Cycle, job: Job, ground: Ground, way: Way) -> str:
+    """What the roomiest domains take."""
+    places, room = ground.offers(way)
+    if not len(places):
+        return ", none of which holds its running pods" if ground.standing.any() else ", of which there is none"
+    if way.tier <= 0:
+        places = rows_of(cycle, job, places)
+    names = cycle.nodes.names if way.tier <= 0 else ground.topology.name
+    shown = [
+        f"{names[place] if place != ROOT or way.tier <= 0 else 'it'} takes {max(number, 0)}"
+        for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
+    ]
+    more = len(places) - len(shown)
+    return ": " + ", ".join(shown) + (f", {more} more take no more than that" if more else "")
+
+
+def _multiples(ground: Ground, way: Way) -> str:
+    return ", ".join(f"{number} in each {_layer(ground, tier)}" for tier, number in way.multiples)
+
+
+def _odd(tasks: int, way: Way) -> int:
+    """A multiple that so many tasks are none of, 0 where there is none such."""
+    return next((number for _, number in way.multiples if tasks % number), 0)
+
+
+_SHOWN = 3
+"""How many sub-jobs, or broken hyperNodes, a rejection names."""
+
+_TRIALS = 3
+"""How many domains of a tier are filled to see what fits together, where counting alone does not tell."""
+
+
+def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
+    """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+    ways = cycle.pipeline.ways(job, demand.tasks)
+    if ways:
+        return Rejection("fit", job.key, *ungathered(cycle, job, demand.lots[0], ways))
+    wide = too_wide(cycle, job)
+    if wide is not None:
+        return Rejection("space", job.key, wide)
+    groups = tuple(_searched_for(cycle, job, ROOT))
+    tried = tuple(_refused(cycle, job, demand, looked) for looked in _tried(cycle, job, demand, groups, like))
+    children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
+    return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
+
+
+def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
+    """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
+    ways = cycle.pipeline.ways(job, demand.tasks)
+    if ways:
+        return diagnose(cycle, job, demand, bounded=False).tried
+    return tuple(_tried(cycle, job, demand, tuple(_searched_for(cycle, job, ROOT))))
+
+
+def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
+    """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
+    number = demand.tasks
+    stands = home(cycle, job) is not None
+    if cycle.pipeline.gangs and stands and not job_ready(cycle.ledger, job):
+        return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
+    if stands:
+        return count(number, "more pod")
+    if number < sum(cycle.backlog.left(part) for part in job.parts()):
+        return f"its minimum of {count(number, 'pod')}"
+    return "its pod" if number == 1 else f"its {number} pods"
+
+
+def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> Iterator[Rejection]:
+    """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
+    limit = cycle.pipeline.limit(job)
+    seen: set[tuple[int | None, int, tuple[int, ...]]] = set()
+    within = int(groups[-1][0]) if home(cycle, job) is not None and groups else ROOT
+    for lot in demand.lots:
+        reason = too_wide(cycle, lot.sub)
+        if reason is not None:
+            yield Rejection("space", lot.sub.key, reason)
+            continue
+        inner = cycle.pipeline.limit(lot.sub)
+        kind = (inner, lot.need, tuple(portion.part.shape.number for portion in lot.portions))
+        if inner is None or (limit is not None and inner >= limit) or kind in seen:
+            continue
+        seen.add(kind)
+        short = _tried(cycle, job, Demand((lot,)), tuple(_searched_for(cycle, lot.sub, within)))
+        if short and short[-1].fits < lot.need:
+            text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the sub-group"
+            yield Rejection("space", lot.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+
+
+def _inside(cycle: Cycle, domain: int) -> str:
+    return f" in {cycle.topology.name[domain]}" if domain != ROOT else ""
+
+
+def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
+    """A gang that stands wider than its limit gets no more tasks; the reason says where it stands."""
+    limit, here = cycle.pipeline.limit(gang), home(cycle, gang)
+    if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
+        return None
+    where = "the whole cluster"
+    if here != ROOT:
+        where = f"hyperNode {cycle.topology.name[here]} of tier {int(cycle.topology.tier[here])}"
+    text = f"its running pods span {where}, above the highest allowed tier {limit}"
+    return Reason("AlreadyTooWide", "network-topology-aware", text)
+
+
+def _reason(cycle: Cycle, job: Job, demand: Demand, tried: tuple[Tried, ...]) -> Reason:
+    limit = cycle.pipeline.limit(job)
+    errors = [f"{p.domain} ({p.text})" for p in cycle.topology.problems if p.error]
+    if limit is not None and errors:
+        never = cycle.pipeline.never_fits(job, needs(demand, len(cycle.view.axis)))
+        if never is not None:  # what is sound could not hold it even empty: the broken part is what it lacks
+            names = ", ".join(errors[:_SHOWN]) + (" and others" if len(errors) > _SHOWN else "")
+            text = f"no sound hyperNode within tier {limit} holds the gang; set aside for errors: {names}"
+            return Reason("BrokenTopology", "network-topology-aware", text)
+    if limit is not None and not tried:
+        return Reason("NoDomainWithinTier", "network-topology-aware", f"there is no hyperNode of tier {limit} or below")
+    text = f"{_where(cycle, job, tried)} now for {asked_pods(cycle, job, demand)}"
+    return Reason("NotEnoughResources", "allocate", text, curable=True)
+
+
+def _where(cycle: Cycle, job: Job, tried: tuple[Tried, ...]) -> str:
+    """The domains that have no place, in words."""
+    limit = cycle.pipeline.limit(job)
+    if limit is None or tried[-1].best == cycle.topology.name[ROOT]:
+        return "the cluster has no place"
+    if tried[-1].here:
+        return f"hyperNode {tried[-1].best}, where its running pods are, has no place"
+    return f"no hyperNode of tier {limit} or below has a place"
+
+
+def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Ints]:
+    """The domains that a gang may use, tier by tier: those with too little free are among them."""
+    limit = cycle.pipeline.limit(gang)
+    if limit is None:
+        return (np.array([within]),)
+    if home(cycle, gang) is not None:
+        return tuple(candidates(cycle, gang, within))
+    return cycle.topology.by_tier(within, limit)
+
+
+def _tried(
+    cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...], like: Rejection | None = None
+) -> tuple[Tried, ...]:
+    known = {tried.tier: tried for tried in like.tried} if like is not None else {}
+    here = home(cycle, job) is not None and cycle.pipeline.limit(job) is not None
+    return tuple(_look(cycle, job, demand, group, known, here=here) for group in groups)
+
+
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[int, Tried], *, here: bool) -> Tried:
+    """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
+    topology = cycle.topology
+    whole, fits = _fits(cycle, job, demand, group)
+    best = int(group[np.lexsort((topology.rank[group], -fits))[0]])
+    span = topology.span(best)
+    tier = int(topology.tier[best])
+    earlier = known.get(tier)
+    lent = earlier is not None and earlier.best == topology.name[best]
+    found = int(fits.max())
+    confined = here and best != ROOT and len(group) == 1
+    return Tried(
+        tier=tier,
+        domains=len(group),
+        best=topology.name[best],
+        fits=min(found, demand.tasks),
+        asked=demand.tasks,
+        nodes=span.stop - span.start,
+        causes=earlier.causes if lent and earlier is not None else _causes(cycle, demand, span),
+        whole=whole,
+        here=confined,
+        outside=len(topology.at_tier[tier]) - 1 if confined else 0,
+    )
+
+
+def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
+    """The same where everything seems to fit by counting and the search found no place: what it came across."""
+    if looked.fits < looked.asked:
+        return looked
+    domain = cycle.topology.index[looked.best]
+    least = job.min_resources
+    if least is not None and cycle.pipeline.limit(job) is not None:
+        free = cycle.ledger.domain_idle[:, domain] + cycle.ledger.domain_releasing[:, domain]
+        lacking = np.flatnonzero(free < least)
+        if len(lacking):
+            from tierwise.api.quantity import show
+
+            name = cycle.view.axis.names[int(lacking[0])]
+            amounts = int(least[lacking[0]]), int(free[lacking[0]])
+            asked, left = (show(name, max(amount, 0)) for amount in amounts)
+            return replace(looked, short=f"its minResources ask for {asked} of {name}, and {left} is free")
+    return replace(looked, short="each of them fits by itself, but not all of them together")
+
+
+def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
+    """What keeps the largest of the demanded shapes out of a span; where nothing does, what they lack once full."""
+    shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
+    if not shapes:
+        return ()
+    shape = max(shapes, key=lambda s: s.number)
+    return causes(cycle, shape, span) or once_full(cycle, shape, span)
+
+
+def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Ints]:
+    """How many of the demanded tasks each domain takes; of alike sub-jobs, whose size comes first, only whole ones.
+
+    Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
+    promising domains are filled to see how many fit together.
+    """
+    uniform = alike(cycle, job, demand) if len(demand.lots) > 1 else None
+    if uniform is not None:
+        return uniform.size, groups_held(cycle, uniform, Pool.LATER)[group] * uniform.size
+    left: dict[Shape, int] = {}  # lots of one shape share its room
+    for portion in (portion for lot in demand.lots for portion in lot.portions):
+        left[portion.part.shape] = left.get(portion.part.shape, 0) + portion.left
+    total = np.zeros(len(group), dtype=np.int64)
+    for shape, number in left.items():
+        total += np.minimum(_room(cycle, shape)[group], number)
+    if len(left) == 1 and not cycle.pipeline.moving(next(iter(left))):
+        return 0, total
+    order = np.lexsort((cycle.topology.rank[group], -total))[:_TRIALS]
+    tried = np.zeros(len(group), dtype=np.int64)
+    for i in order.tolist():
+        tried[i] = _together(cycle, job, demand.lots, int(group[i])) if total[i] else 0
+    return 0, tried
+
+
+def _together(cycle: Cycle, job: Job, lots: tuple[Lot, ...], domain: int) -> int:
+    """How many tasks a domain takes one after the other, sub-jobs of several whole; nothing stays on the ledger."""
+    placed = 0
+    with cycle.ledger.statement():
+        for lot in lots:
+            if len(lots) > 1 and cycle.pipeline.limit(lot.sub) is not None:
+                placed += lot.need if isinstance(search_lot(cycle, job, lot, within=domain), Found) else 0
+            else:
+                placed += _filled(cycle, job, lot, domain)
+    return placed
+
+
+def _filled(cycle: Cycle, job: Job, lot: Lot, domain: int) -> int:
+    """How many tasks of a lot towards its need are placed, the minimums of roles first."""
+    missing, roles, used = lot.need, dict(lot.roles), [0] * len(lot.portions)
+    for least_only in (True, False):
+        for i, portion in enumerate(lot.portions):
+            role = portion.part.role_number
+            wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
+            wanted = min(wanted, portion.left - used[i])
+            if wanted > 0:
+                found = put(cycle, Ask(portion.part.shape, lot.sub, job), portion.part, wanted, domain, BOTH)
+                placed = sum(len(take.rows) for take in found)
+                used[i] += placed
+                missing -= placed
+                if least_only:
+                    roles[role] -= placed
+    return lot.need - missing
+
+
+def _room(cycle: Cycle, shape: Shape) -> Ints:
+    """How many tasks of a shape each domain takes; nodes that a filter bars at this moment take none."""
+    room = cycle.rooms.of(shape)
+    if not cycle.pipeline.moving(shape):
+        return room.domains(Pool.LATER)
+    barred = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0
+    return cycle.topology.totals(np.where(barred, 0, room.rows(Pool.LATER)))

@@ -1,0 +1,61 @@
+"""The scores of the domains that could hold a gang, for `explain`: those of the first gradient with a solution."""
+
+from __future__ import annotations
+
+from tierwise.actions.placement.backtracking import pack
+from tierwise.actions.placement.demand import Demand, Lot, demand, surplus
+from tierwise.actions.placement.fit import bound
+from tierwise.actions.placement.search import BOTH, fit_any_way
+from tierwise.actions.placement.sub_groups import shortlist
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, SubJob
+
+__all__ = ["rate"]
+
+
+def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
+    """Score by name of every domain that holds the minimum, in the first gradient that has one."""
+    asked = demand(cycle, job)
+    if job.policies and sub.constraint is None and len(asked.lots) > 1:
+        return _of_job(cycle, job, asked)
+    lot = _lot_of(cycle, job, sub, asked)
+    if lot is None:
+        return {}
+    gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
+    for group in cycle.pipeline.gradients(gang):
+        holding = [d for d in group[bound(cycle, lot, group, Pool.LATER)].tolist() if _holds(cycle, job, lot, d)]
+        if holding:
+            return _scores(cycle, lot, group, holding)
+    return {}
+
+
+def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> Lot | None:
+    lots = (*asked.lots, *asked.spares, *surplus(cycle, job))
+    return next((lot for lot in lots if lot.sub is sub), None)
+
+
+def _holds(cycle: Cycle, job: Job, lot: Lot, domain: int) -> bool:
+    with cycle.ledger.statement():
+        return not isinstance(fit_any_way(cycle, job, lot, domain, BOTH), bool)
+
+
+def _scores(cycle: Cycle, lot: Lot, group: Ints, holding: list[int]) -> dict[str, float]:
+    kept = group[[i for i, d in enumerate(group.tolist()) if d in set(holding)]]
+    scores = cycle.pipeline.score_domains(lot.sub, kept)
+    return {cycle.topology.name[d]: float(s) for d, s in zip(kept.tolist(), scores.tolist(), strict=True)}
+
+
+def _of_job(cycle: Cycle, job: Job, asked: Demand) -> dict[str, float]:
+    """A job's score for a domain is the sum of its sub-jobs' best scores in it."""
+    for group in cycle.pipeline.gradients(job):
+        found = {}
+        for domain in shortlist(cycle, job, asked, group).tolist():
+            with cycle.ledger.statement():
+                packing = pack(cycle, job, asked.lots, asked.spares, domain)
+                if packing.takes is not None:
+                    found[cycle.topology.name[domain]] = packing.score
+        if found:
+            return found
+    return {}

@@ -1,0 +1,112 @@
+"""What was refused in this pass, so that asking again costs nothing.
+
+While nothing is released, room only shrinks: a gang of the same kind that needs as much or more is refused for the
+same reason. Kinds are remembered only where counting is exact and the answer depends on nothing but room.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Demand
+from tierwise.framework.cycle import Cycle
+from tierwise.model.job import Job
+from tierwise.model.reason import Rejection, Tried
+
+__all__ = ["Refusals"]
+
+Kind = tuple[int, tuple[object, ...]]
+"""Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job."""
+
+
+class Refusals:
+    """The smallest demand of each kind, and tier limit, that found no place."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._known: dict[Kind, dict[float, tuple[int, Rejection]]] = {}
+        self._told: dict[tuple[int, int, float], tuple[Tried, ...]] = {}
+        self._releases = cycle.ledger.releases
+
+    def known(self, job: Job, asked: Demand) -> Rejection | None:
+        """A refusal that holds for this job too: of as much or less, with no more room to search.
+
+        A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
+        """
+        self._forget_after_releases()
+        kind = self._kind(job, asked) if self._known else None
+        return self._speaks_for(job, kind, asked.tasks) if kind is not None else None
+
+    def foretold(self, job: Job) -> Rejection | None:
+        """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
+        self._forget_after_releases()
+        plain = not (job.policies or job.roles or job.gather is not None or job.min_resources is not None)
+        if not self._known or not plain or len(job.subs[0].parts) != 1:
+            return None
+        sub, part = job.subs[0], job.subs[0].parts[0]
+        need = job.minimum - int(self._cycle.ledger.ready[sub.number])
+        counted = self._cycle.ledger.stands(sub) is None and not self._cycle.pipeline.moving(part.shape)
+        if not counted or not 0 < need <= len(part.tasks):
+            return None
+        return self._speaks_for(job, (part.shape.number, ()), need)
+
+    def _speaks_for(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
+        limit = self._limit(job)
+        for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
+            for known_limit, (size, rejection) in self._known.get(easier, {}).items():
+                if known_limit >= limit and tasks >= size:
+                    tried = self._retold(rejection, tasks, limit)
+                    return Rejection(rejection.stage, job.key, rejection.reason, tried)  # its sub-jobs are another's
+        return None
+
+    def _retold(self, rejection: Rejection, tasks: int, limit: float) -> tuple[Tried, ...]:
+        """What was tried, as it reads for so many tasks within a limit; many jobs ask for the same."""
+        key = (id(rejection), tasks, limit)
+        found = self._told.get(key)
+        if found is None:
+            found = tuple(replace(t, asked=tasks) for t in rejection.tried if t.tier <= limit)
+            self._told[key] = found
+        return found
+
+    def like(self, job: Job, asked: Demand) -> Rejection | None:
+        """A refusal of the same kind and limit, however much was asked."""
+        kind = self._kind(job, asked) if self._known else None
+        found = self._known.get(kind, {}).get(self._limit(job)) if kind is not None else None
+        return found[1] if found is not None else None
+
+    def learn(self, job: Job, asked: Demand, rejection: Rejection) -> None:
+        """Remember a refusal, unless one of less is remembered already."""
+        kind = self._kind(job, asked)
+        if kind is None or rejection.bounded:
+            return
+        by_limit = self._known.setdefault(kind, {})
+        known = by_limit.get(self._limit(job))
+        if known is None or asked.tasks < known[0]:
+            by_limit[self._limit(job)] = (asked.tasks, rejection)
+
+    def _forget_after_releases(self) -> None:
+        if self._releases != self._cycle.ledger.releases:
+            self._releases = self._cycle.ledger.releases
+            self._known.clear()
+            self._told.clear()
+
+    def _limit(self, job: Job) -> float:
+        limit = self._cycle.pipeline.limit(job)
+        return float("inf") if limit is None else limit
+
+    def _kind(self, job: Job, asked: Demand) -> Kind | None:
+        """What the answer depends on, apart from limit and number; None where it depends on more."""
+        first = asked.lots[0]
+        if len(first.portions) != 1 or first.roles or job.min_resources is not None or job.gather is not None:
+            return None
+        shape = first.portions[0].part.shape
+        if self._cycle.pipeline.moving(shape):
+            return None
+        if any(self._cycle.ledger.stands(sub) is not None for sub in job.subs):
+            return None
+        if not job.policies:
+            return (shape.number, ()) if first.portions[0].left >= first.need else None
+        if len(job.policies) > 1 or asked.spares or asked.otherwise is not None:
+            return None
+        sizes = {(lot.need, lot.portions[0].part.shape.number, len(lot.portions)) for lot in asked.lots}
+        return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None

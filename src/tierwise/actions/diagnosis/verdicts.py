@@ -1,0 +1,262 @@
+"""Give every job that waits its verdict, once all actions of a cycle are over: never, not now, or not allowed.
+
+*Never* is a job that would not fit if every other pod were gone: the nodes are cleared on the ledger, the job is
+searched for as the cycle searches, and the ledger is rewound. What is told then is how far it came on the cleared
+nodes. Any other job is not allowed where a queue, a quota or a gate refused it, and else waits for room.
+Nodes count as they are, with their labels, taints and cordons. Where required pod affinity or a rule that follows
+running pods might be met by pods that are gone on the cleared nodes, only counting may say never.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
+from tierwise.actions.placement.demand import Demand, Lot, Portion, demand, surplus
+from tierwise.actions.placement.search import home
+from tierwise.actions.placement.sub_groups import find_place
+from tierwise.actions.placement.surplus import place_surplus
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.model.arrays import Ints
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Reason, Rejection, Tried, Verdict
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
+
+__all__ = ["give_verdicts"]
+
+_REFUSES = frozenset(("enqueue", "gate", "quota"))
+"""Stages in which a job is held back whatever room there is."""
+
+_FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang"))
+"""Reasons of these stages that are no matter of rights: room is short, or a turn went wrong."""
+
+_OF_QUEUES = frozenset(("QueueOverDeserved", "QueueOverCapability", "QueueUnfit"))
+"""Reasons that make a refusal one of rights in whatever stage they come up."""
+
+_HAS_PLACE = frozenset(("WaitsForGang", "WaitsForCloserPlace", "BindFailed"))
+"""Reasons of jobs for which a place was found."""
+
+_LACKS_PODS = frozenset(
+    ("NotEnoughTasks", "NotEnoughPodsOfTask", "NotEnoughPods", "SubGroupIncomplete", "GangGroupIncomplete")
+)
+"""Reasons of jobs of which too few pods exist to look for a place."""
+
+
+def give_verdicts(cycle: Cycle) -> None:
+    """Replace each rejection of the report by one with its verdict; a job that never fits is told that first."""
+    rejections = cycle.report.rejections
+    if not rejections:
+        return
+    judge = _Judge(cycle)
+    jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
+    for key, rejection in list(rejections.items()):
+        rejections[key] = judge.judged(jobs[key], rejection)
+
+
+class _Judge:
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._capacity: dict[tuple[int, int | None], int] = {}
+        self._known: dict[object, Rejection | None] = {}
+
+    def judged(self, job: Job, rejection: Rejection) -> Rejection:
+        never = None
+        if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS and not rejection.bounded:
+            try:
+                never = self._never(job)
+            except Exception:  # the plugin boundary: whatever it is, the job keeps the reason that it has
+                logging.getLogger("tierwise").exception("a plugin failed on %s", job.key)
+        if never is None:
+            return replace(rejection, verdict=_verdict(rejection))
+        refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()
+        return replace(never, subject=job.key, children=(*never.children, *refused), verdict=Verdict.NEVER)
+
+    def _never(self, job: Job) -> Rejection | None:
+        """Why a job would not fit on cleared nodes; None where it would, or where that cannot be told."""
+        if not job.tasks:
+            return self._promised(job)
+        if self._surely_fits(job):
+            return None
+        asked = demand(self._cycle, job)
+        lots = asked.lots if asked.lots else self._surplus(job)
+        if not asked.enough or asked.cut or not lots:
+            return None
+        kind = self._kind(job, asked, lots)
+        if kind is None or kind not in self._known:
+            found = self._on_cleared_nodes(job, asked, lots)
+            if kind is None:
+                return found
+            self._known[kind] = found
+        return self._known[kind]
+
+    def _promised(self, job: Job) -> Rejection | None:
+        """A job whose pods are not made yet asks for its minResources."""
+        least = job.min_resources
+        if least is None:
+            return None
+        limit, topology = self._cycle.pipeline.limit(job), self._cycle.topology
+        groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
+        total = self._cycle.ledger.domain_allocatable
+        if any((total[:, group] >= least[:, None]).all(axis=0).any() for group in groups):
+            return None
+        where = "it does not have" if limit is None else f"no hyperNode of tier {limit} or below has"
+        text = f"even if the cluster were empty, {where} what its minResources ask for"
+        return Rejection("space", job.key, Reason("LargerThanAnyDomain", "allocate", text))
+
+    def _surely_fits(self, job: Job) -> bool:
+        """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
+        cycle = self._cycle
+        plain = not (job.policies or job.roles or job.gather is not None) and len(job.subs) == 1
+        if not plain or job.min_resources is not None or len(job.subs[0].parts) != 1:
+            return False
+        sub, part = job.subs[0], job.subs[0].parts[0]
+        if cycle.ledger.stands(sub) is not None or cycle.pipeline.moving(part.shape):
+            return False
+        need = max(job.minimum - int(cycle.ledger.ready[sub.number]), 1)
+        return need <= self._capacity_for(part.shape, cycle.pipeline.limit(job))
+
+    def _capacity_for(self, shape: Shape, limit: int | None) -> int:
+        """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""
+        known = self._capacity.get((shape.number, limit))
+        if known is None:
+            cycle, topology = self._cycle, self._cycle.topology
+            room = shape.room(cycle.nodes.allocatable[shape.asked])
+            room[cycle.rooms.of(shape).why != 0] = 0
+            held = topology.totals(room)
+            groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
+            known = max((int(held[group].max()) for group in groups), default=0)
+            self._capacity[shape.number, limit] = known
+        return known
+
+    def _surplus(self, job: Job) -> tuple[Lot, ...]:
+        """What is left of a job that has its minimum, best-effort tasks included."""
+        cycle = self._cycle
+        if cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
+            return ()
+        left = [lot for lot in surplus(cycle, job) if lot.need]
+        for number, part in job.effortless:
+            if cycle.backlog.left(part):
+                left.append(Lot(job.subs[number], (Portion(part, cycle.backlog.left(part)),), cycle.backlog.left(part)))
+        return tuple(left)
+
+    def _kind(self, job: Job, asked: Demand, lots: Sequence[Lot]) -> object | None:
+        """What the answer depends on; None where it depends on more than what is asked for, such as where it stands."""
+        cycle = self._cycle
+        if home(cycle, job) is not None or job.gather is not None or any(lot.sub.former for lot in lots):
+            return None
+        limit = cycle.pipeline.limit
+        least = job.min_resources.tobytes() if job.min_resources is not None else b""
+        told = tuple(
+            (lot.need, limit(lot.sub), lot.sub.policy, tuple(sorted(lot.roles.items())), _shapes(lot.portions))
+            for lot in (*lots, *asked.spares)
+        )
+        pods = sum(cycle.backlog.left(part) for part in job.parts())
+        return limit(job), len(lots), bool(asked.lots), asked.otherwise is not None, least, pods, told
+
+    def _on_cleared_nodes(self, job: Job, asked: Demand, lots: tuple[Lot, ...]) -> Rejection | None:
+        cycle = self._cycle
+        work = cycle.report.work
+        before = work.trials, work.domains
+        try:
+            with cycle.ledger.statement():
+                cycle.ledger.clear(self._own(job))
+                if self._fits(job, asked, lots):
+                    return None
+                return self._told(job, Demand(lots))
+        finally:
+            work.trials, work.domains = before
+
+    def _own(self, job: Job) -> list[tuple[Shape, Ints]]:
+        """Where the job's own tasks are: those that run, and those that were placed in this cycle."""
+        shapes = self._cycle.snapshot.shapes
+        own = [(shapes[n], rows[rows >= 0]) for n, rows in rows_by_shape(job.tasks, Status.RUNNING).items()]
+        for decision in self._cycle.report.decisions:
+            if decision.job is job:
+                for placed in decision.placed:
+                    own.append((placed.tasks[0].shape, placed.rows))
+        return own
+
+    def _fits(self, job: Job, asked: Demand, lots: Sequence[Lot]) -> bool:
+        """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""
+        cycle = self._cycle
+        if self._uncertain(lots):
+            return self._may_fit(lots)
+        if not asked.lots:
+            return any(place_surplus(cycle, job, lot) for lot in lots)
+        if cycle.pipeline.ways(job, asked.tasks):
+            from tierwise.actions.placement.gather import everything, gather_lot
+
+            least = asked.lots[0]
+            return any(gather_lot(cycle, job, lot) is not None for lot in (least, everything(least)))
+        return find_place(cycle, job, asked) is not False
+
+    def _uncertain(self, lots: Sequence[Lot]) -> bool:
+        shapes = [portion.part.shape for lot in lots for portion in lot.portions]
+        moving = any(self._cycle.pipeline.moving(shape) for shape in shapes)
+        needs_others = any(s.affinity is not None and s.affinity.pod_affinity is not None for s in shapes)
+        return moving and (self._cycle.ledger.followed or needs_others)
+
+    def _may_fit(self, lots: Sequence[Lot]) -> bool:
+        """By counting alone: every lot by itself finds nodes that take so many of its tasks."""
+        return all(
+            sum(min(int(self._cycle.rooms.of(p.part.shape).domains(Pool.LATER)[ROOT]), p.left) for p in lot.portions)
+            >= lot.need
+            for lot in lots
+        )
+
+    def _told(self, job: Job, asked: Demand) -> Rejection:
+        """How far the job comes on the cleared nodes."""
+        cycle = self._cycle
+        found = diagnose(cycle, job, asked, bounded=False)
+        alone = home(cycle, job) is None
+        empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
+        if found.reason.code == "CannotGather" and found.tried:
+            return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
+        if found.reason.code != "NotEnoughResources":
+            return found
+        shapes = {p.part.shape.number: p.part.shape for lot in asked.lots for p in lot.portions}
+        nowhere = [s for s in shapes.values() if not int(cycle.rooms.of(s).domains(Pool.LATER)[ROOT])]
+        if nowhere and alone:
+            what = (
+                "its pod"
+                if len(job.tasks) == 1
+                else "any of its pods"
+                if len(nowhere) == len(shapes)
+                else "some of its pods"
+            )
+            reason = Reason("NoFeasibleNode", "allocate", f"{empty}, no node would take {what}")
+            return Rejection("fit", job.key, reason, (self._nodes(nowhere[0], asked),))
+        pods, limit = asked_pods(cycle, job, asked), cycle.pipeline.limit(job)
+        last = found.tried[-1]
+        where = f"no hyperNode of tier {limit} or below would hold"
+        if limit is None or last.best == cycle.topology.name[ROOT]:
+            where = "it would not hold" if alone else "the cluster would not hold"
+        elif last.here:
+            where = f"hyperNode {last.best}, where its running pods are, would not hold"
+        return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
+
+    def _nodes(self, shape: Shape, asked: Demand) -> Tried:
+        """What keeps a shape off each node of the cluster."""
+        from tierwise.actions.diagnosis.diagnose import causes
+
+        nodes = len(self._cycle.nodes)
+        root = self._cycle.topology
+        why = causes(self._cycle, shape, slice(0, nodes))
+        return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.tasks, nodes, why)
+
+
+def _shapes(portions: Sequence[Portion]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((p.part.shape.number, p.part.role_number, p.left) for p in portions)
+
+
+def _verdict(rejection: Rejection) -> Verdict:
+    code = rejection.reason.code
+    refused = rejection.stage in _REFUSES and code not in _FOR_ROOM
+    return Verdict.NOT_ALLOWED if refused or code in _OF_QUEUES else Verdict.NOT_NOW

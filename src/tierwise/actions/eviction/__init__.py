@@ -1,0 +1,1 @@
+"""Making room: victims, bundles, feasibility, and the evicting actions that a profile names."""

@@ -1,0 +1,226 @@
+"""Victims that fall together: per gang and domain a safe bundle, which leaves the gang whole, and the core.
+
+A gang's running tasks in a domain stand in the order in which they would go: those that stand where room is wanted
+first, then those that cover more of the need, lower priority, smaller, younger, by name. The first ones, as far as
+every minimum of the gang allows (its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken
+whole or not at all. All of a gang that is broken already is safe. What would make no room is in no safe bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.framework.bundle import FREE, Bundles
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.ledger import roles_count
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+
+__all__ = ["bundle_up", "keep_allowed", "sort_bundles", "surplus_of"]
+
+_ALIKE = 0.05 - 1e-9
+"""Differences in efficiency below 0.05 count as none; the rest is for rounding."""
+
+
+def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
+    """The bundles of the candidates `local` (positions in the running table); `helps` says whose going makes room."""
+    running, asked = cause.running, cause.weighed
+    shares = running.request[np.ix_(asked, local)] / cause.need[asked, None]
+    cover = np.minimum(shares, 1.0).sum(axis=0)
+    order = np.lexsort(
+        (
+            running.rank[local],
+            -running.created[local],
+            np.rint(shares.sum(axis=0) * 1e6),
+            running.priority[local],
+            -np.rint(cover * 1e6),
+            ~helps,
+            running.spared[local],  # marked ones last: they would only stand in the way of others
+            running.job[local],
+        )
+    )
+    local = local[order]
+    core = _core(cycle, cause, local)
+    offered = core | helps[order]
+    local, core = local[offered], core[offered]
+    by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
+    local, core = local[by_bundle], core[by_bundle]
+    return _columns(cycle, cause, local, core)
+
+
+def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
+    """Which candidates, sorted by job, their gang cannot spare."""
+    jobs = cause.running.job[local]
+    first = np.flatnonzero(np.append(True, jobs[1:] != jobs[:-1])) if len(jobs) else np.zeros(0, dtype=np.int64)
+    sizes = np.diff(np.append(first, len(jobs)))
+    core = np.zeros(len(local), dtype=bool)
+    for start, size in zip(first.tolist(), sizes.tolist(), strict=True):
+        job = cycle.snapshot.jobs[int(jobs[start])]
+        surplus = surplus_of(cycle, job)
+        if surplus < 0:
+            continue
+        here = slice(start, start + size)
+        if roles_count(job) or any(policy.minimum for policy in job.policies):
+            core[here] = _gated_core(cycle, cause, job, local[here], surplus)
+        else:
+            core[start + min(surplus, size) : start + size] = True
+    return core
+
+
+def surplus_of(cycle: Cycle, job: Job) -> int:
+    """How many tasks a gang has above its minimum; below 0 it is broken."""
+    subs = [sub.number for sub in job.subs]
+    return int(cycle.ledger.ready[subs].sum()) - job.minimum
+
+
+def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int) -> Bools:
+    """The same where roles or numbers of sub-jobs have minimums of their own: each is a gate."""
+    ledger, running = cycle.ledger, cause.running
+    roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
+    ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
+    by_number = {sub.number: sub for sub in job.subs}
+    slack = [-policy.minimum for policy in job.policies]
+    for sub in job.subs:
+        if sub.policy >= 0 and ready[sub.number] >= sub.minimum:
+            slack[sub.policy] += 1
+    core = np.ones(len(local), dtype=bool)
+    for i, position in enumerate(local.tolist()):
+        role, sub = int(running.role[position]), by_number[int(running.sub[position])]
+        breaks = sub.policy >= 0 and ready[sub.number] == sub.minimum
+        guarded = breaks and bool(job.policies[sub.policy].minimum) and slack[sub.policy] <= 0
+        if surplus <= 0 or roles.get(role, 1) <= 0 or guarded:
+            continue
+        core[i] = False
+        surplus -= 1
+        ready[sub.number] -= 1
+        if role in roles:
+            roles[role] -= 1
+        if breaks:
+            slack[sub.policy] -= 1
+    return core
+
+
+def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
+    running, asked = cause.running, cause.weighed
+    jobs = running.job[local]
+    edges = np.append(True, (jobs[1:] != jobs[:-1]) | (core[1:] != core[:-1])) if len(jobs) else np.zeros(0, dtype=bool)
+    first = np.flatnonzero(edges)
+    start = np.append(first, len(local)).astype(np.int64)
+    if not len(first):
+        nothing = np.zeros(0)
+        return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing, jobs)
+    freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
+    gain = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
+    whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / cause.need[asked, None]
+    cost = np.where(core[first], whole.sum(axis=0), 0.0)
+    return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
+
+
+def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
+    """Cheapest first: safe before whole; then by priority (preempt) or by queue (reclaim), then by efficiency.
+
+    A plugin that selects victims decides instead, and may leave bundles out.
+    """
+    if not len(bundles):
+        return bundles
+    selected = cycle.pipeline.select_victims(cause, bundles)
+    if selected is not None:
+        return replace(bundles, group=np.arange(len(bundles))).pick(selected)
+    jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
+    names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
+    youngest = -np.array([job.created for job in jobs])
+    priority = np.array([job.priority for job in jobs], dtype=np.int64)
+    if cause.purpose is Purpose.PREEMPT:
+        group = _dense([(bool(not s), int(p)) for s, p in zip(bundles.safe, priority, strict=True)])
+        keys = [names, youngest, _steps(bundles.efficiency(), group), group]
+    else:
+        known, taker = cycle.snapshot.queues, cycle.snapshot.queues[cause.job.queue]
+        keys_of = {job.queue: cycle.pipeline.victim_queue_key(known[job.queue], taker) for job in jobs}
+        queues = [keys_of[job.queue] for job in jobs]
+        group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
+        keys = [names, youngest, priority, _steps(bundles.efficiency(), group), group]
+    return replace(bundles, group=group).pick(np.lexsort(keys))
+
+
+def _dense(values: list[tuple[object, ...]]) -> Ints:
+    """The rank of each value among the distinct ones."""
+    ranks = {value: i for i, value in enumerate(sorted(set(values)))}
+    return np.array([ranks[value] for value in values], dtype=np.int64)
+
+
+def _steps(efficiency: Floats, group: Ints) -> Ints:
+    """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
+    result = np.zeros(len(efficiency), dtype=np.int64)
+    order = np.lexsort((-efficiency, group))
+    step, top, last = 0, FREE, -1
+    for i in order.tolist():
+        if group[i] != last or top - efficiency[i] >= _ALIKE:
+            step, top, last = step + 1, efficiency[i], int(group[i])
+        result[i] = step
+    return result
+
+
+def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, breakable: Bools) -> Bundles:
+    """Ask the filters about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole.
+
+    `breakable` are the bundles that may be taken although their gang breaks. A core that is refused uses up nothing:
+    where a filter that counts let part of it go, those behind it are asked again without it.
+    """
+    going = bundles.safe | breakable
+    free = _allowed(cycle, cause, bundles, going, cycle.pipeline.named)
+    going &= bundles.safe | np.array([free[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
+    while True:
+        allowed = _allowed(cycle, cause, bundles, going, cycle.pipeline.may_go)
+        refused = np.array([not allowed[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
+        refused &= going & ~bundles.safe
+        if not refused.any():
+            return _shrunk(cause, bundles, allowed)
+        for b in np.flatnonzero(refused).tolist():
+            going[b] = False
+            if allowed[_inside(bundles, b)].any():
+                break  # it was counted in part: what was said of those behind it does not hold
+
+
+def _inside(bundles: Bundles, b: int) -> slice:
+    return slice(int(bundles.start[b]), int(bundles.start[b + 1]))
+
+
+def _allowed(
+    cycle: Cycle, cause: Cause, bundles: Bundles, going: Bools, asked: Callable[[Cause, Ints], Bools]
+) -> Bools:
+    """Which victims of the bundles that are `going` may go, as the filters that are `asked` say, in order."""
+    allowed = ~cause.running.spared[bundles.victims] & np.repeat(going, np.diff(bundles.start))
+    unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
+    allowed[unmarked] = asked(cause, bundles.victims[unmarked])
+    return allowed
+
+
+def _shrunk(cause: Cause, bundles: Bundles, allowed: Bools) -> Bundles:
+    """The bundles with those of their victims who may go; none is left of a core that may not go whole."""
+    kept_victims: list[Ints] = []
+    kept: list[int] = []
+    for b in range(len(bundles)):
+        mine = allowed[_inside(bundles, b)]
+        if mine.any() and (bundles.safe[b] or mine.all()):
+            kept.append(b)
+            kept_victims.append(bundles.of(b)[mine])
+    chosen = np.array(kept, dtype=np.int64)
+    sizes = [len(v) for v in kept_victims]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    flat = np.concatenate(kept_victims) if kept_victims else np.zeros(0, dtype=np.int64)
+    gain = _gains(cause, flat, start)
+    columns = (bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen], bundles.group[chosen])
+    return Bundles(flat, start, *columns)
+
+
+def _gains(cause: Cause, victims: Ints, start: Ints) -> Floats:
+    if len(start) < 2:
+        return np.zeros(0)
+    asked = cause.weighed
+    freed = np.add.reduceat(cause.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
+    result: Floats = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
+    return result

@@ -1,0 +1,228 @@
+"""Plans in which tasks fall one by one: the tightest place that can be made, with the fewest evictions in it.
+
+What Koordinator does for a job, and for a pod within its quota, and Kubernetes for any pod. Gangs among the victims are
+not looked at: what is needed of them goes, the rest stays. Places are those that the job's topology allows, all of one
+kind (of one tier, or of one way to gather) weighed against each other before the next kind is looked at.
+
+Tasks of one plain shape are priced on every node, and the cheapest choice is exact. Whatever else (several shapes,
+rules between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important going first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.eviction.feasibility import fits_in, quota_allows
+from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
+from tierwise.actions.eviction.node_costs import (
+    Manner,
+    Prices,
+    beyond_budgets,
+    by_importance,
+    node_keys,
+    price_nodes,
+    price_of,
+)
+from tierwise.actions.eviction.victims import Plan, choose
+from tierwise.actions.placement.demand import Demand, Lot
+from tierwise.actions.placement.fit import bound_with
+from tierwise.actions.placement.gather import ground_on
+from tierwise.framework.bundle import Bundles
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause
+from tierwise.framework.gathering import Ground, Quanta, Way
+from tierwise.model.arrays import Ints
+from tierwise.model.topology import ROOT
+
+__all__ = ["single_plans"]
+
+_ROWS = 8
+"""How many single nodes are looked at: the first is the cheapest, others matter where its quota objects."""
+
+
+def single_plans(
+    cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, *, allowed: Ints, manner: Manner
+) -> list[Plan]:
+    """The plans of the first kind of place that can be made; `allowed` are the domains in which a job is searched."""
+    planner = _Planner(cycle, cause, asked, candidates, manner)
+    for kind in planner.kinds(allowed):
+        plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
+        if plans:
+            return plans
+    return []
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A domain, or a single row of it, and how tasks are to be gathered there."""
+
+    domain: int
+    span: slice
+    name: int  # natural order among its like
+    quanta: Quanta | None = None  # in which numbers tasks come there; None where any number may
+
+
+class _Planner:
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, manner: Manner) -> None:
+        self._cycle = cycle
+        self._cause = cause
+        self._asked = asked
+        self._candidates = candidates
+        self._manner = manner
+        self._priorities = np.unique(cause.running.priority[candidates])
+        self._prices = self._priced()
+
+    def _priced(self) -> Prices | None:
+        """Prices on every node; None where counting would not be exact."""
+        lot = _only(self._asked)
+        if lot is None or self._cause.job.policies or self._cycle.pipeline.moving(lot.portions[0].part.shape):
+            return None
+        return self._prices_for(lot)
+
+    def _prices_for(self, lot: Lot) -> Prices:
+        shape, running = lot.portions[0].part.shape, self._cause.running
+        return price_nodes(self._cycle, shape, running, self._candidates, lot.need, self._manner)
+
+    @property
+    def _by_node(self) -> bool:
+        """Whether single nodes are compared: Kubernetes looks for one, whatever stands on the others."""
+        return self._manner is Manner.POD and self._asked.tasks == 1
+
+    # -- where
+
+    def kinds(self, allowed: Ints) -> Iterator[list[_Place]]:
+        """Places of equal worth, the tightest first."""
+        topology, job = self._cycle.topology, self._cause.job
+        ways = self._cycle.pipeline.ways(job, self._asked.tasks)
+        if ways and self._prices is not None and self._cycle.fabric(job) is None:
+            ground = ground_on(self._cycle, self._asked.lots[0].sub, job, self._prices.room)
+            for way in ways:
+                yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
+            return
+        able = allowed[bound_with(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
+        if self._by_node and self._prices is None and ROOT in able:
+            yield self._single_nodes()
+        for tier in np.unique(topology.tier[able]).tolist():
+            yield [
+                _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
+            ]
+
+    def _gathered(self, ground: Ground, way: Way) -> list[_Place]:
+        topology = self._cycle.topology
+        quanta = ground.quanta(way) if way.multiples else None
+        found = ground.places(way, self._asked.tasks).tolist()
+        return [_Place(d, topology.span(d), int(topology.rank[d]), quanta) for d in found]
+
+    def _rows(self, ground: Ground, way: Way, prices: Prices) -> list[_Place]:
+        """The cheapest single nodes; there are many, and what they cost is known already."""
+        rows = ground.places(way, self._asked.tasks)
+        leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
+        best = self._cheapest_first(prices, rows)[:_ROWS] if len(rows) else rows
+        return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
+
+    def _single_nodes(self) -> list[_Place]:
+        """Nodes that have room enough once candidates are gone, where rules between pods decide the rest."""
+        prices = self._prices_for(self._asked.lots[0])
+        rank = self._cycle.nodes.rank
+        best = self._cheapest_first(prices, np.flatnonzero(prices.room > 0))[:_ROWS]
+        return [_Place(ROOT, slice(r, r + 1), int(rank[r])) for r in best.tolist()]
+
+    def _cheapest_first(self, prices: Prices, rows: Ints) -> Ints:
+        """Rows by what all tasks of the demand cost there, then by name."""
+        rank = self._cycle.nodes.rank[rows]
+        if not self._by_node:
+            return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
+        going = prices.gone[1]
+        keys = node_keys(
+            self._cycle, self._cause.running, prices.candidates[going], prices.rows[going], len(self._cycle.nodes)
+        )
+        return rows[np.lexsort((rank, *(key[rows] for key in reversed(keys))))]
+
+    # -- who
+
+    def plan(self, place: _Place) -> Plan | None:
+        if self._cycle.fabric(self._cause.job) is not None:
+            return self._tried(place)  # nodes are priced on the tree that rows follow, which is not the job's
+        victims = self._cheapest(place)
+        if victims is not None and quota_allows(self._cycle, self._cause, victims):
+            return self._as_plan(place, victims)
+        if victims is None and self._prices is not None:
+            return None  # counting is exact: nobody's going makes enough room here
+        return self._tried(place)
+
+    def _cheapest(self, place: _Place) -> Ints | None:
+        if self._prices is None:
+            return None
+        count, rank = self._asked.tasks, self._cycle.nodes.rank
+        if self._by_node:
+            numbers = self._on_one_node(self._prices, place.span)
+        elif place.quanta is None:
+            numbers = fewest(self._prices, rank, place.span, count)
+        else:
+            topology = self._cycle.topology
+            numbers = fewest_in_multiples(self._prices, topology, rank, place.domain, count, place.quanta)
+        return None if numbers is None else self._prices.of(numbers)
+
+    def _on_one_node(self, prices: Prices, span: slice) -> Ints | None:
+        """The task on the best node of a span; on none where it fits as things are."""
+        rows = np.arange(span.start, span.stop)
+        numbers = np.zeros(len(prices.free), dtype=np.int64)
+        if not prices.free[rows].any():
+            able = rows[prices.room[rows] > 0]
+            if not len(able):
+                return None
+            numbers[self._cheapest_first(prices, able)[0]] = 1
+        return numbers
+
+    def _tried(self, place: _Place) -> Plan | None:
+        """The least important first until the gang fits and its quota allows it, less those who are not needed."""
+        running = self._cause.running
+        inside = running.inside(place.span)
+        local = self._candidates[(self._candidates >= inside.start) & (self._candidates < inside.stop)]
+        local = local[np.lexsort(by_importance(running, local, self._manner))]
+        if self._manner.budgets_first:
+            local = local[np.argsort(~beyond_budgets(self._cycle, running, local), kind="stable")]
+        fits = fits_in(self._cycle, self._cause, self._asked, place.domain)
+        taken = choose(_one_by_one(running.job, local[::-1]), fits)
+        return None if taken is None else self._as_plan(place, np.sort(taken))
+
+    def _as_plan(self, place: _Place, victims: Ints) -> Plan:
+        """Compared by what the victims cost, then by name."""
+        running, tasks = self._cause.running, self._asked.tasks
+        cost = price_of(self._cycle, running, victims, self._manner, tasks=tasks, priorities=self._priorities)
+        by_job = victims[np.argsort(running.job[victims], kind="stable")]
+        bundles = _by_job(running.job, by_job)
+        return Plan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
+
+
+def _only(asked: Demand) -> Lot | None:
+    """The lot, where it is the only one and its tasks are all alike."""
+    lot = asked.lots[0]
+    alike = len({portion.part.shape.number for portion in lot.portions}) == 1
+    return lot if len(asked.lots) == 1 and alike and not asked.spares else None
+
+
+def _one_by_one(jobs: Ints, victims: Ints) -> Bundles:
+    """Every victim a bundle of its own, in order; to break a gang costs nothing here."""
+    count = len(victims)
+    return Bundles(
+        victims,
+        np.arange(count + 1),
+        jobs[victims],
+        np.ones(count, dtype=bool),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+    )
+
+
+def _by_job(jobs: Ints, victims: Ints) -> Bundles:
+    """Victims that stand job by job, as they are told of."""
+    owner = jobs[victims]
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else np.zeros(0, dtype=np.int64)
+    count = len(first)
+    start = np.append(first, len(victims)).astype(np.int64)
+    safe, nothing = np.ones(count, dtype=bool), np.zeros(count)
+    return Bundles(victims, start, owner[first], safe, nothing, nothing, np.zeros(count, dtype=np.int64))

@@ -1,0 +1,328 @@
+"""preempt and reclaim as Volcano has them: task by task, victims on one node at a time.
+
+preempt takes from less important jobs of the same queue, and from less important tasks of the same job; reclaim takes
+from other queues. Only those go who free what is short on the node, or in the queue, and nobody who is not needed once
+all tasks have their nodes. A job's evictions are kept only if its minimum finds a place with them. Jobs with a hard
+topology are left to the gang variants, which know domains.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+
+from tierwise.actions.eviction.feasibility import quota_allows
+from tierwise.actions.eviction.node_costs import node_keys
+from tierwise.actions.eviction.preemptors import Settled, slots, starving_jobs
+from tierwise.actions.placement.commit import decide, over_now
+from tierwise.actions.placement.fit import Take, place_tasks
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Cause, Purpose
+from tierwise.framework.ledger import Pool, job_ready, sub_ready
+from tierwise.framework.report import Eviction, Story
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.reason import Reason
+from tierwise.model.running import RunningTable
+from tierwise.model.topology import ROOT
+
+__all__ = ["classic_evict"]
+
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+Spot = tuple[SubJob, Part, int]
+"""A task of a part, and the row that it is to stand on."""
+
+
+def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool = False) -> None:
+    """Serve every starving job once, in queue and job order; `by_node` compares nodes by whom they would lose."""
+    maker = _Maker(cycle, purpose, action, by_node=by_node)
+    for job in starving_jobs(cycle):
+        maker.serve(job)
+
+
+class _Maker:
+    def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
+        self._cycle = cycle
+        self._purpose = purpose
+        self._action = action
+        self._by_node = by_node
+        self._running: RunningTable = cycle.running
+        self._settled = Settled(cycle)
+        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        for eviction in cycle.report.evictions:  # by an action before this one
+            self._gone[self._running.position[eviction.task.key]] = True
+
+    def serve(self, job: Job) -> None:
+        cycle = self._cycle
+        obstacle = self._beyond_it(job)
+        if obstacle is not None:
+            cycle.report.tell(job, Story(self._action, obstacle))
+            return
+        cycle.nominations.release(job)
+        self._settled.catch_up()
+        before = self._gone.copy()
+        with cycle.ledger.statement():
+            spots, victims = self._place_all(job)
+            subs = dict.fromkeys(sub.number for sub, _, _ in spots)
+            whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
+            ready = whole and job_ready(cycle.ledger, job, waiting=True)
+            enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
+        self._gone = before
+        if not enough:
+            cycle.report.tell(job, Story(self._action, self._why_not(job)))
+            return
+        self._carry_out(job, spots, self._needed(job, spots, victims))
+
+    def _beyond_it(self, job: Job) -> Reason | None:
+        """Jobs that evict nobody, and jobs that are to stand close together, which single nodes cannot promise."""
+        cycle = self._cycle
+        if job.never_preempts:
+            return Reason("NeverPreempts", self._action, "it is marked as one that must not cause evictions")
+        if cycle.pipeline.ways(job, job.minimum):
+            text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
+            return Reason("HardTopology", self._action, text)
+        gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
+        limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
+        if limits and min(limits) < int(cycle.topology.tier[ROOT]):
+            text = f"its topology is hard, and {self._action} knows no domains: gang{self._action} does"
+            return Reason("HardTopology", self._action, text)
+        return None
+
+    def _why_not(self, job: Job) -> Reason:
+        cause = Cause(self._purpose, job, job.subs[0].request, gang=False, running=self._running)
+        text = "evicting on single nodes does not bring it to its minimum"
+        if not self._cycle.pipeline.answered(cause):
+            text = f"no plugin of the profile lets anybody go in {self._action}"
+        return Reason("NotEnoughVictims", self._action, text)
+
+    def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
+        """Evict and place; a job that nobody had to go for is bound where all of its tasks have room now."""
+        cycle = self._cycle
+        takes = self._stand(job, spots, victims)
+        if takes is None:
+            raise AssertionError("what was tried on the ledger a moment ago fits no longer")
+        bound = not len(victims) and all(place_tasks.pool is Pool.NOW for place_tasks in takes)
+        bound = bound and over_now(cycle, job, takes) is None
+        self._gone[victims] = True
+        for victim in victims.tolist():
+            cycle.report.evict(self._eviction(job, victim))
+        decide(cycle, job, takes, action=self._action, score=0.0, bound=bound)
+
+    # -- where
+
+    def _place_all(self, job: Job) -> tuple[list[Spot], Ints]:
+        """Task after task while the job starves; a task that finds no node is passed over."""
+        spots: list[Spot] = []
+        victims: list[int] = []
+        effortless = {lot.portions[0].part: lot.need for lot in slots(self._cycle, job).lots}
+        ordered = ((sub, part) for sub in job.subs for part in sorted(sub.parts, key=self._cycle.pipeline.part_key))
+        for sub, part in chain(ordered, ((job.subs[number], part) for number, part in job.effortless)):
+            if part.shape.never_preempts:
+                continue
+            for _ in range(effortless.get(part, self._cycle.backlog.left(part))):
+                if part not in effortless and (part.shape.best_effort or not self._wanting(job)):
+                    break
+                found = self._node_for(Ask(part.shape, sub, job))
+                if found is None:
+                    break  # the others of this part are the same task
+                row, gone = found
+                self._evict(gone)
+                self._gone[gone] = True
+                victims += gone.tolist()
+                self._put(Ask(part.shape, sub, job), part, row)
+                spots.append((sub, part, row))
+        return spots, np.array(victims, dtype=np.int64)
+
+    def _evict(self, victims: Ints) -> None:
+        if len(victims):
+            self._cycle.ledger.evict(self._running, victims, self._cycle.snapshot.jobs)
+
+    def _put(self, ask: Ask, part: Part, row: int) -> Take:
+        """One task on a row: on idle room where there is some."""
+        self._cycle.ledger.any_releasing = True  # so that what waits is counted, also where nobody had to go
+        pool = Pool.NOW if self._cycle.fits(ask, slice(row, row + 1), Pool.NOW)[0] else Pool.LATER
+        return place_tasks(self._cycle, ask, part, (np.array([row]), np.array([1])), pool)
+
+    def _wanting(self, job: Job) -> bool:
+        lacking = not job_ready(self._cycle.ledger, job, waiting=True)
+        return lacking and self._cycle.pipeline.starving(job)
+
+    def _node_for(self, ask: Ask) -> tuple[int, Ints] | None:
+        """The best node that the task fits once enough victims there are gone, and who they are.
+
+        Nodes on which nobody has to go come first, then by score; or, where nodes are compared by whom they would
+        lose, as Kubernetes does.
+        """
+        cycle, shape = self._cycle, ask.shape
+        cause = Cause(self._purpose, ask.job, shape.request, gang=False, running=self._running)
+        if self._purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(ask.job, shape.request) is not None:
+            return None
+        candidates = self._candidates(cause, slot=shape.best_effort)
+        able = self._able(ask, candidates)
+        if not able.any():
+            return None
+        everything = slice(0, len(cycle.nodes))
+        scores = np.rint(cycle.pipeline.score(ask, everything, able) * 2.0**20)
+        rows = np.flatnonzero(able)
+        full = ~cycle.fits(ask, everything, Pool.LATER)
+        found = []
+        for row in rows[np.lexsort((cycle.nodes.rank[rows], -scores[rows], full[rows]))].tolist():
+            victims = self._victims_on(ask, cause, row, candidates)
+            if victims is None:
+                continue
+            if not self._by_node or not len(victims):
+                return row, victims
+            found.append((row, victims))
+        return min(found, key=lambda choice: self._loss(choice[1])) if found else None
+
+    def _loss(self, victims: Ints) -> tuple[float, ...]:
+        """What Kubernetes compares nodes by, given who must go; the first in order wins among equals."""
+        return tuple(float(key[0]) for key in node_keys(self._cycle, self._running, victims, np.zeros_like(victims), 1))
+
+    # -- who
+
+    def _candidates(self, cause: Cause, *, slot: bool) -> Ints:
+        """Whom the purpose lets go, in the order in which they would: by queue, job and task, the last first.
+
+        Where a `slot` is all that is asked for, only tasks that hold nothing else.
+        """
+        running, jobs, job = self._running, self._cycle.snapshot.jobs, cause.job
+        if self._purpose is Purpose.PREEMPT:
+            fair = [o.queue == job.queue and o is not job and o.priority < job.priority for o in jobs]
+        else:
+            queues = self._cycle.snapshot.queues
+            fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
+        per_job = np.array(fair, dtype=bool) & ~self._settled.alone
+        eligible = per_job[running.job]
+        if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
+            highest = max((part.shape.priority for part in job.parts()), default=0)
+            eligible |= (running.job == job.number) & (running.priority < highest)
+        found = np.flatnonzero(eligible & ~self._gone & ~running.spared)
+        if slot:
+            found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
+        job_order, queue_order = self._orders()
+        keys = (
+            running.rank[found],
+            -running.created[found],
+            running.priority[found],
+            job_order[running.job[found]],
+            queue_order[running.job[found]],
+        )
+        return found[np.lexsort(keys)]
+
+    def _orders(self) -> tuple[Ints, Ints]:
+        """Ranks of the jobs as victims: those that would be served last go first; ties go to the youngest."""
+        pipeline, jobs = self._cycle.pipeline, self._cycle.snapshot.jobs
+        keys = [(pipeline.job_order(job), job.created) for job in jobs]
+        ranks = {key: -i for i, key in enumerate(sorted(set(keys)))}
+        queue_keys = {name: pipeline.queue_order(queue) for name, queue in self._cycle.snapshot.queues.items()}
+        queue_ranks = {key: -i for i, key in enumerate(sorted(set(queue_keys.values())))}
+        reclaims = self._purpose is Purpose.RECLAIM
+        queues = [queue_ranks[queue_keys[j.queue]] if reclaims and j.queue in queue_keys else 0 for j in jobs]
+        return np.array([ranks[key] for key in keys], dtype=np.int64), np.array(queues, dtype=np.int64)
+
+    def _able(self, ask: Ask, candidates: Ints) -> Bools:
+        """Which nodes would take the task with every candidate on them gone."""
+        cycle, shape = self._cycle, ask.shape
+        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        for i, r in enumerate(shape.asked.tolist()):
+            weights = self._running.request[r, candidates]
+            freed = np.bincount(self._running.row[candidates], weights=weights, minlength=len(cycle.nodes))
+            free[i] += freed.astype(np.int64)
+        result: Bools = (shape.room(free) > 0) & (cycle.rooms.of(shape).why == 0)
+        return result
+
+    def _victims_on(self, ask: Ask, cause: Cause, row: int, candidates: Ints) -> Ints | None:
+        """Victims on a node that make room for the task and for its queue, none too many; None where they cannot.
+
+        In order first. Filters count in the order in which they are asked, so whoever frees the most is tried in
+        front as well: one who frees little must not use up what would let another go.
+        """
+        shape = ask.shape
+        here = candidates[self._running.row[candidates] == row]
+        lack = shape.request[shape.asked] - self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        freed = self._running.request[np.ix_(shape.asked[lack > 0], here)]
+        if not self._cycle.pipeline.moving(shape) and self._cycle.pipeline.over(ask.job, shape.request) is None:
+            helps = (freed > 0).any(axis=0)
+            here, freed = here[helps], freed[:, helps]
+        found = self._fewest(ask, cause, row, self._may_go(cause, here))
+        if found is None and len(here) > 1:
+            share = np.minimum(freed / lack[lack > 0, None], 1.0).sum(axis=0)
+            found = self._fewest(ask, cause, row, self._may_go(cause, here[np.argsort(-share, kind="stable")]))
+        return found
+
+    def _may_go(self, cause: Cause, here: Ints) -> Ints:
+        """Whom no filter spares, and no job that was just given more than its minimum loses more than that."""
+        here = here[self._cycle.pipeline.may_go(cause, here)] if len(here) else here
+        jobs, ledger = self._cycle.snapshot.jobs, self._cycle.ledger
+        left: dict[int, int] = {}
+        result = []
+        for victim in here.tolist():
+            number = int(self._running.job[victim])
+            if self._settled.kept[number]:
+                ready = int(ledger.ready[[sub.number for sub in jobs[number].subs]].sum())
+                left[number] = left.get(number, ready - jobs[number].minimum) - 1
+            if left.get(number, 0) >= 0:
+                result.append(victim)
+        return np.array(result, dtype=np.int64)
+
+    def _fewest(self, ask: Ask, cause: Cause, row: int, here: Ints) -> Ints | None:
+        """The first that are enough, less those, the last first, who are not needed."""
+        shape = ask.shape
+        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        freed = np.cumsum(self._running.request[np.ix_(shape.asked, here)], axis=1)
+        room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
+        for count in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
+            going: Ints = here[:count]
+            if not self._enough(ask, cause, row, going):
+                continue
+            for victim in going[::-1].tolist():
+                if self._enough(ask, cause, row, going[going != victim]):
+                    going = going[going != victim]
+            return going
+        return None
+
+    def _enough(self, ask: Ask, cause: Cause, row: int, victims: Ints) -> bool:
+        """Whether the task fits a node, its queue and the rules between pods once the victims are gone."""
+        shape = ask.shape
+        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        free += self._running.request[np.ix_(shape.asked, victims)].sum(axis=1)
+        if not (free >= shape.request[shape.asked]).all() or not quota_allows(self._cycle, cause, victims):
+            return False
+        if not self._cycle.pipeline.moving(shape):
+            return True
+        with self._cycle.ledger.statement():
+            self._evict(victims)
+            return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.LATER)[0])
+
+    def _needed(self, job: Job, spots: list[Spot], victims: Ints) -> Ints:
+        """Whoever went for one task and is not needed any more once others went for another task stays."""
+        if len(spots) == 1:
+            return victims
+        for victim in victims[::-1].tolist():
+            rest = victims[victims != victim]
+            with self._cycle.ledger.statement():
+                if self._stand(job, spots, rest) is not None:
+                    victims = rest
+        return victims
+
+    def _stand(self, job: Job, spots: list[Spot], victims: Ints) -> list[Take] | None:
+        """Evict, and put every task on its row, on the ledger as it is; None where one of them does not fit."""
+        cycle = self._cycle
+        self._evict(victims)
+        takes: dict[tuple[int, Pool], tuple[SubJob, Part, list[int]]] = {}
+        for sub, part, row in spots:
+            ask = Ask(part.shape, sub, job)
+            fits = cycle.fits(ask, slice(row, row + 1), Pool.LATER)[0]
+            if not fits or cycle.pipeline.over(job, part.shape.request) is not None:
+                return None
+            pool = self._put(ask, part, row).pool
+            takes.setdefault((id(part), pool), (sub, part, []))[2].append(row)
+        return [Take(sub, part, np.array(rows, dtype=np.int64), pool) for (_, pool), (sub, part, rows) in takes.items()]
+
+    def _eviction(self, job: Job, victim: int) -> Eviction:
+        owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]
+        reason = f"{self._action}ed to make room for {job.key}"
+        return Eviction(self._running.tasks[victim], owner, job, self._action, reason)

@@ -1,0 +1,161 @@
+"""Would a gang fit in a domain if these tasks were gone? Asked often, so counted where counting is exact.
+
+`Counted` serves demands of one plain shape: room per row with the victims' amounts added, summed over the domains
+that confine the gang. `Tried` serves everything else: evict on the ledger, search, rewind.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.gather import gather_lot
+from tierwise.actions.placement.search import Found, search_lot
+from tierwise.actions.placement.sub_groups import search_job
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.model.arrays import Ints
+from tierwise.model.reason import Reason
+
+__all__ = ["Fits", "fits_in", "place_in", "quota_allows", "quota_objection"]
+
+
+class Fits(Protocol):
+    """Whether the gang fits once some victims (positions in the running table) are gone."""
+
+    def without(self, victims: Ints) -> bool: ...
+
+
+def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
+    """The cheapest exact test for a demand in a domain."""
+    gathered = cycle.pipeline.ways(cause.job, asked.tasks)
+    counted = _Counted.of(cycle, cause, asked, domain) if not gathered else None
+    return counted if counted is not None else _Tried(cycle, cause, asked, domain)
+
+
+def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
+    """Whether the queues let the gang have its minimum once the victims count for nobody."""
+    return quota_objection(cycle, cause, victims) is None
+
+
+def quota_objection(cycle: Cycle, cause: Cause, victims: Ints) -> Reason | None:
+    """Why they do not."""
+    if cycle.pipeline.over(cause.job, cause.need) is None:
+        return None
+    running = cause.running
+    with cycle.ledger.statement():
+        for job in dict.fromkeys(running.job[victims].tolist()):
+            freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
+            cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
+        return cycle.pipeline.over(cause.job, cause.need)
+
+
+def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:
+    """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
+    job = cause.job
+    if cycle.pipeline.ways(job, asked.tasks):
+        found = gather_lot(cycle, job, asked.lots[0])
+        inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
+        return found if inside else None
+    if job.policies:
+        searched = search_job(cycle, job, asked, within=domain)
+    else:
+        searched = search_lot(cycle, job, asked.lots[0], within=domain)
+    return searched if not isinstance(searched, bool) and _as_allowed(cycle, cause, searched) else None
+
+
+def _as_allowed(cycle: Cycle, cause: Cause, found: Found) -> bool:
+    """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
+    given = np.zeros_like(cause.need)
+    for take in found.takes:
+        given += take.part.shape.request * len(take.rows)
+    if (given == cause.need).all():
+        return True
+    with cycle.ledger.statement():
+        cycle.ledger.charge(cause.job, -given)  # it is charged already
+        if cause.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(cause.job, given) is not None:
+            return False
+        return cycle.pipeline.over(cause.job, given) is None
+
+
+class _Counted:
+    """One plain shape, in one lot or in lots of which each is confined to an inner domain."""
+
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]) -> None:
+        shape = asked.lots[0].portions[0].part.shape
+        span = cycle.topology.span(domain)
+        inside = cause.running.inside(span)
+        self._cycle = cycle
+        self._cause = cause
+        self._free = cycle.ledger.free(shape.asked, span, Pool.LATER)
+        self._asked = shape.request[shape.asked, None]
+        self._open = (cycle.rooms.of(shape).why[span] == 0).astype(np.int64)
+        self._first = inside.start
+        self._rows = cause.running.row[inside] - span.start
+        self._amounts = cause.running.request[shape.asked, inside].astype(np.float64)
+        self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
+        self._starts, self._ends, self._size = inner
+        self._groups = asked.tasks // self._size
+
+    @classmethod
+    def of(cls, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> _Counted | None:
+        """None where counting would not be exact."""
+        first = asked.lots[0]
+        if asked.spares or any(len(lot.portions) != 1 or lot.roles or lot.need != first.need for lot in asked.lots):
+            return None
+        shape = first.portions[0].part.shape
+        if any(lot.portions[0].part.shape is not shape for lot in asked.lots) or cycle.pipeline.moving(shape):
+            return None
+        span = cycle.topology.span(domain)
+        if not cause.job.policies:
+            return cls(cycle, cause, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
+        if any(cycle.ledger.stands(lot.sub) is not None for lot in asked.lots):
+            return None
+        limits = {cycle.pipeline.limit(lot.sub) for lot in asked.lots}
+        limit = next(iter(limits))
+        if len(limits) > 1 or limit is None:
+            return None
+        inside = np.arange(domain, int(cycle.topology.last[domain]))
+        inside = inside[cycle.topology.tier[inside] <= limit]
+        widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
+        starts, ends = cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
+        return cls(cycle, cause, asked, domain, (starts, ends, first.need))
+
+    def without(self, victims: Ints) -> bool:
+        free = self._free.copy()
+        if len(victims):
+            here = victims - self._first
+            cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
+            freed = np.bincount(cells, weights=self._amounts[:, here].ravel(), minlength=free.size)
+            free += freed.reshape(free.shape).astype(np.int64)
+        free //= self._asked
+        room = np.maximum(free.min(axis=0), 0) * self._open
+        if len(self._starts) == 1:
+            groups = int(room[self._starts[0] : self._ends[0]].sum()) // self._size
+        else:
+            upto = np.concatenate(([0], np.cumsum(room)))
+            groups = int(((upto[self._ends] - upto[self._starts]) // self._size).sum())
+        return groups >= self._groups and quota_allows(self._cycle, self._cause, victims)
+
+
+class _Tried:
+    """Anything: evict, search, rewind."""
+
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> None:
+        self._cycle = cycle
+        self._cause = cause
+        self._asked = asked
+        self._domain = domain
+
+    def without(self, victims: Ints) -> bool:
+        cycle, cause = self._cycle, self._cause
+        if not quota_allows(cycle, cause, victims):
+            return False
+        with cycle.ledger.statement():
+            if len(victims):
+                cycle.ledger.evict(cause.running, victims, cycle.snapshot.jobs)
+            found = place_in(cycle, cause, self._asked, self._domain)
+            return found is not None and job_ready(cycle.ledger, cause.job, waiting=True)

@@ -1,0 +1,475 @@
+"""Room for a whole gang, by evicting as little as possible, inside one domain: five actions, one way to go about it.
+
+For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
+sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
+The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
+gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. In job-preempt, quota-preempt
+(Koordinator's) and pod-preempt (Kubernetes') tasks fall one by one whatever their gang, and the tightest place counts
+before the cheapest (`single_plans`); quota-preempt takes from the job's own queue, the others from every one.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles, surplus_of
+from tierwise.actions.eviction.by_pod import single_plans
+from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
+from tierwise.actions.eviction.node_costs import Manner
+from tierwise.actions.eviction.preemptors import Settled, of_those_who_may, slots, starving_jobs
+from tierwise.actions.eviction.victims import Plan, make_plan
+from tierwise.actions.placement.commit import decide, over_now
+from tierwise.actions.placement.demand import Demand, demand, needs
+from tierwise.actions.placement.fit import bound_with, room_with
+from tierwise.actions.placement.search import candidates, home
+from tierwise.api.plurals import count, verb
+from tierwise.framework.arguments import flag, number
+from tierwise.framework.bundle import Bundles
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Arguments, Cause, Purpose
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.report import BundleNote, Eviction, Story
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Reason
+from tierwise.model.resources import POD_SLOTS
+from tierwise.model.running import RunningTable
+from tierwise.model.topology import ROOT
+
+__all__ = ["Options", "RoomMaker", "gang_evict"]
+
+
+# What a profile may set for the actions that make room for gangs, and what their names stand for.
+
+
+_MANNERS = {"jobpreempt": Manner.JOB, "quotapreempt": Manner.QUOTA, "podpreempt": Manner.POD}
+_WITHIN = "quotapreempt"
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a profile may set for the action."""
+
+    action: str
+    max_domains: int | None = None
+    allow_whole: bool = True
+    remainder: bool = False
+    manner: Manner | None = None  # how tasks are weighed that fall one by one; None where gangs are weighed
+    across: bool = False  # less important tasks of every queue may go
+
+    @classmethod
+    def of(cls, action: str, arguments: Arguments) -> Options:
+        most = int(number(arguments, "maxDomains", 0))
+        return cls(
+            action=action,
+            max_domains=most or None,
+            allow_whole=flag(arguments, "allowWholeBundle", default=True),
+            remainder=flag(arguments, "evictRemainder", default=False),
+            manner=_MANNERS.get(action),
+            across=action in _MANNERS and action != _WITHIN,
+        )
+
+    @property
+    def singly(self) -> bool:
+        """Whether tasks fall one by one, whatever becomes of their gang."""
+        return self.manner is not None
+
+
+_NEVER = "its minimum holds pods with preemptionPolicy Never"
+_MARKED = "it is marked as one that must not cause evictions"
+_SHOWN = 4
+"""How many domains a message tells of."""
+
+
+def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
+    """Serve every starving job once, in queue and job order."""
+    starving = list(starving_jobs(cycle))
+    if starving:  # or nobody would ask who runs where
+        room_maker = RoomMaker(cycle, purpose, options)
+        for job in starving:
+            room_maker.serve(job)
+
+
+class RoomMaker:
+    """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
+
+    def __init__(self, cycle: Cycle, purpose: Purpose, options: Options) -> None:
+        self._cycle = cycle
+        self._purpose = purpose
+        self._options = options
+        self._action = options.action
+        self._running: RunningTable = cycle.running
+        self._settled = Settled(cycle)
+        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        self._seen = 0  # evictions of the report that are known here
+        self._kept = len(cycle.nominations)
+        index = cycle.ledger.queue_index
+        self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
+        nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
+        self._resourceful: Ints = np.flatnonzero(nominal)
+        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and no room has come since
+
+    def serve(self, job: Job) -> None:
+        """Evict for a starving job and nominate it, or say why not."""
+        cycle = self._cycle
+        cycle.nominations.release(job)
+        self._catch_up()
+        wanted = demand(cycle, job)
+        if not wanted.lots:
+            wanted = slots(cycle, job)
+        if not wanted.lots:
+            return
+        asked = of_those_who_may(job, wanted)
+        if asked is None:
+            cycle.report.tell(
+                job,
+                Story(self._action, Reason("NeverPreempts", self._action, _MARKED if job.never_preempts else _NEVER)),
+            )
+            return
+        need = needs(asked, len(cycle.view.axis))
+        how = self._options
+        cause = Cause(self._purpose, job, need, True, self._running, across=how.across, singly=how.singly)
+        reason = self._objection(cause)
+        if reason is not None:
+            cycle.report.tell(job, Story(self._action, reason))
+            return
+        kind = self._kind(job, asked)
+        known = self._in_vain.get(kind) if kind is not None else None
+        story = known if known is not None else self._attempt(cause, asked)
+        if story is not None:
+            cycle.report.tell(job, story)
+            if kind is not None:
+                self._in_vain[kind] = story
+
+    def _catch_up(self) -> None:
+        """Who has gone since, and whether room has come that nobody knew of."""
+        report, kept = self._cycle.report, len(self._cycle.nominations)
+        self._settled.catch_up()
+        if self._seen == len(report.evictions) and self._kept == kept:
+            return
+        for eviction in report.evictions[self._seen :]:
+            self._gone[self._running.position[eviction.task.key]] = True
+        self._seen, self._kept = len(report.evictions), kept
+        self._in_vain.clear()
+
+    def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
+        """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
+        if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
+            return None
+        shape = asked.lots[0].portions[0].part.shape
+        return shape.number, int(self._queue[job.number])
+
+    def _attempt(self, cause: Cause, asked: Demand) -> Story | None:
+        """Make room by the cheapest plan that can be carried out; where none can, how that went."""
+        plans, looked = self._plans(cause, asked)
+        for plan in sorted(plans, key=lambda plan: plan.price):
+            if self._carry_out(cause, asked, plan, looked):
+                return None
+        return Story(self._action, self._why_not(cause, looked), looked)
+
+    def _objection(self, cause: Cause) -> Reason | None:
+        if self._purpose is Purpose.RECLAIM:
+            reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
+            if reason is not None:
+                return reason
+        reason = self._cycle.pipeline.never_fits(cause.job, cause.need)
+        return reason if reason is not None or not self._options.singly else self._awaited(cause.job)
+
+    def _awaited(self, job: Job) -> Reason | None:
+        """Who has made room for a job already is waited for before anybody else goes."""
+        rows = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
+        highest = max((part.shape.priority for part in job.parts()), default=0)
+        everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
+        leaving = (t for t in everyone if t.status is Status.RELEASING and t.row in rows)
+        names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
+        if not names:
+            return None
+        text = f"it waits for {names[0]}, which is on its way out, before it evicts anybody else"
+        return Reason("AwaitsVictims", self._action, text)
+
+    def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
+        """A plan for each domain in which the gang would fit with every candidate gone."""
+        if self._options.manner is not None:
+            allowed, manner = self._allowed(cause.job), self._options.manner
+            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), allowed=allowed, manner=manner)
+            return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+        eligible = self._eligible(cause)
+        domains = self._domains(cause, asked, eligible)
+        cause = replace(cause, short=self._short(asked, domains))
+        helps = self._helps(cause, asked, eligible)
+        plans = []
+        for domain in domains.tolist():
+            inside = self._running.inside(self._cycle.topology.span(domain))
+            local = np.flatnonzero(eligible[inside]) + inside.start
+            fits = fits_in(self._cycle, cause, asked, domain)
+            plan = make_plan(self._cycle, cause, domain, self._bundles(cause, local, helps), fits)
+            if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
+                spread = self._spread(cause, asked, domain, local[helps[local]])
+                bundles = self._bundles(cause, spread, helps, whole=False)
+                other = make_plan(self._cycle, cause, domain, bundles, fits)
+                plan = other if other is not None and (plan is None or other.price < plan.price) else plan
+            if plan is not None:
+                plans.append(plan)
+        return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
+
+    def _short(self, asked: Demand, domains: Ints) -> Bools:
+        """The resources of which some domain has too little for the demand, each counted as if it were the only one."""
+        cycle = self._cycle
+        short = np.zeros(len(cycle.view.axis), dtype=bool)
+        for lot in asked.lots:
+            for portion in lot.portions:
+                shape = portion.part.shape
+                free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+                alone = np.maximum(free // shape.request[shape.asked, None], 0)
+                alone[:, cycle.rooms.of(shape).why != 0] = 0
+                for r, room in zip(shape.asked.tolist(), alone, strict=True):
+                    short[r] |= bool((cycle.topology.totals(room)[domains] < min(portion.left, lot.need)).any())
+        if not short.any():  # enough of each, only not together
+            for lot in asked.lots:
+                for portion in lot.portions:
+                    short[portion.part.shape.asked] = True
+            short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
+        return short
+
+    def _helps(self, cause: Cause, asked: Demand, eligible: Bools) -> Bools:
+        """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
+        cycle = self._cycle
+        shapes = {p.part.shape.number: p.part.shape for lot in (*asked.lots, *asked.spares) for p in lot.portions}
+        if cycle.pipeline.over(cause.job, cause.need) or any(cycle.pipeline.moving(s) for s in shapes.values()):
+            return np.ones(len(self._running), dtype=bool)
+        running, everywhere = self._running, slice(0, len(cycle.nodes))
+        gone = np.flatnonzero(eligible & ~running.spared)
+        result = np.zeros(len(running), dtype=bool)
+        for shape in shapes.values():
+            useful = room_with(cycle, shape, running, gone) > 0
+            wanted = shape.request[shape.asked, None] * asked.tasks
+            lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.LATER) < wanted) & useful
+            result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
+        return result
+
+    def _spread(self, cause: Cause, asked: Demand, domain: int, local: Ints) -> Ints:
+        """Of candidates that help, some that make room together while no gang loses more than its surplus.
+
+        Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
+        surplus in the usual order would not do.
+        """
+        cycle, running = self._cycle, self._running
+        local = local[~running.spared[local]]
+        local = local[cycle.pipeline.named(cause, local)]
+        left = {int(j): surplus_of(cycle, cycle.snapshot.jobs[j]) for j in np.unique(running.job[local])}
+        local = local[np.array([left[int(j)] != 0 for j in running.job[local]], dtype=bool)]
+        shape = asked.lots[0].portions[0].part.shape
+        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        request = running.request[shape.asked]
+        order = np.lexsort((running.rank[local], -running.created[local], running.priority[local]))
+        by_row: dict[int, list[int]] = {}
+        for task in local[order].tolist():
+            by_row.setdefault(int(running.row[task]), []).append(task)
+        choices = []
+        for row, tasks in by_row.items():
+            lack = shape.request[shape.asked] - free[:, row]
+            if (lack > 0).any():
+                chosen = _enough(tasks, request, lack)
+                if chosen:
+                    choices.append((len(chosen), int(cycle.nodes.rank[row]), row, tasks))
+        going: list[int] = []
+        missing = asked.tasks - int(cycle.rooms.of(shape).rows(Pool.LATER)[cycle.topology.span(domain)].sum())
+        for _, _, row, tasks in sorted(choices):
+            while missing > 0:
+                lack = shape.request[shape.asked] - free[:, row]
+                rest = [t for t in tasks if t not in going and left[int(running.job[t])] != 0]
+                chosen = _within(_enough(rest, request, lack), running.job, left)
+                if not chosen:
+                    break
+                going += chosen
+                free[:, row] += request[:, chosen].sum(axis=1) - shape.request[shape.asked]
+                missing -= 1
+                for task in chosen:
+                    left[int(running.job[task])] -= 1
+        return np.sort(np.array(going, dtype=np.int64))
+
+    def _candidates(self, cause: Cause) -> Ints:
+        """Whom neither a mark nor a filter spares, each by itself."""
+        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.spared)
+        return eligible[self._cycle.pipeline.may_go(cause, eligible)]
+
+    def _eligible(self, cause: Cause) -> Bools:
+        """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
+        jobs = self._cycle.snapshot.jobs
+        job = cause.job
+        fair: list[bool] | Bools
+        if self._options.singly:
+            fair = (self._queue == self._queue[job.number]) | self._options.across
+        elif self._purpose is Purpose.PREEMPT:
+            fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
+        else:
+            queues = self._cycle.snapshot.queues
+            fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
+        per_job = np.array(fair, dtype=bool)
+        per_job[job.number] = False
+        per_job &= ~self._settled.alone
+        result: Bools = per_job[self._running.job] & ~self._gone
+        if not (cause.need > 0)[self._resourceful].any():  # a slot is all that is asked for
+            result &= ~(self._running.request[self._resourceful] > 0).any(axis=0)
+        if self._options.singly:
+            result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
+        return result
+
+    def _bundles(self, cause: Cause, local: Ints, helps: Bools, *, whole: bool = True) -> Bundles:
+        bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local, helps[local]))
+        breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
+        allowed = keep_allowed(self._cycle, cause, bundles, breakable)
+        return sort_bundles(self._cycle, cause, allowed)
+
+    def _domains(self, cause: Cause, asked: Demand, eligible: Bools) -> Ints:
+        """The domains that the job may use and that could hold it if every candidate were gone."""
+        cycle = self._cycle
+        every = self._allowed(cause.job)
+        able = every[bound_with(cycle, asked, every, self._running, np.flatnonzero(eligible))]
+        most = self._options.max_domains
+        if most is None or len(able) <= most:
+            return able
+        free = cycle.rooms.of(asked.lots[0].portions[0].part.shape).domains(Pool.LATER)[able]
+        order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
+        return able[order[:most]]
+
+    def _allowed(self, job: Job) -> Ints:
+        """The domains that the job's topology lets it use, tightest first; all of the cluster where it has none."""
+        if self._cycle.pipeline.limit(job) is None:
+            return np.array([ROOT])
+        if home(self._cycle, job) is not None:
+            groups = tuple(candidates(self._cycle, job, ROOT))
+        else:
+            groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
+        return np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+
+    def _carry_out(self, cause: Cause, asked: Demand, plan: Plan, looked: tuple[str, ...]) -> bool:
+        """Evict and place in one statement; nothing happens where the gang does not fit after all."""
+        cycle, job = self._cycle, cause.job
+        with cycle.ledger.statement() as statement:
+            if len(plan.victims):
+                cycle.ledger.evict(self._running, plan.victims, cycle.snapshot.jobs)
+            found = place_in(cycle, cause, asked, plan.domain)
+            if found is None or not job_ready(cycle.ledger, job, waiting=True):
+                return False
+            statement.keep()
+        victims = self._with_remainder(cause, plan)
+        self._gone[victims] = True
+        for victim in victims.tolist():
+            cycle.report.evict(self._eviction(job, victim))
+        at_once = not len(victims) and all(take.pool is Pool.NOW for take in found.takes)
+        bound = at_once and over_now(cycle, job, found.takes) is None  # nobody goes for what fits as it is
+        decide(cycle, job, found.takes, action=self._action, score=found.score, bound=bound)
+        cycle.report.tell(job, self._told(plan, looked))
+        return True
+
+    def _told(self, plan: Plan, looked: tuple[str, ...]) -> Story:
+        bundles, efficiency = plan.bundles, plan.bundles.efficiency()
+        notes = tuple(
+            BundleNote(
+                job=self._cycle.snapshot.jobs[int(bundles.job[b])].key,
+                safe=bool(bundles.safe[b]),
+                tasks=len(bundles.of(b)),
+                efficiency=float(efficiency[b]),
+                taken=int(np.isin(bundles.of(b), plan.victims).sum()),
+                singly=self._options.singly,
+            )
+            for b in range(len(bundles))
+        )
+        return Story(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
+
+    def _with_remainder(self, cause: Cause, plan: Plan) -> Ints:
+        """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
+        broken = [int(plan.bundles.job[b]) for b in plan.taken if not plan.bundles.safe[b]]
+        if not self._options.remainder or not broken:
+            return plan.victims
+        rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
+        rest = np.setdiff1d(rest, plan.victims)
+        rest = rest[self._cycle.pipeline.may_go(cause, rest) & ~self._running.spared[rest]]
+        if len(rest):
+            self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
+        return np.concatenate((plan.victims, rest))
+
+    def _eviction(self, job: Job, victim: int) -> Eviction:
+        task = self._running.tasks[victim]
+        owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]
+        overuse = f"queue {owner.queue} uses more than it deserves"
+        why = "it is more important" if self._purpose is Purpose.PREEMPT else overuse
+        return Eviction(task, owner, job, self._action, f"to make room for {job.key}: {why}")
+
+    def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
+        """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
+        over = quota_objection(self._cycle, cause, self._candidates(cause)) if self._options.singly else None
+        if over is not None:
+            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: whoever went, {over.text}")
+        names = self._cycle.topology.index
+        domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
+        if not domains:
+            return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
+        notes = "; ".join(self._note(cause, domain) for domain in domains[:_SHOWN])
+        more = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
+        return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {notes}{more}")
+
+    def _note(self, cause: Cause, domain: int) -> str:
+        """What stood in the way in one domain."""
+        inside = self._running.inside(self._cycle.topology.span(domain))
+        candidates_here = np.flatnonzero(self._eligible(cause)[inside]) + inside.start
+        where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
+        if not len(candidates_here):
+            return f"{where} {self._nobody(cause, inside)}"
+        if not self._cycle.pipeline.answered(cause):
+            could = count(len(candidates_here), "pod")
+            return f"{where} {could} could go, but no plugin of the profile lets anybody go"
+        marked = self._running.spared[candidates_here]
+        vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
+        spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
+        spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        spared += "" if self._options.allow_whole else ", gangs must stay whole"
+        return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which makes too little room"
+
+    def _nobody(self, cause: Cause, inside: slice) -> str:
+        """Why no running pod is a candidate: its queue is looked at before its importance."""
+        jobs = self._running.job[inside]
+        jobs = jobs[jobs != cause.job.number]
+        others = int((self._queue[jobs] != self._queue[cause.job.number]).sum())
+        own = len(jobs) - others
+        if not len(jobs):
+            return "no other pod is running"
+        if self._purpose is not Purpose.PREEMPT:
+            return f"none of {count(len(jobs), 'running pod')} is in another reclaimable queue"
+        elsewhere = f"{count(others, 'running pod')} {verb(others, 'is', 'are')} in other queues"
+        if self._options.across or not others:
+            return f"none of {count(len(jobs), 'running pod')} is less important"
+        if not own:
+            return f"{elsewhere}, and {self._action} evicts in the job's own queue alone"
+        less = f"none of {count(own, 'running pod')} in its own queue is less important"
+        return f"{less}, and {elsewhere}"
+
+
+def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:
+    """The first tasks that free what is lacking, less those that are not needed; none where all free too little."""
+    freed = np.zeros_like(lack)
+    going: list[int] = []
+    for task in tasks:
+        if (freed >= lack).all():
+            break
+        if (request[lack > freed, task] > 0).any():
+            going.append(task)
+            freed = freed + request[:, task]
+    if not (freed >= lack).all():
+        return []
+    for task in going[::-1]:
+        if (freed - request[:, task] >= lack).all():
+            going.remove(task)
+            freed = freed - request[:, task]
+    return going
+
+
+def _within(tasks: list[int], jobs: Ints, left: dict[int, int]) -> list[int]:
+    """The tasks where no gang loses more of them than it has left (below 0: it is broken already); else none."""
+    owners = [int(jobs[task]) for task in tasks]
+    fine = all(left[owner] < 0 or owners.count(owner) <= left[owner] for owner in owners)
+    return tasks if fine else []

@@ -1,0 +1,68 @@
+"""giveback: quotas that hold more than their share give it back, whoever may need it.
+
+Who must go is the lending plugin's word (`Lending`). Where the profile does not let it happen, or not yet, jobs that
+wait for room although their own quota would allow them hear who holds it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tierwise.actions.eviction.preemptors import Settled
+from tierwise.actions.placement.demand import demand, needs
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import job_ready
+from tierwise.framework.report import Eviction, Story
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason
+
+__all__ = ["give_back"]
+
+_ACTION = "giveback"
+
+
+def give_back(cycle: Cycle, *, enabled: bool) -> None:
+    """Let quotas pay what they owe; `enabled` is what the profile says about it."""
+    gone = {eviction.task.key for eviction in cycle.report.evictions}
+    settled = Settled(cycle)
+    settled.catch_up()
+    told = []
+    for plugin, debt in cycle.pipeline.debts():
+        if not enabled or not debt.due:
+            told.append(_kept(debt.text, enabled=enabled))
+            continue
+        running = cycle.running
+        marked = running.spared | settled.alone[running.job]  # what the cycle has just placed stays
+        paid = plugin.paid_with(debt, replace(running, spared=marked))
+        going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
+        if len(going):
+            cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
+            _report(cycle, going.tolist(), debt.text)
+    if told:
+        for job in _denied(cycle):
+            for reason in told:
+                cycle.report.tell(job, Story(_ACTION, reason))
+
+
+def _kept(text: str, *, enabled: bool) -> Reason:
+    """Why what is owed is not paid."""
+    if enabled:
+        return Reason("GiveBackLater", _ACTION, f"{text}, but not for long enough to give it back")
+    return Reason("GiveBackOff", _ACTION, f"{text}, and giving back is off")
+
+
+def _report(cycle: Cycle, going: list[int], text: str) -> None:
+    for victim in going:
+        owner = cycle.snapshot.jobs[int(cycle.running.job[victim])]
+        cycle.report.evict(Eviction(cycle.running.tasks[victim], owner, None, _ACTION, text))
+
+
+def _denied(cycle: Cycle) -> list[Job]:
+    """Jobs that lack room, not quota."""
+    waiting = [job for job in cycle.snapshot.jobs if job.key in cycle.report.rejections]
+    return [job for job in waiting if not job_ready(cycle.ledger, job, waiting=True) and _within_quota(cycle, job)]
+
+
+def _within_quota(cycle: Cycle, job: Job) -> bool:
+    asked = demand(cycle, job)
+    return bool(asked.lots) and cycle.pipeline.over(job, needs(asked, len(cycle.view.axis))) is None

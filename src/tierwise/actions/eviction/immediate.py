@@ -1,0 +1,38 @@
+"""Room made for a refused job at once, by the preempting actions of a profile, one after the other.
+
+Kubernetes and Koordinator preempt for a pod in the same turn in which it found no place: whoever comes after it sees
+the room that it needs as taken. `allocate` calls this where a profile says so; elsewhere each action runs over all
+jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tierwise.actions.eviction.gang import Options, RoomMaker
+from tierwise.actions.eviction.preemptors import may_evict
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Purpose
+from tierwise.model.job import Job
+
+__all__ = ["AtOnce"]
+
+
+class AtOnce:
+    """The actions by name, in the order in which they are tried; `only` says which serve the pods of a scheduler."""
+
+    def __init__(self, cycle: Cycle, actions: Sequence[str], only: Mapping[str, frozenset[str]]) -> None:
+        self._cycle = cycle
+        self._actions = tuple(actions)
+        self._only = only
+        self._makers: dict[str, RoomMaker] = {}
+
+    def make_room(self, job: Job) -> None:
+        """Let the first action that can make room for the job; a job that nothing but room would help is served."""
+        own = self._only.get(job.scheduler)
+        for action in self._actions if own is None else (action for action in self._actions if action in own):
+            if not may_evict(self._cycle, job):
+                return
+            if action not in self._makers:
+                self._makers[action] = RoomMaker(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
+            self._makers[action].serve(job)

@@ -1,0 +1,200 @@
+"""Who must go from each node so that it takes so many tasks: all are thought away, and come back while there is room.
+
+Candidates come back the most important first, as `weighing` has it, and before them those whose going a disruption
+budget forbids; whoever finds no room any more beside the new tasks is a victim. All nodes are counted at once, one
+number of tasks after the other; exact for tasks of one plain shape.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.running import RunningTable
+from tierwise.model.shape import Shape
+
+__all__ = ["Manner", "Prices", "beyond_budgets", "by_importance", "cost_of", "node_keys", "price_nodes", "price_of"]
+
+
+# How victims that fall one by one are weighed: who comes back first, and which of several choices is the cheapest.
+#
+# A `Manner` is one of the customs that users of an action know. Disruption budgets are never a veto here (plugin `pdb`
+# is one, where a profile has it): to go beyond them is a price. `reprieve` and `single_plans` ask; nothing is changed
+# here.
+
+
+_FLOOR = 2**31
+"""Added to every priority, as Kubernetes does, so that each further victim makes a sum larger."""
+
+
+class Manner(enum.Enum):
+    """Whose customs hold."""
+
+    JOB = "job"  # Koordinator's for whole jobs: fewest evictions, then the least important; budgets decide ties
+    QUOTA = "quota"  # the same within a quota, where budgets come first
+    POD = "pod"  # Kubernetes': budgets, then the highest priority, the sum of them, their number, their age
+
+    @property
+    def budgets_first(self) -> bool:
+        return self is not Manner.JOB
+
+
+def by_importance(running: RunningTable, tasks: Ints, manner: Manner) -> tuple[Ints, ...]:
+    """Keys for `lexsort`, the least significant first: the most important task stands in front."""
+    if manner is Manner.POD:  # the longer it runs, the more is lost
+        return running.rank[tasks], running.created[tasks], -running.priority[tasks]  # type: ignore[return-value]
+    return running.rank[tasks], running.kin[tasks], -running.priority[tasks]
+
+
+def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints | None = None) -> Bools:
+    """Which tasks find one of their budgets used up by those in front of them; `rows` count each by itself."""
+    result = np.zeros(len(tasks), dtype=bool)
+    if not running.covered.shape[1] or not len(tasks):
+        return result
+    place = np.full(len(running), -1)
+    place[tasks] = np.arange(len(tasks))
+    at, budget = place[running.covered[0]], running.covered[1]
+    at, budget = at[at >= 0], budget[at >= 0]
+    group = budget if rows is None else rows[at] * len(cycle.ledger.budgets) + budget
+    order = np.lexsort((at, group))
+    ranked = group[order]
+    turn = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+    result[at[order[turn >= cycle.ledger.budgets[budget[order]]]]] = True
+    return result
+
+
+def cost_of(running: RunningTable, victims: Ints, priorities: Ints) -> int:
+    """The rank of the most important victim of each owner on each row, added up; `priorities` are all that occur."""
+    ranks = np.searchsorted(priorities, running.priority[victims])
+    owners = np.stack((running.row[victims], running.kin[victims]))
+    _, owner = np.unique(owners, axis=1, return_inverse=True)
+    dearest = np.zeros(len(victims), dtype=np.int64)
+    np.maximum.at(dearest, owner.ravel(), ranks)
+    return int(dearest.sum())
+
+
+def price_of(
+    cycle: Cycle, running: RunningTable, victims: Ints, manner: Manner, *, tasks: int, priorities: Ints
+) -> tuple[float, ...]:
+    """What victims cost who make room for so many tasks; the smallest price wins."""
+    ordered = victims[np.lexsort(by_importance(running, victims, manner))]
+    if manner is Manner.POD and tasks == 1:
+        return tuple(float(key[0]) for key in node_keys(cycle, running, ordered, np.zeros_like(ordered), 1))
+    beyond = float(beyond_budgets(cycle, running, ordered).sum())
+    fewest = (float(len(victims)), float(cost_of(running, victims, priorities)))
+    return (beyond, *fewest) if manner.budgets_first else (*fewest, beyond)
+
+
+def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, size: int) -> tuple[Floats, ...]:
+    """What Kubernetes compares nodes by, the most telling first, given who must go from each; rows are below `size`.
+
+    Victims beyond a budget, the highest priority, the sum of priorities, their number, and of those with the highest
+    priority the one that has run longest: the later it started, the better.
+    """
+    priority, created = running.priority[victims].astype(np.float64), running.created[victims]
+    highest = np.full(size, -np.inf)
+    np.maximum.at(highest, rows, priority)
+    first = np.full(size, np.inf)
+    top = priority == highest[rows]
+    np.minimum.at(first, rows[top], created[top])
+    beyond = beyond_budgets(cycle, running, victims, rows)
+    worse: Floats = np.bincount(rows, weights=beyond, minlength=size).astype(np.float64)
+    total: Floats = np.bincount(rows, weights=priority + _FLOOR, minlength=size).astype(np.float64)
+    number: Floats = np.bincount(rows, minlength=size).astype(np.float64)
+    return worse, highest, total, number, -first
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """What so many tasks cost on each row; arrays of numbers are (tasks x rows), row 0 standing for no task."""
+
+    free: Ints  # how many tasks each row takes as things are
+    room: Ints  # how many with every candidate gone
+    price: Ints  # what those who must go cost, in one number: more victims cost more than dearer ones
+    candidates: Ints  # positions in the running table, the last to go first within a row
+    rows: Ints  # of the candidates
+    gone: Bools  # (tasks x candidates)
+
+    def of(self, numbers: Ints) -> Ints:
+        """Who goes where each row takes so many tasks, by position in the running table."""
+        result: Ints = np.sort(self.candidates[self.gone[numbers[self.rows], np.arange(len(self.rows))]])
+        return result
+
+
+def price_nodes(
+    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, manner: Manner
+) -> Prices:
+    """The prices of up to `most` tasks of a shape on every node, if these candidates may go."""
+    candidates = _in_order(cycle, running, candidates, manner)
+    rows = running.row[candidates]
+    idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+    request = running.request[np.ix_(shape.asked, candidates)]
+    cleared = idle.copy()
+    np.add.at(cleared.T, rows, request.T)
+    asked = shape.request[shape.asked, None]
+    free, room = (np.maximum((amounts // asked).min(axis=0), 0) for amounts in (idle, cleared))
+    closed = cycle.rooms.of(shape).why != 0
+    free[closed], room[closed] = 0, 0
+    most = min(most, int(room.max(initial=0)))
+    gone = np.zeros((most + 1, len(candidates)), dtype=bool)
+    for number in range(1, most + 1):
+        gone[number] = _without_room(cleared - asked * number, rows, request)
+    return Prices(free, room, _prices(cycle, running, candidates, gone, manner), candidates, rows, gone)
+
+
+def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, manner: Manner) -> Ints:
+    """Row by row, the first to come back first."""
+    importance = by_importance(running, candidates, manner)
+    candidates = candidates[np.lexsort((*importance, running.row[candidates]))]
+    if not manner.budgets_first:
+        return candidates
+    rows = running.row[candidates]
+    beyond = beyond_budgets(cycle, running, candidates, rows)
+    return candidates[np.lexsort((~beyond, rows))]  # stable: the rest stays in order
+
+
+def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
+    """Who finds no room: on every row one candidate after the other takes what is left, if it is enough."""
+    result = np.zeros(len(rows), dtype=bool)
+    turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    for i in range(int(turn.max(initial=-1)) + 1):
+        now = np.flatnonzero(turn == i)
+        fits = (request[:, now] <= left[:, rows[now]]).all(axis=0)
+        result[now[~fits]] = True
+        left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate per row and turn: no row stands here twice
+    return result
+
+
+def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, manner: Manner) -> Ints:
+    """What those who go cost on each row, (tasks x rows); one victim more costs more than all ranks together."""
+    rows, nodes = running.row[candidates], len(cycle.nodes)
+    numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
+    ranks = _costs(gone, rows, running, candidates, nodes)
+    price: Ints = np.stack(numbers) * (int(ranks.max(axis=0).sum()) + 1) + ranks
+    if not running.covered.shape[1]:
+        return price
+    beyond = [beyond_budgets(cycle, running, candidates[g], rows[g]) for g in gone]
+    worse = [np.bincount(rows[g], weights=b, minlength=nodes) for g, b in zip(gone, beyond, strict=True)]
+    forbidden = np.stack(worse).astype(np.int64)
+    if manner.budgets_first:
+        return forbidden * (int(price.max(axis=0).sum()) + 1) + price
+    return price * (int(forbidden.max(axis=0).sum()) + 1) + forbidden
+
+
+def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int) -> Ints:
+    """Per row, the rank of the most important victim of each owner, added up, (tasks x rows)."""
+    priority, kin = running.priority[candidates], running.kin[candidates]
+    ranks = np.searchsorted(np.unique(priority), priority)
+    pairs, pair = np.unique(rows * (int(kin.max(initial=0)) + 1) + kin, return_inverse=True)
+    row_of = np.zeros(len(pairs), dtype=np.int64)
+    row_of[pair] = rows
+    result = np.zeros((len(gone), nodes), dtype=np.int64)
+    for number, mask in enumerate(gone):
+        highest = np.zeros(len(pairs), dtype=np.int64)
+        np.maximum.at(highest, pair[mask], ranks[mask])
+        result[number] = np.bincount(row_of, weights=highest, minlength=nodes)
+    return result

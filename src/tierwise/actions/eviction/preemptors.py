@@ -1,0 +1,118 @@
+"""On whose behalf room is made, and of whom not: jobs that starve, those of their tasks that may cause evictions, and
+the jobs that a cycle leaves alone because it has just placed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Demand, Lot, Portion
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import job_ready
+from tierwise.framework.report import Decision
+from tierwise.model.arrays import Bools
+from tierwise.model.job import Job, Phase
+
+__all__ = ["Settled", "may_evict", "of_those_who_may", "slots", "starving_jobs"]
+
+
+def starving_jobs(cycle: Cycle) -> Iterator[Job]:
+    """Jobs that wait in an open queue with too few tasks, the first in order first."""
+    waiting = [job for job in cycle.snapshot.jobs if may_evict(cycle, job)]
+    if cycle.pipeline.in_one_line:
+        yield from sorted(waiting, key=cycle.pipeline.job_key)
+        return
+    queues = cycle.snapshot.queues
+    lines = {name: queues.get(queue.line, queue) for name, queue in queues.items()}
+    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(lines[j.queue]), cycle.pipeline.job_key(j)))
+
+
+def may_evict(cycle: Cycle, job: Job) -> bool:
+    """Whether a job starves in an open queue, and nothing but room is missing."""
+    queue = cycle.snapshot.queues.get(job.queue)
+    inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
+    if queue is None or not queue.open or not inside or not (job.effortless or any(job.parts())):
+        return False
+    if job.unsupported or job.key in cycle.report.delays:  # or it could have had a place without
+        return False
+    if job_ready(cycle.ledger, job, waiting=True):
+        starved = bool(slots(cycle, job).lots)
+    else:
+        starved = cycle.pipeline.starving(job)
+    return starved and cycle.pipeline.admit(job) is None
+
+
+def slots(cycle: Cycle, job: Job) -> Demand:
+    """The best-effort tasks that a job lacks for its minimum, where nothing else is missing: they need pod slots.
+
+    Pending best-effort tasks count as ready everywhere else, because backfill places them where slots are free.
+    """
+    if not job.effortless or job.satisfied:
+        return Demand(())
+    subs = [sub.number for sub in job.subs]
+    waits = sum(cycle.backlog.left(part) for _, part in job.effortless)
+    standing = int((cycle.ledger.ready[subs] + cycle.ledger.waiting[subs]).sum()) - waits
+    missing = min(waits, job.minimum - standing)
+    lots = []
+    for number, part in job.effortless:
+        count = min(missing, cycle.backlog.left(part))
+        if count > 0:
+            lots.append(Lot(job.subs[number], (Portion(part, count),), count))
+            missing -= count
+    return Demand(tuple(lots))
+
+
+class Settled:
+    """Which jobs an evicting action leaves alone, by number; follows the report.
+
+    `alone` are jobs that others went for, that wait for room kept for them, or whose minimum was met in this cycle:
+    none of their tasks goes. `kept` are jobs that were given more than their minimum: they may lose what is beyond
+    it, and the tasks placed in this cycle count for them.
+    """
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._decisions = 0
+        self._evictions = 0
+        self.alone: Bools = np.zeros(len(cycle.snapshot.jobs), dtype=bool)
+        self.kept: Bools = np.zeros(len(cycle.snapshot.jobs), dtype=bool)
+
+    def catch_up(self) -> None:
+        """Look at what was decided since the last time."""
+        report = self._cycle.report
+        for decision in report.decisions[self._decisions :]:
+            number = decision.job.number
+            self.kept[number] = True
+            self.alone[number] |= not decision.bound or self._healed(decision)
+        for eviction in report.evictions[self._evictions :]:
+            if eviction.by is not None:  # or others had gone in vain
+                self.alone[eviction.by.number] = True
+        self._decisions, self._evictions = len(report.decisions), len(report.evictions)
+
+    def _healed(self, decision: Decision) -> bool:
+        """Whether its minimum hangs on what was placed; with minimums of parts of it, that is taken for granted."""
+        job = decision.job
+        if job.roles or job.policies:
+            return True
+        ready = int(self._cycle.ledger.ready[[sub.number for sub in job.subs]].sum())
+        return ready - decision.count() < job.minimum
+
+
+def of_those_who_may(job: Job, asked: Demand) -> Demand | None:
+    """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
+    if job.never_preempts:
+        return None
+    lots = [_lot_of_those_who_may(lot) for lot in asked.lots]
+    spares = [_lot_of_those_who_may(lot) for lot in asked.spares]
+    if None in lots:
+        return None
+    return Demand(tuple(lot for lot in lots if lot is not None), tuple(lot for lot in spares if lot is not None))
+
+
+def _lot_of_those_who_may(lot: Lot) -> Lot | None:
+    portions = tuple(p for p in lot.portions if not p.part.shape.never_preempts)
+    short = any(sum(p.left for p in portions if p.part.role_number == r) < least for r, least in lot.roles.items())
+    return None if short or sum(p.left for p in portions) < lot.need else replace(lot, portions=portions)

@@ -1,0 +1,459 @@
+"""Unlike sub-jobs in one domain: a search with backtracking.
+
+Lots of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an assignment
+of lots to domains works exactly when no domain gets more than its room, at any height: the search over assignments
+is exact, and small because it moves whole numbers. Lots of several shapes are tried on the ledger itself, which places
+them as the scores say, and where that fails, assigned by counting the mixtures that domains take (`mixed`), which is
+exact as well. All searches stop at a bound and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Lot, Portion, numbers_by_portion
+from tierwise.actions.placement.fit import Take, fit
+from tierwise.actions.placement.mixed_shapes import (
+    Axes,
+    Block,
+    Choices,
+    Mix,
+    OutOfBoundError,
+    Rows,
+    Sum,
+    Without,
+    holds,
+    most_of,
+    write,
+)
+from tierwise.actions.placement.search import BOTH, candidates, home, ordered
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool, job_ready, roles_count, standing_of, sub_ready
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+
+__all__ = ["Packing", "pack"]
+
+_STEPS = 100_000
+_MIXED_STEPS = 20_000
+_TRIALS = 400
+_WAYS = 64
+"""How many choices of its tasks are tried for a lot that has more of them than it needs."""
+
+
+class Packing(msgspec.Struct):
+    """What a search in one domain came to."""
+
+    takes: list[Take] | None
+    score: float = 0.0
+    bounded: bool = False
+
+
+def pack(cycle: Cycle, job: Job, lots: tuple[Lot, ...], spares: tuple[Lot, ...], domain: int) -> Packing:
+    """Place enough of the lots below a domain to make the job ready; what stands on the ledger is the caller's."""
+    items = sorted(lots, key=lambda lot: _tightness(cycle, lot))
+    everyone = [*items, *spares]
+    shapes = {portion.part.shape for lot in everyone for portion in lot.portions}
+    once = len({lot.sub.number for lot in everyone}) == len(everyone)
+    countable = once and not any(cycle.pipeline.moving(shape) for shape in shapes)
+    if countable and len(shapes) == 1:
+        return _Counting(cycle, job, everyone, len(items), domain).run()
+    tried = _Trying(cycle, job, everyone, len(items), domain).run()
+    if tried.takes is not None or len(shapes) == 1:
+        return tried
+    if not countable:
+        return Packing(None, bounded=True)  # each lot was tried alone: how they could share nodes was not
+    return _Mixing(cycle, job, sorted(everyone, key=lambda lot: _tightness(cycle, lot)), len(items), domain).run()
+
+
+def _tightness(cycle: Cycle, lot: Lot) -> tuple[int, int]:
+    """Tight limits first, then large lots: they have the fewest places to go."""
+    limit = cycle.pipeline.limit(lot.sub)
+    return (2**62 if limit is None else limit, -lot.need)
+
+
+class _Search:
+    """Lots in the order of trial, the first `needed` of which make the job ready; the rest are spares."""
+
+    def __init__(self, cycle: Cycle, job: Job, lots: list[Lot], needed: int, domain: int) -> None:
+        self._cycle = cycle
+        self._job = job
+        self._lots = lots
+        self._spares = len(lots) > needed
+        self._domain = domain
+        self._near = home(cycle, job)
+        self._steps = 0
+        self._bounded = False
+
+    def _settle(self, lot: Lot, place: int) -> list[Take] | None:
+        """Place a lot in the tightest and best domain below `place` that holds it."""
+        for domain, _ in self._ranked(lot, place):
+            with self._cycle.ledger.statement() as statement:
+                found = fit(self._cycle, self._job, lot, domain, BOTH)
+                if found is not None:
+                    statement.keep()
+                    return found
+        return None
+
+    def _ranked(self, lot: Lot, place: int) -> Iterator[tuple[int, float]]:
+        """Domains below `place` that may hold a lot, with their scores, in the order of preference."""
+        for group in candidates(self._cycle, lot.sub, place):
+            yield from ordered(self._cycle, lot, group, self._near, BOTH)
+
+    def _outermost(self, lot: Lot) -> list[tuple[int, float]]:
+        """The widest domains that the lot may use, best first; a tighter one inside is chosen when it is placed."""
+        groups = tuple(candidates(self._cycle, lot.sub, self._domain))
+        if not groups:
+            return []
+        every = np.concatenate(groups)
+        widest = every[~np.isin(self._cycle.topology.parent[every], every)]
+        return list(ordered(self._cycle, lot, widest, self._near, BOTH))
+
+
+class _Trying(_Search):
+    """Several shapes: each step is a trial on the ledger."""
+
+    def run(self) -> Packing:
+        takes: list[Take] = []
+        scores: list[float] = []
+        if self._place(0, takes, scores):
+            return Packing(takes, sum(scores), self._bounded)
+        return Packing(None, bounded=self._bounded)
+
+    def _place(self, i: int, takes: list[Take], scores: list[float]) -> bool:
+        if job_ready(self._cycle.ledger, self._job, waiting=True):
+            return True
+        if i == len(self._lots):
+            return False
+        lot = _unused(self._lots[i], takes)
+        too_early = lot.extra and not sub_ready(self._cycle.ledger, lot.sub, waiting=True)
+        for domain, worth in () if too_early or not lot.portions else self._ranked(lot, self._domain):
+            if self._steps >= _TRIALS:
+                self._bounded = True
+                return False
+            self._steps += 1
+            self._cycle.report.work.trials += 1
+            with self._cycle.ledger.statement() as statement:
+                found = fit(self._cycle, self._job, lot, domain, BOTH)
+                if found is None:
+                    continue
+                mark = len(takes)
+                takes.extend(found)
+                scores.append(worth)
+                if self._place(i + 1, takes, scores):
+                    statement.keep()
+                    return True
+                del takes[mark:]
+                scores.pop()
+        return self._spares and self._place(i + 1, takes, scores)
+
+
+def _unused(lot: Lot, takes: list[Take]) -> Lot:
+    """The lot without the tasks that other lots of its sub-job have taken."""
+    if not lot.extra:
+        return lot
+    left = [
+        Portion(portion.part, portion.left - sum(len(t.rows) for t in takes if t.part is portion.part))
+        for portion in lot.portions
+    ]
+    return replace(lot, portions=tuple(portion for portion in left if portion.left > 0))
+
+
+class _Counting(_Search):
+    """One shape: assign lots to domains by counting, then place them."""
+
+    def run(self) -> Packing:
+        shape = self._lots[0].portions[0].part.shape
+        self._room: list[int] = self._cycle.rooms.of(shape).domains(Pool.LATER).tolist()
+        self._options = [self._outermost(lot) for lot in self._lots]
+        self._state = sorted({d for options in self._options for place, _ in options for d in self._above(place)})
+        self._dead: set[tuple[int, ...]] = set()
+        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
+        self._short = _Short(self._cycle, self._job)
+        chosen = self._assign(0, [])
+        if chosen is None:
+            return Packing(None, bounded=self._bounded)
+        takes: list[Take] = []
+        for i, place, _ in sorted(chosen, key=lambda c: _tightness(self._cycle, self._lots[c[0]])):
+            found = self._settle(self._lots[i], place)
+            if found is None:  # releasing room is counted per node: what fits in sum may not fit in turn
+                return Packing(None, bounded=True)
+            takes += found
+        return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
+
+    def _assign(self, i: int, chosen: list[tuple[int, int, float]]) -> list[tuple[int, int, float]] | None:
+        """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
+        picked = [self._lots[j] for j, _, _ in chosen]
+        if self._short.covered(picked):
+            return list(chosen)
+        state = (i, *self._short.counts(picked), *(self._room[d] for d in self._state))
+        if i == len(self._lots) or state in self._dead:
+            return None
+        for place, worth in self._distinct(self._options[i], self._lots[i].need):
+            self._steps += 1
+            if self._steps > _STEPS:
+                self._bounded = True
+                return None
+            self._charge(place, self._lots[i].need)
+            found = self._assign(i + 1, [*chosen, (i, place, worth)])
+            if found is not None:
+                return found
+            self._charge(place, -self._lots[i].need)
+        if self._spares and (found := self._assign(i + 1, chosen)) is not None:
+            return found
+        if not self._bounded:
+            self._dead.add(state)
+        return None
+
+    def _distinct(self, options: list[tuple[int, float]], need: int) -> Iterator[tuple[int, float]]:
+        """The places with enough room, one of each kind: alike siblings are the same choice for later lots."""
+        tried: set[tuple[int, ...]] = set()
+        for place, worth in options:
+            kind = self._kind(place)
+            if kind not in tried and all(self._room[d] >= need for d in self._above(place)):
+                tried.add(kind)
+                yield place, worth
+
+    def _kind(self, place: int) -> tuple[int, ...]:
+        """What tells a place from its siblings: the rooms and tiers in it, and itself where a lot is tied to it."""
+        topology = self._cycle.topology
+        inner = topology.below(place)
+        tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
+        own = (place,) if tied else ()
+        return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
+
+    def _charge(self, place: int, need: int) -> None:
+        for d in self._above(place):
+            self._room[d] -= need
+
+    def _above(self, place: int) -> list[int]:
+        """The place and the domains around it, up to the one that is being packed."""
+        chain = [place]
+        while chain[-1] != self._domain:
+            chain.append(int(self._cycle.topology.parent[chain[-1]]))
+        return chain
+
+
+class _Place(msgspec.Struct, frozen=True, eq=False):
+    """A domain that lots may be assigned to: those like it inside, and the rows that stand in none of these."""
+
+    domain: int
+    inner: tuple[_Place, ...]
+    rows: Ints
+
+
+class _Mixing(_Search):
+    """Several shapes: assign lots to domains by counting mixtures, then deal all of them to nodes at once.
+
+    Lots come tightest first, so what inner domains hold is decided before anything is assigned around them; what they
+    leave counts towards the domain around them.
+    """
+
+    def run(self) -> Packing:
+        try:
+            for pool in BOTH if self._cycle.ledger.any_releasing else BOTH[:1]:
+                found = self._on(pool)
+                if found is not None:
+                    return found
+        except OutOfBoundError:
+            self._bounded = True
+        return Packing(None, bounded=self._bounded)
+
+    def _on(self, pool: Pool) -> Packing | None:
+        choices = [Choices(lot) for lot in self._lots]
+        self._axes = Axes(self._cycle, most_of(choices), pool)
+        self._wanted: list[list[tuple[Mix, Lot]]] = []
+        for each in choices:
+            mixes = each.mixes(self._axes)
+            self._bounded |= len(mixes) > _WAYS
+            self._wanted.append([(tuple(mixes[i].tolist()), each.lot(i)) for i in range(min(len(mixes), _WAYS))])
+        self._options = [self._outermost(lot) for lot in self._lots]
+        self._plant()
+        self._given: dict[int, Mix] = {}
+        self._blocks: dict[tuple[int, ...], Block] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._held: dict[tuple[int, Mix], int] = {}
+        self._dead: set[tuple[object, ...]] = set()
+        self._short = _Short(self._cycle, self._job)
+        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
+        chosen = self._assign(0, [])
+        if chosen is None:
+            return None
+        lots = sorted(((lot, place) for lot, place, _ in chosen), key=lambda c: -len(self._cycle.topology.chains[c[1]]))
+        nothing = (0,) * len(self._axes.shapes)
+        takes = write(self._cycle, self._job, lots, self._axes, self._block(self._top, rest=True).trace(nothing))
+        return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
+
+    def _plant(self) -> None:
+        """The domains of all options as a tree."""
+        topology = self._cycle.topology
+        every = sorted({self._domain, *(place for options in self._options for place, _ in options)}, reverse=True)
+        around: dict[int, list[_Place]] = {}
+        self._places: dict[int, _Place] = {}
+        self._around: dict[int, int] = {}
+        for domain in every:  # inner ones first, for domains stand in preorder
+            inner = tuple(reversed(around.pop(domain, [])))
+            span = topology.span(domain)
+            own = np.ones(span.stop - span.start, dtype=bool)
+            for place in inner:
+                inside = topology.span(place.domain)
+                own[inside.start - span.start : inside.stop - span.start] = False
+                self._around[place.domain] = domain
+            place = self._places[domain] = _Place(domain, inner, span.start + np.flatnonzero(own))
+            outer = next((d for d in topology.ancestors(domain) if d != domain and d in every), None)
+            if outer is not None:
+                around.setdefault(outer, []).append(place)
+        self._top = self._places[self._domain]
+
+    def _assign(self, i: int, chosen: list[tuple[Lot, int, float]]) -> list[tuple[Lot, int, float]] | None:
+        """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
+        picked = [lot for lot, _, _ in chosen]
+        if self._short.covered(picked):
+            return list(chosen)
+        if i == len(self._lots) or not self._hopeful(i):
+            return None
+        state = (i, *self._short.counts(picked), *self._state())
+        if state in self._dead:
+            return None
+        tried: set[tuple[object, ...]] = set()
+        for place, worth in self._options[i]:
+            kind = self._kind(place)
+            if kind in tried:
+                continue
+            tried.add(kind)
+            for mix, lot in self._wanted[i]:
+                self._steps += 1
+                if self._steps > _MIXED_STEPS:
+                    raise OutOfBoundError
+                before = self._given.get(place)
+                self._given[place] = mix if before is None else tuple(a + b for a, b in zip(before, mix, strict=True))
+                found = self._assign(i + 1, [*chosen, (lot, place, worth)]) if self._holds(place) else None
+                if found is not None:
+                    return found
+                if before is None:
+                    del self._given[place]
+                else:
+                    self._given[place] = before
+        if self._spares and (found := self._assign(i + 1, chosen)) is not None:
+            return found
+        self._dead.add(state)
+        return None
+
+    def _hopeful(self, i: int) -> bool:
+        """Whether the places would take all lots of the next one's kind, if there were no others."""
+        if self._spares or len(self._wanted[i]) != 1:
+            return True
+        mix = self._wanted[i][0][0]
+        like = [j for j in range(i, len(self._lots)) if [m for m, _ in self._wanted[j]] == [mix]]
+        places = {place for j in like for place, _ in self._options[j]}
+        if any(self._places[place].inner for place in places):
+            return True
+        return sum(self._most(place, mix) for place in places) >= len(like)
+
+    def _most(self, place: int, mix: Mix) -> int:
+        """How many lots of a mixture a domain takes beside what it was given."""
+        table = self._left(place)
+        known = self._held.get((self._number(table), mix))
+        if known is None:
+            known = 0
+            more = mix
+            while all(n <= most for n, most in zip(more, self._axes.most, strict=True)) and holds(table, more):
+                known += 1
+                more = tuple(a + b for a, b in zip(more, mix, strict=True))
+            self._held[self._number(table), mix] = known
+        return known
+
+    def _holds(self, place: int) -> bool:
+        """Whether a domain, and each around it, holds what it was given."""
+        domain: int | None = place
+        while domain is not None:
+            mix = self._given.get(domain)
+            if mix is not None and not (self._within(mix) and holds(self._block(self._places[domain]).table, mix)):
+                return False
+            domain = self._around.get(domain)
+        return True
+
+    def _within(self, mix: Mix) -> bool:
+        return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
+
+    def _block(self, place: _Place, *, rest: bool = False) -> Block:
+        """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
+        below = range(place.domain, int(self._cycle.topology.last[place.domain]))
+        inside = tuple(
+            sorted((d, *mix) for d, mix in self._given.items() if d in below and (rest or d != place.domain))
+        )
+        key = (place.domain, int(rest), *(number for entry in inside for number in entry))
+        block = self._blocks.get(key)
+        if block is None:
+            if rest and place.domain in self._given:
+                block = Without(self._block(place), self._given[place.domain])
+            elif place.inner:
+                own = self._rows_of(place)
+                block = Sum(self._axes, (own, *(self._block(inner, rest=True) for inner in place.inner)))
+            else:
+                block = self._rows_of(place)
+            self._blocks[key] = block
+        return block
+
+    def _rows_of(self, place: _Place) -> Block:
+        key = (-1, place.domain)
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = Rows(self._axes, place.rows)
+        return block
+
+    def _left(self, place: int) -> Ints:
+        return self._block(self._places[place], rest=True).table
+
+    def _number(self, table: Ints) -> int:
+        return self._numbers.setdefault(table.tobytes(), len(self._numbers))
+
+    def _kind(self, place: int) -> tuple[object, ...]:
+        """What tells a place from its siblings: what is left in it, and itself where a lot is tied to it."""
+        topology = self._cycle.topology
+        tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
+        if tied or self._places[place].inner:
+            return (place,)
+        return (self._around.get(place), self._number(self._left(place)), int(topology.tier[place]))
+
+    def _state(self) -> tuple[object, ...]:
+        """What later lots see: alike places in any order."""
+        return tuple(sorted((self._kind(place) for place in self._places), key=repr))
+
+
+class _Short:
+    """What a job lacks: tasks in all, whole sub-jobs by policy, tasks by role."""
+
+    def __init__(self, cycle: Cycle, job: Job) -> None:
+        standing = {sub.number: standing_of(cycle.ledger, sub) for sub in job.subs}
+        whole = [0] * len(job.policies)
+        for sub in job.subs:
+            if sub.policy >= 0 and standing[sub.number] >= sub.minimum:
+                whole[sub.policy] += 1
+        self._standing = standing
+        self._roles = {n: i for i, n in enumerate(job.roles)} if roles_count(job) else {}
+        roles = [job.roles[n] - int(cycle.ledger.role_ready[n]) for n in self._roles]
+        policies = [policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)]
+        self._policies = len(policies)
+        self._least = (job.minimum - sum(standing.values()), *policies, *roles)
+
+    def counts(self, picked: list[Lot]) -> tuple[int, ...]:
+        """What these lots add to each of the numbers."""
+        counts = [0] * len(self._least)
+        for lot in picked:
+            counts[0] += lot.need
+            before = self._standing[lot.sub.number]
+            if lot.sub.policy >= 0 and before < lot.sub.minimum <= before + lot.need:
+                counts[1 + lot.sub.policy] += 1
+            for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
+                role = self._roles.get(portion.part.role_number)
+                if role is not None:
+                    counts[1 + self._policies + role] += number
+        return tuple(counts)
+
+    def covered(self, picked: list[Lot]) -> bool:
+        return all(have >= least for have, least in zip(self.counts(picked), self._least, strict=True))

@@ -1,0 +1,470 @@
+"""Gathering: a job that asks to be gathered is placed in the ways that its plugin names, counted and then written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice, permutations
+from math import lcm, prod
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Lot, Portion
+from tierwise.actions.placement.fit import Take, place_tasks
+from tierwise.actions.placement.search import BOTH, NOW_ONLY, Found
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.gathering import Ground, Quanta, Way
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, SubJob
+from tierwise.model.shape import Shape
+
+__all__ = [
+    "Mixed",
+    "Mixture",
+    "everything",
+    "fits_bound",
+    "gather_lot",
+    "gather_surplus",
+    "ground_of",
+    "ground_on",
+    "rows_of",
+]
+
+
+# Deal tasks of several shapes over a tree, all below one domain, in whole multiples: exact where it is small enough.
+#
+# What a node can take is a set of mixtures (so many tasks of each shape); what a domain can take is every sum of one
+# mixture of each of its parts whose total is a whole multiple. Sets are arrays of truth over all mixtures, counted
+# from the nodes up, so a solution is found if there is one. `gathering` does the same for one shape, where numbers
+# suffice.
+#
+# The work grows with the number of mixtures, so there is a bound, and `fits_bound` says whether a demand is within it.
+
+
+_MIXTURES = 2048
+"""How many mixtures a demand may have."""
+_MIXED_PLACES = 16
+"""How many domains of a tier are tried: counting tells nearly always which of them hold the tasks."""
+
+Mix = tuple[int, ...]
+"""How many tasks of each shape."""
+
+
+def fits_bound(counts: Mix) -> bool:
+    """Whether so many tasks of each shape can be mixed exactly."""
+    return prod(count + 1 for count in counts) <= _MIXTURES
+
+
+class Mixed(msgspec.Struct, frozen=True, eq=False):
+    """Where tasks go: the domain that holds them all, rows in the order in which they are filled, and how many each."""
+
+    domain: int
+    rows: Ints
+    numbers: Ints  # (rows x shapes)
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A child domain or a row, and what it can take."""
+
+    number: int
+    is_row: bool
+    takes: Bools  # by mixture
+
+
+class Mixture:
+    """So many tasks of each shape, on the room that rows have for them."""
+
+    def __init__(self, ground: Ground, counts: Mix, requests: Ints, free: Ints, *, open_to: Bools) -> None:
+        """`requests` are (shapes x resources), `free` (resources x rows); filters let `open_to`, (shapes x rows)."""
+        self._counts = counts
+        self._size = tuple(count + 1 for count in counts)
+        mixes = np.indices(self._size).reshape(len(counts), -1)
+        self._totals: Ints = mixes.sum(axis=0).reshape(self._size)
+        self._kinds, self._kind_of = _kinds(mixes, requests, free, open_to)
+        most = (self._kinds * self._totals.ravel()).max(axis=1, initial=0)
+        self._ground = Ground(ground.topology, ground.rank, most[self._kind_of], ground.drawn, ground.standing)
+
+    def find(self, way: Way) -> Mixed | None:
+        """The best domain of the way's tier that takes all tasks."""
+        count = sum(self._counts)
+        dealing = _Dealing(self, way)
+        for place in islice(self._ground.each(way, count), _MIXED_PLACES):
+            if way.tier <= 0:
+                row = int(place.rows[0])
+                if self.of_row(row)[self._counts]:
+                    return Mixed(place.domain, np.array([row]), np.array([self._counts]))
+            elif (dealt := dealing.deal(place.domain)) is not None:
+                rows = np.array(list(dealt), dtype=np.int64)
+                return Mixed(place.domain, rows, np.array(list(dealt.values()), dtype=np.int64))
+        return None
+
+    @property
+    def ground(self) -> Ground:
+        """The tree, with the most tasks of any mixture that each row takes."""
+        return self._ground
+
+    @property
+    def counts(self) -> Mix:
+        return self._counts
+
+    def of_row(self, row: int) -> Bools:
+        """Which mixtures a row has room for."""
+        result: Bools = self._kinds[self._kind_of[row]].reshape(self._size)
+        return result
+
+    def in_steps(self, takes: Bools, quantum: int, held: int) -> Bools:
+        """Only mixtures that make a whole multiple together with what is held."""
+        return takes if quantum == 1 else takes & ((self._totals + held) % quantum == 0)
+
+    @cached_property
+    def nothing(self) -> Bools:
+        """What no part at all can take."""
+        takes = np.zeros(self._size, dtype=bool)
+        takes[(0,) * len(self._counts)] = True
+        return takes
+
+    def least(self, mixes: Ints) -> Mix:
+        """Of some mixtures (n x shapes) one with the fewest tasks."""
+        order = np.lexsort((*mixes.T[::-1], mixes.sum(axis=1)))
+        return tuple(int(number) for number in mixes[order[0]])
+
+
+def _kinds(mixes: Ints, requests: Ints, free: Ints, open_to: Bools) -> tuple[Bools, Ints]:
+    """Rows that are alike: which mixtures each kind takes, (kinds x mixtures), and the kind of each row."""
+    columns = np.concatenate((np.maximum(free, 0), open_to.astype(np.int64)))
+    alike, kind_of = np.unique(columns, axis=1, return_inverse=True)
+    asked = requests.T @ mixes  # (resources x mixtures)
+    resources = len(free)
+    takes = np.ones((alike.shape[1], mixes.shape[1]), dtype=bool)
+    for kind, column in enumerate(alike.T):
+        takes[kind] = (asked <= column[:resources, None]).all(axis=0)
+        takes[kind] &= ((mixes == 0) | (column[resources:, None] > 0)).all(axis=0)
+    return takes, kind_of.ravel()
+
+
+class _Dealing:
+    """Sets of mixtures from the rows up, and the way back down."""
+
+    def __init__(self, mixture: Mixture, way: Way) -> None:
+        self._mixture = mixture
+        self._ground = mixture.ground
+        self._quanta: Quanta = self._ground.quanta(way)
+        self._whole = lcm(*(number for _, number in way.multiples))
+        self._room: Ints = self._ground.topology.totals(self._ground.room)
+        self._inside: dict[int, tuple[list[_Part], list[Bools]]] = {}
+
+    def deal(self, domain: int) -> dict[int, Mix] | None:
+        """How many tasks of each shape every row below a domain takes, in the order of filling; None if it cannot."""
+        target = self._mixture.counts
+        held = int(self._quanta.held[domain])
+        if (sum(target) + held) % self._whole:
+            return None
+        parts, tables = self._add_up(domain, until=target)
+        return self._followed(parts, tables, target) if tables[-1][target] else None
+
+    def _add_up(self, domain: int, until: Mix | None = None) -> tuple[list[_Part], list[Bools]]:
+        """The parts of a domain in order, and what the first so many of them take together; `until` may end it early.
+
+        Parts in which tasks stand come first: these may have to take some to make a multiple whole.
+        """
+        parts: list[_Part] = []
+        tables = [self._mixture.nothing]
+        for number, is_row, bound in self._ordered(domain):
+            if until is not None and tables[-1][until] and not bound:
+                break
+            takes = self._of_row(number) if is_row else self._of_domain(number)
+            parts.append(_Part(number, is_row, takes))
+            tables.append(_sums(tables[-1], takes))
+        return parts, tables
+
+    def _ordered(self, domain: int) -> Iterator[tuple[int, bool, bool]]:
+        """Parts with room or with tasks of the gang: number, whether a row, and whether such tasks stand there."""
+        ground, topology = self._ground, self._ground.topology
+        children = np.array(topology.children[domain], dtype=np.int64)
+        after = int(topology.end[children[-1]]) if len(children) else int(topology.start[domain])
+        direct = np.arange(after, int(topology.end[domain]))
+        direct = direct[ground.inside[direct]]
+        held = np.concatenate((self._quanta.held[children], ground.standing[direct]))
+        room = np.concatenate((self._room[children], ground.room[direct]))
+        drawn = np.concatenate((ground.drawn_below[children], ground.drawn[direct]))
+        rank = np.concatenate((topology.rank[children], ground.rank[direct]))
+        is_row = np.repeat((False, True), (len(children), len(direct)))
+        order = np.lexsort((rank, is_row, -room, -drawn, held == 0))
+        order = order[(room[order] > 0) | (held[order] > 0)]
+        numbers = np.concatenate((children, direct))
+        yield from zip(numbers[order].tolist(), is_row[order].tolist(), (held[order] > 0).tolist(), strict=True)
+
+    def _of_row(self, row: int) -> Bools:
+        quantum, standing = int(self._quanta.rows[row]), int(self._quanta.standing[row])
+        return self._mixture.in_steps(self._mixture.of_row(row), quantum, standing)
+
+    def _of_domain(self, child: int) -> Bools:
+        if child not in self._inside:
+            self._inside[child] = self._add_up(child)
+        quantum, held = int(self._quanta.domains[child]), int(self._quanta.held[child])
+        return self._mixture.in_steps(self._inside[child][1][-1], quantum, held)
+
+    def _followed(self, parts: list[_Part], tables: list[Bools], mix: Mix) -> dict[int, Mix]:
+        """What each row takes; the last parts take as little as they can."""
+        dealt: list[dict[int, Mix]] = []
+        for part, before in zip(reversed(parts), reversed(tables[:-1]), strict=True):
+            mine = self._share(part.takes, before, mix)
+            mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
+            if any(mine) and part.is_row:
+                dealt.append({part.number: mine})
+            elif any(mine):
+                dealt.append(self._followed(*self._inside[part.number], mine))
+        return {row: numbers for rows in reversed(dealt) for row, numbers in rows.items()}
+
+    def _share(self, takes: Bools, before: Bools, mix: Mix) -> Mix:
+        """The least that a part can take of a mixture if the parts before it take the rest."""
+        upto = tuple(slice(0, number + 1) for number in mix)
+        able = takes[upto] & np.flip(before[upto])
+        return self._mixture.least(np.argwhere(able))
+
+
+def _sums(one: Bools, other: Bools) -> Bools:
+    """Every sum of a mixture of one set and a mixture of the other."""
+    few, many = sorted((one, other), key=np.count_nonzero)
+    result = np.zeros_like(many)
+    for mix in np.argwhere(few):
+        shifted = tuple(slice(int(number), None) for number in mix)
+        kept = tuple(slice(0, size - int(number)) for size, number in zip(many.shape, mix, strict=True))
+        result[shifted] |= many[kept]
+    return result
+
+
+_ORDERS = 24
+"""How many orders of classes are tried; more than four classes are not tried in every order."""
+_PLACES = 64
+"""How many domains of a tier are tried where counting alone does not tell."""
+
+
+def gather_lot(cycle: Cycle, job: Job, lot: Lot, *, pools: tuple[Pool, ...] = BOTH) -> Found | None:
+    """The best place for a lot of a gathered job."""
+    classes = _classes(lot)
+    count = sum(c.count for c in classes)
+    for way in cycle.pipeline.ways(job, count):
+        for pool in pools if cycle.ledger.any_releasing else pools[:1]:
+            cycle.report.work.trials += 1
+            with cycle.ledger.statement() as statement:
+                found = _try(cycle, job, lot.sub, classes, way, pool)
+                if found is not None:
+                    statement.keep()
+                    return found
+    return None
+
+
+def gather_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
+    """As many tasks of a lot beyond the minimum as may join the others, in whole multiples."""
+    shape = lot.portions[0].part.shape
+    ground = ground_of(cycle, shape, lot.sub, job, Pool.NOW)
+    widest = cycle.pipeline.ways(job, lot.need)[-1]
+    most = ground.most(widest, lot.need)
+    fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
+    for number in range(most, fewest, -1):
+        found = gather_lot(cycle, job, replace(lot, need=number), pools=NOW_ONLY)
+        if found is not None:
+            return list(found.takes)
+    return []
+
+
+def everything(lot: Lot) -> Lot:
+    """A lot of all that is left, not only of what the minimum needs."""
+    return replace(lot, need=sum(portion.left for portion in lot.portions))
+
+
+def ground_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> Ground:
+    """The tree as tasks of one shape see it."""
+    return ground_on(cycle, sub, job, cycle.rooms.of(shape).rows(pool))
+
+
+def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
+    """The job's tree as tasks see it that find so much room on each row; its rows are the tree's own (`rows_of`)."""
+    nodes = len(cycle.nodes)
+    stands = cycle.ledger.stands(sub)
+    standing = np.zeros(nodes, dtype=np.int64)
+    if stands is not None:
+        standing += np.bincount(*stands, minlength=nodes).astype(np.int64)
+    drawn = job.gather.drawn if job.gather is not None else np.zeros(0, dtype=np.int64)
+    near = np.bincount(drawn, minlength=nodes) + standing
+    fabric = cycle.fabric(job)
+    if fabric is None:
+        return Ground(cycle.topology, cycle.nodes.rank, room, near, standing)
+    rows = fabric.rows
+    return Ground(fabric.topology, cycle.nodes.rank[rows], room[rows], near[rows], standing[rows])
+
+
+def rows_of(cycle: Cycle, job: Job, rows: Ints) -> Ints:
+    """Rows of the cluster for rows of the job's tree."""
+    fabric = cycle.fabric(job)
+    return rows if fabric is None else fabric.rows[rows]
+
+
+def _domain(cycle: Cycle, job: Job, domain: int, rows: Ints) -> int:
+    """The domain that was found: around the rows, where it is one of another tree than the one that rows follow."""
+    return domain if cycle.fabric(job) is None else cycle.topology.meet_rows(rows)
+
+
+class _Class(msgspec.Struct, frozen=True):
+    """Tasks of one shape: how many of each portion."""
+
+    shape: Shape
+    parts: tuple[tuple[Portion, int], ...]
+
+    @property
+    def count(self) -> int:
+        return sum(number for _, number in self.parts)
+
+
+def _classes(lot: Lot) -> list[_Class]:
+    """What a lot takes of each portion, role minimums first, by shape."""
+    roles, left = dict(lot.roles), lot.need
+    numbers = []
+    for portion in lot.portions:
+        number = min(portion.left, roles.get(portion.part.role_number, 0))
+        roles[portion.part.role_number] = roles.get(portion.part.role_number, 0) - number
+        numbers.append(number)
+        left -= number
+    shapes: dict[int, list[tuple[Portion, int]]] = {}
+    for portion, number in zip(lot.portions, numbers, strict=True):
+        more = min(portion.left - number, max(left, 0))
+        left -= more
+        if number + more:
+            shapes.setdefault(portion.part.shape.number, []).append((portion, number + more))
+    return [_Class(parts[0][0].part.shape, tuple(parts)) for parts in shapes.values()]
+
+
+def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> Found | None:
+    count = sum(c.count for c in classes)
+    moving = any(cycle.pipeline.moving(c.shape) for c in classes)
+    for room in _rooms(cycle, classes, pool, moving=moving):
+        ground = ground_on(cycle, sub, job, room)
+        for gathered in islice(ground.each(way, count), _PLACES if moving else 1):
+            with cycle.ledger.statement() as statement:
+                rows = rows_of(cycle, job, gathered.rows)
+                takes = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
+                if takes is not None:
+                    statement.keep()
+                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
+    if len(classes) == 1:
+        return None
+    if not moving and way.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
+        return _mixed(cycle, job, sub, classes, way, pool)
+    return _class_by_class(cycle, job, sub, classes, way, pool) if not way.multiples else None
+
+
+def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> Found | None:
+    """All classes in one domain, each node taking whatever mixture it has room for."""
+    requests = np.stack([c.shape.request for c in classes])
+    asked = np.flatnonzero(requests.any(axis=0))
+    open_to = np.stack([cycle.rooms.of(c.shape).why == 0 for c in classes])
+    free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
+    ground = ground_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
+    counts = tuple(c.count for c in classes)
+    every = rows_of(cycle, job, np.arange(len(cycle.nodes)))
+    found = Mixture(ground, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(way)
+    if found is None:
+        return None
+    takes: list[Take] = []
+    rows = rows_of(cycle, job, found.rows)
+    for c, numbers in zip(classes, found.numbers.T, strict=True):
+        takes += _poured(cycle, job, sub, [c], np.repeat(rows, numbers), pool, checked=False) or ()
+    return Found(_domain(cycle, job, found.domain, rows), tuple(takes), 0.0)
+
+
+def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool) -> Iterator[Ints]:
+    """How many tasks each row takes, whichever of them they are; where nodes change, one each is tried first."""
+    if len(classes) == 1:
+        room = cycle.rooms.of(classes[0].shape).rows(pool)
+    else:
+        request = np.maximum.reduce([c.shape.request for c in classes])
+        asked = np.flatnonzero(request)
+        free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
+        room = np.maximum((free // request[asked, None]).min(axis=0), 0)
+        for c in classes:
+            room[cycle.rooms.of(c.shape).why != 0] = 0
+    if moving:
+        everywhere = slice(0, len(cycle.nodes))
+        open_now = np.logical_and.reduce([cycle.pipeline.why_not_now(c.shape, everywhere) == 0 for c in classes])
+        room = np.where(open_now, room, 0)
+        yield np.minimum(room, 1)
+    yield room
+
+
+def _poured(
+    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], rows: Ints, pool: Pool, *, checked: bool
+) -> list[Take] | None:
+    """Tasks in rank order onto rows in order; `checked` asks the filters again before each of them."""
+    parts = [(c.shape, portion.part, number, _next(portion, number)) for c in classes for portion, number in c.parts]
+    ranks = np.concatenate([ranks for *_, ranks in parts])
+    place = np.empty(len(ranks), dtype=np.int64)
+    place[np.argsort(ranks, kind="stable")] = np.arange(len(ranks))
+    takes, start = [], 0
+    for shape, part, number, _ in parts:
+        own = rows[place[start : start + number]]
+        start += number
+        ask = Ask(shape, sub, job)
+        if checked and not _allowed(cycle, ask, own, pool):
+            return None
+        distinct, counts = np.unique(own, return_counts=True)
+        placed = place_tasks(cycle, ask, part, (distinct, counts), pool)
+        takes.append(Take(placed.sub, part, own, pool))  # each task on its own node, in rank order
+    return takes
+
+
+def _next(portion: Portion, number: int) -> Ints:
+    """The ranks of the tasks that are dealt next from a portion."""
+    start = len(portion.part.tasks) - portion.left
+    return np.array([task.rank for task in portion.part.tasks[start : start + number]])
+
+
+def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
+    """Whether tasks may stand on these rows one after the other."""
+    with cycle.ledger.statement():
+        for row in rows.tolist():
+            if not cycle.fits(ask, slice(row, row + 1), pool)[0]:
+                return False
+            cycle.ledger.take(ask.shape, np.array([row]), np.array([1]), pool=pool)
+    return True
+
+
+def _class_by_class(
+    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool
+) -> Found | None:
+    """Each class by itself in the room that the others leave, all in one domain."""
+    lead = max(classes, key=lambda c: c.count)
+    ground = ground_on(cycle, sub, job, cycle.rooms.of(lead.shape).rows(pool))
+    for gathered in islice(ground.each(way, lead.count), _PLACES):
+        inside = np.zeros(len(cycle.nodes), dtype=bool)
+        span = ground.topology.span(gathered.domain)
+        inside[rows_of(cycle, job, np.arange(span.start, span.stop))] = True
+        for order in islice(permutations(classes), _ORDERS):
+            with cycle.ledger.statement() as statement:
+                takes = _in_order(cycle, job, sub, order, way, inside, pool)
+                if takes is not None:
+                    statement.keep()
+                    rows = np.concatenate([place_tasks.rows for place_tasks in takes])
+                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
+    return None
+
+
+def _in_order(
+    cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], way: Way, inside: Bools, pool: Pool
+) -> list[Take] | None:
+    takes: list[Take] = []
+    for c in order:
+        room = np.where(inside, cycle.rooms.of(c.shape).rows(pool), 0)
+        gathered = ground_on(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
+        if gathered is None:
+            return None
+        rows = rows_of(cycle, job, gathered.rows)
+        found = _poured(cycle, job, sub, [c], rows, pool, checked=cycle.pipeline.moving(c.shape))
+        if found is None:
+            return None
+        takes += found
+    return takes

@@ -1,0 +1,352 @@
+"""Tasks of several shapes on the rows of a domain, counted exactly.
+
+What some rows take together is a set of mixtures, so many tasks of each shape. Such a set is closed downwards, so one
+array tells it: for every number of tasks of all shapes but one, how many of that one (the most numerous) fit beside
+them, -1 where the others alone do not fit. Two disjoint sets of rows take every sum of what each of them takes, which
+is a convolution of their arrays; counted from the rows up, a mixture that fits is found whenever there is one.
+
+`fit_mixed` places one lot below one domain so; `packing` deals several lots to inner domains with the same arrays.
+The work is bounded, and `OutOfBoundError` says when it would be more: 2^23 cells of arrays are kept and 2^28 are added
+up, which two shapes of a thousand tasks each, or three of thirty, stay far below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Protocol
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Lot, Portion
+from tierwise.actions.placement.fit import Take, place_tasks
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.shape import Shape
+
+__all__ = [
+    "Axes",
+    "Block",
+    "Choices",
+    "Mix",
+    "OutOfBoundError",
+    "Rows",
+    "Sum",
+    "Without",
+    "fit_mixed",
+    "holds",
+    "most_of",
+    "write",
+]
+
+_CELLS = 2**23
+_WORK = 2**28
+_CHOICES = 2**16
+"""How many ways to choose the tasks of a lot are looked at."""
+
+Mix = tuple[int, ...]
+"""How many tasks of each shape."""
+
+
+class OutOfBoundError(Exception):
+    """The exact count would take too long: what was asked is not known."""
+
+
+class Block(Protocol):
+    """Some rows, and what they take together."""
+
+    table: Ints
+
+    def trace(self, mix: Mix) -> dict[int, Mix]:
+        """Rows with what each takes of a mixture that fits."""
+
+
+class Axes:
+    """The shapes of a demand with the most that is asked of each, on one pool; the most numerous shape is the last."""
+
+    def __init__(self, cycle: Cycle, most: Mapping[Shape, int], pool: Pool) -> None:
+        self.shapes = tuple(sorted(most, key=lambda shape: (most[shape], shape.number)))
+        self.most: Mix = tuple(most[shape] for shape in self.shapes)
+        self.size = tuple(number + 1 for number in self.most[:-1])
+        self._cycle = cycle
+        self._pool = pool
+        self._asked = np.unique(np.concatenate([shape.asked for shape in self.shapes]))
+        self._requests = np.stack([shape.request[self._asked] for shape in self.shapes])
+        self._rooms = [cycle.rooms.of(shape).rows(pool) for shape in self.shapes]
+        self._kinds: dict[bytes, tuple[Ints, Ints]] = {}
+        self._work = 0
+        self._cells = 0
+        if prod(self.size) > _CELLS:
+            raise OutOfBoundError
+
+    def position(self, shape: Shape) -> int:
+        return self.shapes.index(shape)
+
+    def nothing(self) -> Ints:
+        """What no row at all takes."""
+        table = np.full(self.size, -1, dtype=np.int64)
+        table[(0,) * len(self.size)] = 0
+        return table
+
+    def plus(self, table: Ints, options: tuple[Ints, Ints]) -> Ints:
+        """What a set of rows takes together with another one, which takes `options`: offsets and the last shape's."""
+        offsets, values = options
+        self._cells += table.size
+        self._work += len(values) * table.size
+        if self._cells > _CELLS or self._work > _WORK:
+            raise OutOfBoundError
+        result = table.copy()  # the other rows may take nothing
+        for offset, value in zip(offsets.tolist(), values.tolist(), strict=True):
+            into = tuple(slice(number, None) for number in offset)
+            source = table[tuple(slice(0, size - number) for size, number in zip(self.size, offset, strict=True))]
+            np.maximum(result[into], np.where(source < 0, -1, source + value), out=result[into])
+        np.minimum(result, self.most[-1], out=result)
+        return result
+
+    def options(self, table: Ints) -> tuple[Ints, Ints]:
+        """A table as options: the mixtures of the other shapes that fit, and how many of the last fit beside each."""
+        offsets = np.argwhere(table >= 0)
+        return offsets, table[table >= 0]
+
+    def kinds(self, rows: Ints) -> Iterator[tuple[int, tuple[Ints, Ints]]]:
+        """The rows that take any task, with what each takes as options; of alike rows no more than there are tasks."""
+        rooms = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
+        able = rooms.any(axis=0)
+        rows, rooms = rows[able], rooms[:, able]
+        if not len(rows):
+            return
+        free = self._cycle.ledger.free(self._asked, rows, self._pool)
+        useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # what nobody asks for tells nothing
+        alike, kinds = np.unique(np.concatenate((useful, rooms)), axis=1, return_inverse=True)
+        seen = [0] * alike.shape[1]
+        for row, kind in zip(rows.tolist(), kinds.ravel().tolist(), strict=True):
+            seen[kind] += 1
+            if seen[kind] <= sum(self.most):
+                yield row, self._options(alike[:, kind])
+
+    def _options(self, column: Ints) -> tuple[Ints, Ints]:
+        known = self._kinds.get(column.tobytes())
+        if known is None:
+            resources = len(self._asked)
+            known = self._kinds[column.tobytes()] = self._measure(column[:resources], column[resources:].tolist())
+        return known
+
+    def _measure(self, free: Ints, limits: list[int]) -> tuple[Ints, Ints]:
+        """The mixtures that a row with so much free, and room for so many tasks of each shape alone, takes."""
+        cells = prod(limit + 1 for limit in limits[:-1])
+        if cells > _CELLS:
+            raise OutOfBoundError
+        offsets = np.indices([limit + 1 for limit in limits[:-1]]).reshape(len(limits) - 1, cells).T
+        used = offsets @ self._requests[:-1]
+        fits = ((used <= free) | (used == 0)).all(axis=1)
+        offsets, left = offsets[fits], free - used[fits]
+        wanted = self._requests[-1] > 0
+        values = (left[:, wanted] // self._requests[-1][wanted]).min(axis=1)
+        return offsets, np.clip(values, 0, limits[-1])
+
+
+def holds(table: Ints, mix: Mix) -> bool:
+    """Whether a mixture is in the set."""
+    return bool(table[mix[:-1]] >= mix[-1])
+
+
+class Rows:
+    """Rows one by one, in the order in which they are filled; `enough` may say that no more of them are needed."""
+
+    def __init__(self, axes: Axes, rows: Ints, enough: Callable[[Ints], bool] | None = None) -> None:
+        self._rows: list[tuple[int, tuple[Ints, Ints]]] = []
+        self._tables = [axes.nothing()]
+        for row, options in axes.kinds(rows):
+            if enough is not None and enough(self._tables[-1]):
+                break
+            self._rows.append((row, options))
+            self._tables.append(axes.plus(self._tables[-1], options))
+        self.table = self._tables[-1]
+
+    def trace(self, mix: Mix) -> dict[int, Mix]:
+        found: dict[int, Mix] = {}
+        for i in reversed(range(len(self._rows))):
+            row, options = self._rows[i]
+            mine = _share(options, self._tables[i], mix)
+            if any(mine):
+                found[row] = mine
+                mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
+        return found
+
+
+class Sum:
+    """Disjoint blocks together."""
+
+    def __init__(self, axes: Axes, blocks: Sequence[Block]) -> None:
+        self._axes = axes
+        self._blocks = blocks
+        self._tables = [axes.nothing()]
+        for block in blocks:
+            self._tables.append(axes.plus(self._tables[-1], axes.options(block.table)))
+        self.table = self._tables[-1]
+
+    def trace(self, mix: Mix) -> dict[int, Mix]:
+        found: dict[int, Mix] = {}
+        for i in reversed(range(len(self._blocks))):
+            mine = _share(self._axes.options(self._blocks[i].table), self._tables[i], mix)
+            found |= self._blocks[i].trace(mine)
+            mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
+        return found
+
+
+class Without:
+    """A block of which a mixture is taken: what is left for others. Traces tell of both."""
+
+    def __init__(self, block: Block, mix: Mix) -> None:
+        self._block = block
+        self._mix = mix
+        self.table = np.full_like(block.table, -1)
+        rest = block.table[tuple(slice(number, None) for number in mix[:-1])] - mix[-1]
+        self.table[tuple(slice(0, size) for size in rest.shape)] = np.maximum(rest, -1)
+
+    def trace(self, mix: Mix) -> dict[int, Mix]:
+        return self._block.trace(tuple(a + b for a, b in zip(mix, self._mix, strict=True)))
+
+
+def _share(options: tuple[Ints, Ints], before: Ints, mix: Mix) -> Mix:
+    """The least that the last part takes of a mixture if the parts before it take the rest."""
+    offsets, values = options
+    inside = (offsets <= np.array(mix[:-1], dtype=np.int64)).all(axis=1)
+    offsets, values = offsets[inside], values[inside]
+    rest = before[tuple((np.array(mix[:-1], dtype=np.int64) - offsets).T)]
+    missing = np.maximum(mix[-1] - rest, 0)
+    able = np.flatnonzero((rest >= 0) & (missing <= values))
+    least = able[np.argmin(offsets[able].sum(axis=1) + missing[able])]
+    return (*offsets[least].tolist(), int(missing[least]))
+
+
+# -- one lot in one domain
+
+
+def fit_mixed(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | None:
+    """Place a lot of several shapes below a domain if there is any way to; OutOfBoundError where that is not known."""
+    if any(cycle.pipeline.moving(portion.part.shape) for portion in lot.portions):
+        raise OutOfBoundError
+    choices = Choices(lot)
+    for pool in pools if cycle.ledger.any_releasing else pools[:1]:
+        axes = Axes(cycle, most_of([choices]), pool)
+        mixes = choices.mixes(axes)
+        rows = _by_preference(cycle, job, lot, domain, axes.shapes[-1], pool)
+        block = Rows(axes, rows, partial(_any_inside, mixes))
+        able = np.flatnonzero(_inside(block.table, mixes))
+        if len(able):
+            first = int(able[0])
+            return write(cycle, job, [(choices.lot(first), domain)], axes, block.trace(tuple(mixes[first].tolist())))
+    return None
+
+
+def _inside(table: Ints, mixes: Ints) -> Bools:
+    """Which of some mixtures, (mixtures x shapes), are in the set."""
+    inside: Bools = table[tuple(mixes[:, :-1].T)] >= mixes[:, -1]
+    return inside
+
+
+def _any_inside(mixes: Ints, table: Ints) -> bool:
+    return bool(_inside(table, mixes).any())
+
+
+class Choices:
+    """The ways to choose a lot's tasks from its portions, those that follow its order first."""
+
+    def __init__(self, lot: Lot) -> None:
+        most = [min(portion.left, lot.need) for portion in lot.portions]
+        if sum(most) == lot.need:
+            counts = np.array([most], dtype=np.int64)
+        else:
+            if prod(number + 1 for number in most[:-1]) > _CHOICES:
+                raise OutOfBoundError
+            counts = np.indices([number + 1 for number in most[:-1]]).reshape(len(most) - 1, -1).T
+            last = lot.need - counts.sum(axis=1)
+            counts = np.column_stack((counts, last))[(last >= 0) & (last <= most[-1])]
+        for role, least in lot.roles.items():
+            own = [i for i, portion in enumerate(lot.portions) if portion.part.role_number == role]
+            counts = counts[counts[:, own].sum(axis=1) >= least]
+        self._lot = lot
+        self._counts: Ints = counts[::-1]  # the more of the first portion the better
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def lot(self, number: int) -> Lot:
+        """The lot with exactly the tasks of one choice."""
+        pairs = zip(self._lot.portions, self._counts[number].tolist(), strict=True)
+        return replace(self._lot, portions=tuple(Portion(portion.part, count) for portion, count in pairs if count))
+
+    def mixes(self, axes: Axes) -> Ints:
+        """The choices as mixtures, (choices x shapes)."""
+        mixes = np.zeros((len(self._counts), len(axes.shapes)), dtype=np.int64)
+        for i, portion in enumerate(self._lot.portions):
+            mixes[:, axes.position(portion.part.shape)] += self._counts[:, i]
+        return mixes
+
+    def most(self) -> dict[Shape, int]:
+        """The most tasks of each shape that some choice has."""
+        every = dict.fromkeys(portion.part.shape for portion in self._lot.portions)
+        own = {s: [i for i, p in enumerate(self._lot.portions) if p.part.shape is s] for s in every}
+        return {s: int(self._counts[:, mine].sum(axis=1).max(initial=0)) for s, mine in own.items()}
+
+
+def most_of(every: Iterable[Choices]) -> dict[Shape, int]:
+    """The most tasks of each shape that some lots have together."""
+    most: dict[Shape, int] = {}
+    for choices in every:
+        for shape, number in choices.most().items():
+            most[shape] = most.get(shape, 0) + number
+    return most
+
+
+def _by_preference(cycle: Cycle, job: Job, lot: Lot, domain: int, shape: Shape, pool: Pool) -> Ints:
+    """Rows below a domain: near what the job has standing, in large inner domains, on nodes with high scores."""
+    topology, span = cycle.topology, cycle.topology.span(domain)
+    leaf = topology.leaf[span]
+    room = cycle.rooms.of(shape)
+    ask = Ask(shape, lot.sub, job, settled=True)
+    scores = np.rint(cycle.pipeline.score(ask, span, room.rows(pool)[span] > 0) * 2.0**20)
+    standing = [stands[0] for stands in map(cycle.ledger.stands, job.subs) if stands is not None]
+    far = (
+        topology.meeting_tiers(topology.meet_rows(np.concatenate(standing)))[leaf] if standing else np.zeros(len(leaf))
+    )
+    order = np.lexsort((cycle.nodes.rank[span], -scores, leaf, -room.domains(pool)[leaf], far))
+    rows: Ints = span.start + order
+    return rows
+
+
+def write(cycle: Cycle, job: Job, lots: Sequence[tuple[Lot, int]], axes: Axes, dealt: Mapping[int, Mix]) -> list[Take]:
+    """Give the lots, inner domains first, their tasks on the rows that they share, and write that to the ledger."""
+    rows = np.array(sorted(dealt), dtype=np.int64)
+    left = np.array([dealt[row] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), len(axes.shapes))
+    takes: list[Take] = []
+    for lot, domain in lots:
+        span = cycle.topology.span(domain)
+        inside = (rows >= span.start) & (rows < span.stop)
+        for portion in lot.portions:
+            column = left[:, axes.position(portion.part.shape)]
+            able = np.where(inside, column, 0)
+            counts = np.clip(portion.left - (np.cumsum(able) - able), 0, able)
+            column -= counts
+            takes += _take(cycle, Ask(portion.part.shape, lot.sub, job), portion, rows, counts)
+    return takes
+
+
+def _take(cycle: Cycle, ask: Ask, portion: Portion, rows: Ints, counts: Ints) -> list[Take]:
+    """On idle room as far as there is any, the rest on what is still being released."""
+    takes = []
+    for pool in (Pool.NOW, Pool.LATER):
+        number = np.minimum(counts, cycle.rooms.of(ask.shape).rows(pool)[rows])
+        used = number > 0
+        if used.any():
+            takes.append(place_tasks(cycle, ask, portion.part, (rows[used], number[used]), pool))
+            counts = counts - number
+        if not counts.any():
+            break
+    return takes

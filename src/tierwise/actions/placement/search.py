@@ -1,0 +1,220 @@
+"""Find a place for what a job asks for: gradient by gradient, every domain of a gradient weighed, the best taken.
+
+`search_lot` serves one sub-job, or a job without policies; jobs of several sub-jobs are `two_level`'s.
+What is found stands on the ledger on return; what is not found leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.placement.demand import Lot
+from tierwise.actions.placement.fit import Take, bound, fit, largest_first
+from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed
+from tierwise.actions.placement.proposals import try_proposal, units_of
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Abstained, Gradients, Proposal
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job, SubJob
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
+
+__all__ = [
+    "BOTH",
+    "GRAIN",
+    "NOW_ONLY",
+    "Found",
+    "candidates",
+    "fit_any_way",
+    "former",
+    "home",
+    "ordered",
+    "pending",
+    "search_lot",
+    "surplus_keys",
+]
+
+BOTH = (Pool.NOW, Pool.LATER)
+NOW_ONLY = (Pool.NOW,)
+GRAIN = 2.0**20
+"""Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A place for one lot or a whole job, already on the ledger."""
+
+    domain: int
+    takes: tuple[Take, ...]
+    score: float
+    proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
+
+
+def home(cycle: Cycle, gang: Job | SubJob) -> int | None:
+    """The innermost domain that holds everything a gang has standing; None where nothing stands."""
+    subs = gang.subs if isinstance(gang, Job) else (gang,)
+    rows = [stands[0] for stands in map(cycle.ledger.stands, subs) if stands is not None]
+    return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
+
+
+def former(cycle: Cycle, sub: SubJob) -> int | None:
+    """The domain that a sub-job was last placed in; None where it stands, or that domain is not there any more."""
+    return cycle.topology.index.get(sub.former) if sub.former and cycle.ledger.stands(sub) is None else None
+
+
+def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
+    """The groups of domains to try in order.
+
+    A gang that stands already is searched for as a whole in the widest domain that it may use: `walk` goes
+    nearest first from there, which is finer than any order of domains.
+    """
+    groups = cycle.pipeline.gradients(gang, within)
+    if home(cycle, gang) is None:
+        return groups
+    widest = [int(group[0]) for group in groups]
+    return (np.array([min(widest)]),) if widest else ()
+
+
+def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | bool:
+    """The best place for one lot inside a domain; otherwise whether the search stopped at its bound.
+
+    In each gradient a recommended domain is tried first.
+    """
+    gang: Job | SubJob = lot.sub if job.policies else job
+    near = home(cycle, job) if job.policies else None
+    units = units_of(cycle, lot) if cycle.pipeline.proposes and home(cycle, job) is None else None
+    said: Proposal | Abstained | None = None
+    bounded = False
+    for group in candidates(cycle, gang, within):
+        if units is not None:
+            said, takes = try_proposal(cycle, job, lot, units, group)
+            if isinstance(said, Proposal) and takes is not None:
+                worth = cycle.pipeline.score_domains(lot.sub, np.array([said.domain]))
+                return Found(said.domain, tuple(takes), float(worth[0]), said)
+        for domain, score in ordered(cycle, lot, group, near, pools):
+            placed = fit_any_way(cycle, job, lot, domain, pools)
+            if not isinstance(placed, bool):
+                return Found(domain, tuple(placed), score, said)
+            bounded |= placed
+    return bounded
+
+
+def fit_any_way(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | bool:
+    """Place a lot below a domain; otherwise whether it is not known that it does not fit.
+
+    A lot of several shapes is tried in its own order and with its largest tasks first, which places it as the scores
+    say; where both fail, the mixtures that the nodes take are counted.
+    """
+    several = len(lot.portions) > 1
+    for tried in (lot, largest_first(cycle, lot)) if several else (lot,):
+        cycle.report.work.trials += 1
+        with cycle.ledger.statement() as statement:
+            takes = fit(cycle, job, tried, domain, pools)
+            if takes is not None:
+                statement.keep()
+                return takes
+    if len({portion.part.shape.number for portion in lot.portions}) == 1:
+        return False  # one shape in several roles: nothing to mix
+    try:
+        with cycle.ledger.statement() as statement:
+            takes = fit_mixed(cycle, job, lot, domain, pools)
+            if takes is not None:
+                statement.keep()
+                return takes
+    except OutOfBoundError:
+        return True
+    return False
+
+
+def ordered(
+    cycle: Cycle, lot: Lot, group: Ints, near: int | None, pools: tuple[Pool, ...]
+) -> Iterator[tuple[int, float]]:
+    """The domains of a group that may hold a lot, best first.
+
+    Ready now before waiting for releases, near where the lot's sub-job stood before far, then near the job's other
+    tasks, then the score, then where the surplus finds a place too, then the name.
+    """
+    cycle.report.work.domains += len(group)
+    feasible = group[bound(cycle, lot, group, pools[-1])]
+    if len(feasible):
+        scores = cycle.pipeline.score_domains(lot.sub, feasible)
+        for i in _best_first(cycle, lot, feasible, scores, near):
+            yield int(feasible[i]), float(scores[i])
+
+
+def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
+    """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
+    job = cycle.snapshot.jobs[lot.sub.job_number]
+    gang: Job | SubJob = lot.sub if job.policies else job
+    keys = [-np.rint(scores * GRAIN)]
+    for place in (near, former(cycle, lot.sub)):
+        if place is not None:
+            keys.append(cycle.topology.meeting_tiers(place)[domains])
+    if cycle.ledger.any_releasing:
+        keys.append(~bound(cycle, lot, domains, Pool.NOW))
+    left = np.arange(len(domains))
+    for key in reversed(keys):
+        left = left[key[left] == key[left].min()]
+    if len(left) > 1:
+        for key in surplus_keys(cycle, gang, domains, pending(cycle, gang), lot.need):
+            keys.insert(0, key)
+            left = left[key[left] == key[left].min()]
+    first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
+    yield first
+    for i in np.lexsort((cycle.topology.rank[domains], *keys)).tolist():
+        if i != first:
+            yield i
+
+
+def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
+    """How many tasks of each shape a gang has that wait."""
+    subs = gang.subs if isinstance(gang, Job) else (gang,)
+    found: dict[Shape, int] = {}
+    for part in (part for sub in subs for part in sub.parts):
+        left = cycle.backlog.left(part)
+        if left:
+            found[part.shape] = found.get(part.shape, 0) + left
+    return found
+
+
+def surplus_keys(
+    cycle: Cycle,
+    gang: Job | SubJob,
+    domains: Ints,
+    whole: Mapping[Shape, int],
+    need: int,
+    *,
+    also: Bools | None = None,
+) -> tuple[Ints, ...]:
+    """Sort keys that look ahead, the first counting most; none where nothing is wanted beyond the minimum.
+
+    The tier of the innermost domain, from the candidate outwards as far as the gang's limit lets it go, that holds
+    all that waits; and where none does, how much the outermost of them holds. `also` narrows down which domains do.
+    """
+    if sum(whole.values()) <= need:
+        return ()
+    topology, limit = cycle.topology, cycle.pipeline.limit(gang)
+    holding = np.ones(len(topology), dtype=bool) if also is None else also
+    amount = np.zeros(len(topology), dtype=np.int64)
+    total = np.zeros(len(cycle.view.axis), dtype=np.int64)
+    for shape, number in whole.items():
+        room = cycle.rooms.of(shape).domains(Pool.NOW)
+        holding = holding & (room >= number)
+        amount += np.minimum(room, number)
+        total += shape.request * number
+    asked = np.flatnonzero(total)
+    holding = holding & (cycle.ledger.domain_idle[asked] >= total[asked, None]).all(axis=0)
+    level = np.full(len(domains), 2**62, dtype=np.int64)
+    most = np.zeros(len(domains), dtype=np.int64)
+    around, inside = domains.copy(), np.ones(len(domains), dtype=bool)
+    while inside.any():
+        found = inside & (level == 2**62) & holding[around]
+        level[found] = topology.tier[around[found]]
+        most[inside] = amount[around[inside]]
+        around = np.where(inside, topology.parent[around], around)
+        inside &= around >= 0
+        inside &= (topology.tier[around] <= limit) if limit is not None else False
+    return level, -most

@@ -1,0 +1,119 @@
+"""A job of several sub-jobs: one domain for the job, and inside it one for each sub-job, found together.
+
+Gradients of the job from the tightest tier outwards; in a gradient every domain is held against what the job needs,
+and the one whose sub-jobs score best in sum is taken. Alike sub-jobs go to `groups`, which sums for all domains at
+once; all others go to `packing`, which does so for the most promising few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.actions.placement.backtracking import pack
+from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.fit import Take, bound
+from tierwise.actions.placement.search import (
+    GRAIN,
+    Found,
+    candidates,
+    home,
+    pending,
+    search_lot,
+    surplus_keys,
+)
+from tierwise.actions.placement.uniform_groups import alike, place_alike
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Gradients
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+from tierwise.model.topology import ROOT
+
+__all__ = ["find_place", "search_job", "shortlist"]
+
+_SHORTLIST = 8
+"""How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
+
+
+def find_place(cycle: Cycle, job: Job, asked: Demand) -> Found | bool:
+    """A place for the minimum of a job that is not gathered; otherwise whether the search stopped at its bound."""
+    if not job.policies:
+        return search_lot(cycle, job, asked.lots[0])
+    found = search_job(cycle, job, asked)
+    if isinstance(found, bool) and asked.otherwise is not None:
+        return search_job(cycle, job, asked.otherwise)
+    return found
+
+
+def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> Found | bool:
+    """A place for everything the job needs; otherwise whether the search stopped at its bound."""
+    groups = tuple(candidates(cycle, job, within))
+    uniform = alike(cycle, job, demand) if not demand.open else None
+    if uniform is not None:
+        found = place_alike(cycle, uniform, groups)
+        if found is not None:
+            return found
+        if not cycle.ledger.any_releasing and len(demand.spares) == 0:
+            return False  # counting is exact: nothing that could be tried would fit
+    return _search_unlike(cycle, job, demand, groups)
+
+
+def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> Found | bool:
+    bounded = False
+    for group in groups:
+        found, hit = _best_of(cycle, job, demand, shortlist(cycle, job, demand, group))
+        bounded |= hit
+        if found is not None:
+            return found
+    return bounded
+
+
+def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
+    """The domains of a group that pass every bound, best first by the sub-jobs' scores for the domain as a whole."""
+    cycle.report.work.domains += len(group)
+    fits = _whole_bound(cycle, demand, group)
+    if not demand.spares:
+        for lot in demand.lots:
+            fits &= bound(cycle, lot, group, Pool.LATER)
+    feasible = group[fits]
+    if len(feasible) < 2:
+        return feasible
+    worth = sum(cycle.pipeline.score_domains(lot.sub, feasible) for lot in demand.lots)
+    near = home(cycle, job)
+    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
+    ahead = surplus_keys(cycle, job, feasible, pending(cycle, job), demand.tasks)
+    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(np.asarray(worth) * GRAIN), distance)
+    return feasible[np.lexsort(keys)]
+
+
+def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Per shape, all lots together must find room in the domain."""
+    needs: dict[int, int] = {}
+    shapes = {}
+    for lot in demand.lots:
+        if len(lot.portions) == 1:
+            shape = lot.portions[0].part.shape
+            shapes[shape.number] = shape
+            needs[shape.number] = needs.get(shape.number, 0) + lot.need
+    fits = np.ones(len(group), dtype=bool)
+    for number, need in needs.items() if not demand.spares else ():
+        fits &= cycle.rooms.of(shapes[number]).domains(Pool.LATER)[group] >= need
+    return fits
+
+
+def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[Found | None, bool]:
+    """Pack the first few domains that work, keep the best; the ledger holds the winner's placement at the end."""
+    best: tuple[float, int] | None = None
+    bounded = False
+    for tried, domain in enumerate(domains.tolist()):
+        if best is not None and tried >= _SHORTLIST:
+            break
+        with cycle.ledger.statement():
+            packing = pack(cycle, job, demand.lots, demand.spares, domain)
+        bounded |= packing.bounded and packing.takes is None
+        if packing.takes is not None and (best is None or packing.score > best[0] + 1e-6):
+            best = (packing.score, domain)
+    if best is None:
+        return None, bounded
+    takes: list[Take] = pack(cycle, job, demand.lots, demand.spares, best[1]).takes or []
+    return Found(best[1], tuple(takes), best[0]), bounded

@@ -1,0 +1,54 @@
+"""Tasks beyond a gang's minimum: as many as fit on idle room, near the gang's own, inside the same limits."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Lot
+from tierwise.actions.placement.fit import Take, put
+from tierwise.actions.placement.search import NOW_ONLY, candidates, home, search_lot
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import sub_ready
+from tierwise.model.job import Job
+from tierwise.model.topology import ROOT
+
+__all__ = ["place_surplus"]
+
+
+def place_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
+    """What of a lot finds a place: a sub-job below its own minimum whole or not at all, any other task by task."""
+    if cycle.pipeline.ways(job, lot.need):
+        from tierwise.actions.placement.gather import gather_surplus
+
+        return gather_surplus(cycle, job, lot)
+    if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub):
+        return _first_place(cycle, job, lot)
+    takes: list[Take] = []
+    gang = lot.sub if job.policies else job
+    if cycle.pipeline.limit(gang) is not None and home(cycle, gang) is None:
+        takes += _first_place(cycle, job, replace(lot, need=1))  # where it goes decides where the others may go
+        if not takes:
+            return takes
+    for outer in _job_domains(cycle, job):
+        for group in candidates(cycle, gang, outer):
+            part = lot.portions[0].part
+            ask = Ask(part.shape, lot.sub, job)
+            return takes + put(cycle, ask, part, lot.need - len(takes), int(group[0]), NOW_ONLY)
+    return takes
+
+
+def _first_place(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
+    """The best place for a lot that must be placed as one, inside the job's own limit."""
+    for outer in _job_domains(cycle, job):
+        found = search_lot(cycle, job, lot, within=outer, pools=NOW_ONLY)
+        if not isinstance(found, bool):
+            return list(found.takes)
+    return []
+
+
+def _job_domains(cycle: Cycle, job: Job) -> list[int]:
+    """The domains that the job as a whole may use: the widest around where it stands, else each candidate in turn."""
+    if not job.policies:
+        return [ROOT]  # the job is its only sub-job: its own gradients confine it
+    return [int(domain) for group in candidates(cycle, job, ROOT) for domain in group]

@@ -1,0 +1,242 @@
+"""Many alike sub-jobs at once: which domain takes the job, and which inner domains take how many of its groups.
+
+Groups are alike when they ask for the same number of tasks of one plain shape under the same tier limit, and none
+of them stands anywhere yet. Tasks are interchangeable then, so a domain within the limit holds floor(room / size)
+groups, sums over the tree are exact for every candidate at once, and filling inner domains first loses nothing:
+the answer is the one that placing group after group would give, each in the best domain of its tightest gradient.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.placement.demand import Demand, Lot
+from tierwise.actions.placement.fit import Take
+from tierwise.actions.placement.proposals import group_units, picks_of
+from tierwise.actions.placement.search import (
+    GRAIN,
+    Found,
+    former,
+    home,
+    pending,
+    surplus_keys,
+)
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Gradients, Proposal, Units
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks
+from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+from tierwise.model.shape import Shape
+
+__all__ = ["Alike", "alike", "groups_held", "place_alike"]
+
+
+_FEW = 8
+"""How many sub-jobs at once are asked, one by one, where they stood before; more of them are placed as strangers."""
+
+
+class Alike(msgspec.Struct, frozen=True):
+    """`len(lots)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
+
+    job: Job
+    lots: tuple[Lot, ...]
+    shape: Shape
+    size: int
+    limit: int
+    spares: int = 0  # further groups, which come as surplus
+
+
+def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
+    """The demand as alike groups, where it is that."""
+    lots = demand.lots
+    first = lots[0]
+    shape = first.portions[0].part.shape
+    limit = cycle.pipeline.limit(first.sub)
+    if limit is None or cycle.pipeline.moving(shape):
+        return None
+    if len(lots) <= _FEW and any(former(cycle, lot.sub) is not None for lot in lots):
+        return None  # they are not alike in where they would like to return to
+    policy = first.sub.policy
+    if len({lot.sub.number for lot in lots}) < len(lots):
+        return None
+    for lot in lots:
+        same = lot.sub.policy == policy and lot.need == first.need and lot.sub.total == first.sub.total
+        if not same or len(lot.portions) != 1 or lot.portions[0].part.shape is not shape:
+            return None
+        if cycle.ledger.stands(lot.sub) is not None:
+            return None
+    return Alike(job, lots, shape, first.need, limit, len(demand.spares))
+
+
+def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
+    """How many groups every domain of the tree holds."""
+    topology = cycle.topology
+    room = cycle.rooms.of(groups.shape).domains(pool)
+    inside = topology.tier <= groups.limit
+    outermost = inside & ~np.append(inside, False)[topology.parent]  # parent -1 of the root picks the added False
+    held = topology.roll_up(np.where(outermost, room // groups.size, 0))
+    return np.where(inside, room // groups.size, held)
+
+
+def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | None:
+    """Place all groups in the best candidate of the first gradient that holds them, now; a recommended one is best."""
+    held = groups_held(cycle, groups, Pool.NOW)
+    units = _units(cycle, groups)
+    for group in candidates:
+        cycle.report.work.domains += len(group)
+        feasible = group[held[group] >= len(groups.lots)]
+        if len(feasible):
+            said = cycle.pipeline.propose(groups.job, units, feasible) if units is not None else None
+            if units is not None and isinstance(said, Proposal):
+                worth = _worth(cycle, groups, np.array([said.domain]))
+                takes = _place_proposed(cycle, groups, units, said)
+                return Found(said.domain, tuple(takes), float(worth[0]), said)
+            feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
+            score = _worth(cycle, groups, feasible)
+            best = _best(cycle, groups, feasible, score, held)
+            takes = _place(cycle, groups, int(feasible[best]))
+            return Found(int(feasible[best]), tuple(takes), float(score[best]), said)
+    return None
+
+
+def _units(cycle: Cycle, groups: Alike) -> Units | None:
+    """What a recommendation is asked for; nothing where none is made, or something of the job stands already."""
+    if not cycle.pipeline.proposes or home(cycle, groups.job) is not None:
+        return None
+    return group_units(cycle, groups.shape, groups=len(groups.lots), size=groups.size, limit=groups.limit)
+
+
+def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposal) -> list[Take]:
+    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+    cycle.report.work.trials += 1
+    return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.lots)
+
+
+def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints) -> int:
+    """Near what the job has standing, then the score, then where the surplus finds a place too, then the name."""
+    near = home(cycle, groups.job)
+    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
+    ahead = surplus_keys(
+        cycle,
+        groups.job,
+        feasible,
+        pending(cycle, groups.job),
+        len(groups.lots) * groups.size,
+        also=held >= len(groups.lots) + groups.spares,
+    )
+    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(score * GRAIN), distance)
+    return int(np.lexsort(keys)[0])
+
+
+def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
+    """For every candidate the sum of its groups' scores, each in the best inner domain that is left to it."""
+    topology = cycle.topology
+    near = home(cycle, groups.job)
+    inner, owner = _inner(cycle, groups, feasible)
+    room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[inner].copy()
+    missing = np.full(len(feasible), len(groups.lots), dtype=np.int64)
+    score = np.zeros(len(feasible))
+    tiers = topology.tier[inner]
+    for tier in sorted(set(tiers.tolist())):
+        at = np.flatnonzero(tiers == tier)
+        at = at[room[at] >= groups.size]
+        if len(at) and missing.any():
+            number = _fill(cycle, groups, (inner[at], owner[at], room[at] // groups.size), missing, near)
+            worth = cycle.pipeline.score_domains(groups.lots[0].sub, inner[at], copies=number)
+            score += np.bincount(owner[at], weights=worth, minlength=len(feasible))
+            missing -= np.bincount(owner[at], weights=number, minlength=len(feasible)).astype(np.int64)
+            _charge_above(topology.last, inner, room, at, number * groups.size)
+    return score
+
+
+def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
+    """The domains below the candidates that are within the groups' limit, and whose candidate each is."""
+    within = np.flatnonzero(cycle.topology.tier <= groups.limit)
+    owner = np.searchsorted(feasible, within, side="right") - 1
+    inside = (owner >= 0) & (within < cycle.topology.last[feasible[owner]])
+    return within[inside], owner[inside]
+
+
+def _fill(cycle: Cycle, groups: Alike, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
+    """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
+    domains, owner, room = tier
+    distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
+    scores = cycle.pipeline.score_domains(groups.lots[0].sub, domains)
+    ahead = _ahead(cycle, groups, domains)
+    keys = (cycle.topology.rank[domains], *reversed(ahead), -np.rint(scores * GRAIN), distance, owner)
+    order = np.lexsort(keys)
+    taken = np.cumsum(room[order])
+    starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
+    before = taken - room[order]
+    base = np.maximum.accumulate(np.where(starts, before, 0))
+    result = np.empty(len(domains), dtype=np.int64)
+    result[order] = np.clip(missing[owner[order]] - (before - base), 0, room[order])
+    return result
+
+
+def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
+    """Take what the domains `at` use from the room of the wider domains around them."""
+    own = np.zeros(len(inner), dtype=np.int64)
+    own[at] = used
+    upto = np.concatenate(([0], np.cumsum(own)))
+    room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
+
+
+def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Take]:
+    """Write the groups into the ledger, below one domain, one tier after the other; they gather around the first."""
+    takes: list[Take] = []
+    for tier in cycle.topology.by_tier(domain, groups.limit):
+        left = groups.lots[len(takes) :]
+        room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[tier] // groups.size
+        able, room = tier[room > 0], room[room > 0]
+        if left and len(able):
+            near = home(cycle, groups.job)
+            if near is None:
+                near = _first(cycle, groups, able)
+            owner = np.zeros(len(able), dtype=np.int64)
+            number = _fill(cycle, groups, (able, owner, room), np.array([len(left)]), near)
+            takes += _place_tier(cycle, groups, able[number > 0], number[number > 0], left)
+    return takes
+
+
+def _first(cycle: Cycle, groups: Alike, able: Ints) -> int:
+    """Where the first group goes."""
+    scores = cycle.pipeline.score_domains(groups.lots[0].sub, able)
+    ahead = _ahead(cycle, groups, able)
+    return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
+
+
+def _ahead(cycle: Cycle, groups: Alike, domains: Ints) -> tuple[Ints, ...]:
+    """Which domains hold a group's surplus too."""
+    sub = groups.lots[0].sub
+    return surplus_keys(cycle, sub, domains, pending(cycle, sub), groups.size)
+
+
+def _place_tier(cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, lots: tuple[Lot, ...]) -> list[Take]:
+    """So many groups in each of some disjoint domains, which ascend; the lots are dealt out in their order."""
+    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+    picked = [
+        walk(cycle, ask, number * groups.size, domain, Pool.NOW)
+        for domain, number in zip(domains.tolist(), numbers.tolist(), strict=True)
+    ]
+    return _write(cycle, groups, picked, lots)
+
+
+def _write(cycle: Cycle, groups: Alike, picked: list[Picks], lots: tuple[Lot, ...]) -> list[Take]:
+    """Write rows for whole groups into the ledger; the lots are dealt out in their order."""
+    rows = np.concatenate([rows for rows, _ in picked])
+    counts = np.concatenate([counts for _, counts in picked])
+    cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
+    cycle.ledger.charge(groups.job, groups.shape.request * counts.sum())
+    each = [np.repeat(rows, counts) for rows, counts in picked]
+    parts = [rows[i : i + groups.size] for rows in each for i in range(0, len(rows), groups.size)]
+    return [_stand(cycle, lot, rows) for lot, rows in zip(lots, parts, strict=False)]
+
+
+def _stand(cycle: Cycle, lot: Lot, rows: Ints) -> Take:
+    part = lot.portions[0].part
+    cycle.ledger.stand(lot.sub, part, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.NOW)
+    return Take(lot.sub, part, rows, Pool.NOW)

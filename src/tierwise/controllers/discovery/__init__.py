@@ -1,0 +1,1 @@
+"""HyperNodes and their status: made from labels and other sources."""

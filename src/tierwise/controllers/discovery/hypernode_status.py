@@ -1,0 +1,139 @@
+"""The status of every hyperNode: how many nodes stand below it, and what is wrong with its declaration.
+
+Called by `controllers.run`. Writes status only; `discovery_label` and `discovery_other` make and remove hyperNodes.
+A condition for each kind of problem stands beside `Ready`, and `Discovered` is false while the source that a hyperNode
+comes from cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, Node
+from tierwise.api.limits import DEPTH
+from tierwise.api.volcano import HyperNode
+from tierwise.controllers.discovery.sources import failures
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.discovery.manifests import SOURCE_LABEL
+from tierwise.model.topology import Problem, Topology
+from tierwise.model.tree import Declared, grow
+from tierwise.port import Effect, Objects, PatchStatus, key_of
+
+__all__ = ["READS", "reconcile"]
+
+READS: Final = (ConfigMap, Node, HyperNode)
+
+_READY: Final = "Ready"
+_DISCOVERED: Final = "Discovered"
+_CODES: Final = frozenset(
+    {
+        "BadPattern",
+        "BrokenMember",
+        "Cycle",
+        "EmptyMember",
+        "IgnoredMember",
+        "ImpliedMember",
+        "MissingMember",
+        "MissingNode",
+        "Overlap",
+        "TierNameConflict",
+        "TierOutOfRange",
+        "TierOrder",
+        "TooDeep",
+        "TwoParents",
+    }
+)
+_OURS: Final = frozenset({_READY, _DISCOVERED, "Broken", *_CODES})
+"""Types of conditions that are written here, and so taken back here; `Broken` was one of an earlier version."""
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring the status of each hyperNode up to date."""
+    hypernodes = objects.every(HyperNode)
+    if not hypernodes:
+        return []
+    nodes = objects.every(Node)
+    declared = {domain.name: domain for domain in declare(hypernodes.values(), nodes.values())}
+    topology, _ = grow(list(declared.values()), list(nodes))
+    broken = frozenset(topology.set_aside)
+    problems: dict[str, list[Problem]] = {}
+    for problem in topology.problems:
+        problems.setdefault(problem.domain, []).append(problem)
+    failing = failures(objects)
+    effects: list[Effect] = []
+    for name, hypernode in hypernodes.items():
+        count = _node_count(name, declared, topology)
+        found = _findings(problems.get(name, []), broken=name in broken)
+        failure = failing.get(hypernode.metadata.labels.get(SOURCE_LABEL, ""))
+        if failure:
+            found.append((_DISCOVERED, "False", "SourceFailed", failure))
+        effects += _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, found, now))
+    return effects
+
+
+def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology) -> int:
+    """Distinct nodes below a domain at any depth; Volcano counts the children of a hyperNode of hyperNodes instead."""
+    number = topology.index.get(name)
+    if number is not None:
+        return int(topology.end[number] - topology.start[number])
+    # A broken domain has no place in the tree, yet people want to know what it would hold: as deep as trees may be.
+    nodes: set[str] = set()
+    seen: set[str] = set()
+    layer = [name]
+    for _ in range(DEPTH):
+        layer = [inner for inner in dict.fromkeys(layer) if inner in declared and inner not in seen]
+        seen.update(layer)
+        nodes.update(*(declared[inner].nodes for inner in layer))
+        layer = [child for inner in layer for child in declared[inner].children]
+    return len(nodes)
+
+
+def _findings(problems: Sequence[Problem], *, broken: bool) -> list[tuple[str, str, str, str]]:
+    """Type, status, reason and message of the conditions to show: whether it is in use, and one for each code."""
+    found = list(problems)
+    if broken and not any(problem.error for problem in found):
+        found.insert(0, Problem("", "BrokenMember", "a hyperNode below it is broken", error=True))
+    if not found:
+        return []
+    gravest = [problem for problem in found if problem.error] or found
+    codes = dict.fromkeys(problem.code for problem in found)
+    return [
+        (_READY, "False" if gravest[0].error else "True", gravest[0].code, _joined(gravest)),
+        *((code, "True", code, _joined(p for p in found if p.code == code)) for code in codes),
+    ]
+
+
+def _joined(problems: Iterable[Problem]) -> str:
+    return "; ".join(problem.text for problem in problems)
+
+
+def _conditions(hypernode: HyperNode, found: Iterable[tuple[str, str, str, str]], now: float) -> list[Raw]:
+    """The conditions to show; each keeps the time at which its status last changed."""
+    since = {(c.type, c.status): c.last_transition_time for c in hypernode.status.conditions}
+    return [
+        {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since.get((type_, status)) or stamp(now),
+        }
+        for type_, status, reason, message in found
+    ]
+
+
+def _patch(objects: Objects, hypernode: HyperNode, status: Raw, conditions: list[Raw]) -> list[Effect]:
+    key = key_of(hypernode)
+    shown = (objects.raw(key) or {}).get("status")
+    shown = shown if isinstance(shown, dict) else {}
+    ours: list[object] = []
+    others: list[object] = []
+    for condition in shown.get("conditions") or ():
+        (ours if isinstance(condition, dict) and condition.get("type") in _OURS else others).append(condition)
+    changes = {field: value for field, value in status.items() if shown.get(field) != value}
+    if ours != conditions:
+        changes["conditions"] = [*others, *conditions]
+    return [PatchStatus(key, changes)] if changes else []

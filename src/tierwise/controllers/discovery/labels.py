@@ -1,0 +1,127 @@
+"""HyperNodes from node labels, by the label source of Volcano's controller configuration.
+
+Called by `controllers.run`. Makes, changes and removes only hyperNodes that carry the mark of this source, and does
+nothing at all where no configuration enables it. A name once given stays: it is found again by labels and members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Final, NamedTuple
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, Node
+from tierwise.api.natural import natural
+from tierwise.api.volcano import HyperNode
+from tierwise.controllers.discovery.hypernodes import bring
+from tierwise.dialects.volcano.discovery import label_source
+from tierwise.discovery.labels import read
+from tierwise.discovery.manifests import SOURCE_LABEL, hypernode
+from tierwise.discovery.tree import Path, Tree
+from tierwise.port import Effect, Objects
+
+__all__ = ["READS", "SOURCE", "reconcile", "wanted"]
+
+READS: Final = (ConfigMap, Node, HyperNode)
+
+SOURCE: Final = "label"
+
+
+class _Spot(NamedTuple):
+    """A domain of one of the networks that a configuration names."""
+
+    network: str
+    path: Path
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring the discovered hyperNodes in line with the labels."""
+    found = wanted(objects)
+    return [] if found is None else bring(objects, found, SOURCE)
+
+
+def wanted(objects: Objects) -> list[Raw] | None:
+    """The hyperNodes that the labels ask for, innermost tier first; None where no source is enabled and sound."""
+    source = label_source(objects.every(ConfigMap).values())
+    if source is None:
+        return None
+    nodes = objects.every(Node).values()
+    trees = {type_.name: read(type_, nodes) for type_ in source.types}
+    names = _names(trees, objects.every(HyperNode))
+    manifests = []
+    for spot in sorted(names, key=lambda spot: (spot.path[-1].tier, natural(names[spot]))):
+        tree, step = trees[spot.network], spot.path[-1]
+        of_network = {path: names[_Spot(spot.network, path)] for path in (spot.path, *tree.domains[spot.path].domains)}
+        labels = {SOURCE_LABEL: SOURCE, tree.tier_names[step.tier]: step.name}
+        manifests.append(_sorted(hypernode(tree, spot.path, of_network, labels)))
+    return manifests
+
+
+def _sorted(manifest: Raw) -> Raw:
+    """Members in the order of their names, which need not be that of the paths behind them."""
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    members = sorted(spec["members"], key=lambda member: natural(member["selector"]["exactMatch"]["name"]))
+    return {**manifest, "spec": {**spec, "members": members}}
+
+
+def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict[_Spot, str]:
+    """The name of each domain: that of a hyperNode which stood for it before, else a new one."""
+    mine = {name: h for name, h in existing.items() if h.metadata.labels.get(SOURCE_LABEL) == SOURCE}
+    labelled: dict[tuple[str, str], list[str]] = {}
+    for name, made in mine.items():
+        for label in made.metadata.labels.items():
+            labelled.setdefault(label, []).append(name)
+    names: dict[_Spot, str] = {}
+    used: set[str] = set()
+    # From tier 1 outwards, so that the names of the domains inside are known when those outside are compared.
+    for (_, prefix, key, value), spots in sorted(_alike(trees).items()):
+        candidates = [name for name in labelled.get((key, value), ()) if name.startswith(prefix)]
+        matches = sorted(
+            (-_in_common(spot, trees, mine[name], names), name != _fresh(spot, prefix), spot, natural(name))
+            for spot in spots
+            for name in candidates
+        )
+        for _, _, spot, (_, name) in matches:
+            if spot not in names and name not in used:
+                names[spot] = name
+                used.add(name)
+        for spot in sorted(spot for spot in spots if spot not in names):
+            names[spot] = next(n for n in _spellings(spot, prefix) if n not in existing and n not in used)
+            used.add(names[spot])
+    return names
+
+
+def _alike(trees: Mapping[str, Tree]) -> dict[tuple[int, str, str, str], list[_Spot]]:
+    """Domains that only their surroundings tell apart: by tier, prefix of their names, label and value."""
+    alike: dict[tuple[int, str, str, str], list[_Spot]] = {}
+    for network, tree in trees.items():
+        stem = re.sub(r"[^a-z0-9-]", "-", network.lower())
+        for path in tree:
+            tier, value = path[-1]
+            key = (tier, f"hypernode-{stem}-tier{tier}-", tree.tier_names[tier], value)
+            alike.setdefault(key, []).append(_Spot(network, path))
+    return alike
+
+
+def _in_common(spot: _Spot, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_Spot, str]) -> int:
+    """How many members of a hyperNode the labels still place in a domain."""
+    members = trees[spot.network].domains[spot.path]
+    inside = {*members.nodes, *(names[_Spot(spot.network, path)] for path in members.domains)}
+    exact = (member.selector.exact_match for member in made.spec.members)
+    return len(inside & {match.name for match in exact if match is not None})
+
+
+def _fresh(spot: _Spot, prefix: str) -> str:
+    return next(_spellings(spot, prefix))
+
+
+def _spellings(spot: _Spot, prefix: str) -> Iterator[str]:
+    """Names for a new domain in the order to try: five digits are few, so another domain may have had the first."""
+    words = (spot.network, str(spot.path[-1].tier), *(step.name for step in spot.path))
+    for attempt in count():
+        text = "\n".join((*words, *("again" for _ in range(attempt))))
+        yield prefix + hashlib.sha256(text.encode()).hexdigest()[:5]

@@ -1,0 +1,106 @@
+"""HyperNodes from every other discovery source: topograph's labels on nodes, and what was fetched from outside.
+
+Called by `controllers.run`. A source that cannot be read changes nothing: its old hyperNodes stay, and `hypernode`
+says on each of them what is wrong. Fetching itself is `fetch.refresh`'s business, which leaves a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, Node
+from tierwise.api.volcano import HyperNode
+from tierwise.controllers.discovery.hypernodes import bring
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read_label_source
+from tierwise.discovery import record, topograph
+from tierwise.discovery.manifests import SOURCE_LABEL, hypernodes
+from tierwise.discovery.naming import names
+from tierwise.discovery.tree import Tree
+from tierwise.port import Effect, Objects, key_of_raw
+
+__all__ = ["FETCHED", "READS", "Standing", "failures", "reconcile", "standings"]
+
+
+# How the enabled discovery sources stand: the tree each has to offer, and what keeps it from a newer one.
+#
+# Called by the controller that makes hyperNodes of the trees, and by the one that tells people of the failures.
+
+
+FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
+"""Kinds of sources that are read from a record of the last fetch."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A source with the tree to use, None for none, and why that is not the newest; "" where it is."""
+
+    source: OtherSource
+    tree: Tree | None
+    failure: str = ""
+
+
+def standings(objects: Objects) -> list[Standing]:
+    """Every enabled source but `label`, which has a controller of its own."""
+    return [_standing(objects, source) for source in other_sources(objects.every(ConfigMap).values())]
+
+
+def _standing(objects: Objects, source: OtherSource) -> Standing:
+    if source.kind == "topograph":
+        found = topograph.read(objects.every(Node).values())
+        return Standing(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
+    if source.kind not in FETCHED:
+        return Standing(source, None, f'"{source.kind}" is no known source')
+    kept = objects.every(ConfigMap).get(f"{source.namespace}/{record.record_name(source.kind)}")
+    if kept is None:
+        return Standing(source, None, "not fetched yet")
+    try:
+        found_record = record.read(kept)
+    except ValueError as error:
+        return Standing(source, None, str(error))
+    return Standing(source, found_record.tree, _told(found_record, source.interval))
+
+
+def _told(found: record.Record, interval: float) -> str:
+    """What went wrong, how often, when it is tried again, and how old the tree is that is used meanwhile."""
+    if not found.failures:
+        return ""
+    times = "1 failure" if found.failures == 1 else f"{found.failures} failures in a row"
+    text = f"{found.error}; {times}, next try at {stamp(record.next_try(found, interval))}"
+    return text + (f"; the tree of {stamp(found.fetched_at)} is kept" if found.tree is not None else "")
+
+
+def failures(objects: Objects) -> dict[str, str]:
+    """What is wrong with each source that fails, by its kind."""
+    told = {standing.source.kind: standing.failure for standing in standings(objects) if standing.failure}
+    for config in objects.every(ConfigMap).values():
+        label = read_label_source(config)
+        if label is not None and label.faults:
+            told["label"] = "; ".join(label.faults)
+    return told
+
+
+READS: Final = (ConfigMap, Node, HyperNode)
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring the hyperNodes of each enabled source in line with its last tree."""
+    effects: list[Effect] = []
+    claimed: set[str] = set()
+    for standing in standings(objects):
+        if standing.tree is not None:
+            wanted = _wanted(objects, standing.tree, standing.source, claimed)
+            claimed |= {key_of_raw(manifest).name for manifest in wanted}
+            effects += bring(objects, wanted, standing.source.kind)
+    return effects
+
+
+def _wanted(objects: Objects, tree: Tree, source: OtherSource, claimed: Set[str]) -> list[Raw]:
+    """The hyperNodes of a tree; a name that another source or a person has given stays theirs."""
+    theirs = {
+        name for name, h in objects.every(HyperNode).items() if h.metadata.labels.get(SOURCE_LABEL) != source.kind
+    }
+    return hypernodes(tree, names(tree, source.text("namePrefix"), taken=theirs | claimed), source.kind)

@@ -1,0 +1,129 @@
+"""What has happened to a job, read off the state of its objects: the events that life-cycle policies name.
+
+An event here is a condition that holds, not a message that arrives: it is seen however often somebody looks, and as
+long as nothing was done about it. Whatever a policy does ends the condition, so nothing is done twice.
+docs/controllers/job.md says of every event how it is recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tierwise.api.core import Pod
+from tierwise.api.meta import parse_time
+from tierwise.api.volcano import Job, PodGroup, TaskSpec
+from tierwise.controllers.job.job_pods import Member, Roster
+from tierwise.controllers.job.memory import lost_key, seen
+from tierwise.dialects.volcano.job import partition_of
+
+__all__ = ["Happening", "happenings"]
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """Something that a policy may answer."""
+
+    event: str
+    text: str
+    since: float | None  # None where nothing tells when it began
+    task: str = ""
+    partition: str = ""
+    index: int = -1
+    exit_codes: frozenset[int] = frozenset()
+    left: bool = False  # a pod that is gone, or is going
+
+
+def happenings(job: Job, group: PodGroup | None, roster: Roster) -> Iterator[Happening]:
+    """All that has happened to a job with its defaults filled in, task by task; what concerns no task comes last."""
+    present: dict[str, dict[int, Member]] = {task.name: {} for task in job.spec.tasks}
+    for member in roster.current():
+        present[member.task][member.index] = member
+    for task in job.spec.tasks:
+        pods, known = present[task.name], seen(job.status.controlled_resources, task.name).indexes
+        for index in range(task.replicas):
+            yield from _of_pod(job, task, index, pods.get(index), known=index in known)
+        yield from _of_task(job, task, list(pods.values()))
+    if group is not None and group.status.phase == "Unknown":
+        yield Happening("Unknown", "the pod group is in phase Unknown", _last_turn(job))
+    if _was_changed(job):
+        yield Happening("JobUpdated", "the job was scaled", _last_turn(job))
+
+
+def _of_pod(job: Job, task: TaskSpec, index: int, member: Member | None, *, known: bool) -> Iterator[Happening]:
+    """What has happened to the pod of an index, which was `known` at the last look."""
+    partition = partition_of(task, index)
+    name = f"pod {job.metadata.name}-{task.name}-{index}"
+    missed = job.status.controlled_resources.get(lost_key(task.name, index), "")
+    if member is None:
+        if known or missed:
+            text = f"{name} was evicted"
+            yield Happening("PodEvicted", text, _time(missed), task.name, partition, index, left=True)
+        return
+    pod = member.pod
+    if member.leaving:
+        since = _time(missed or pod.metadata.deletion_timestamp)
+        yield Happening("PodEvicted", f"{name} is being evicted", since, task.name, partition, index, left=True)
+    elif missed and member.phase == "Pending":
+        text = f"{name} was evicted and does not run yet"
+        yield Happening("PodEvicted", text, _time(missed), task.name, partition, index)
+    if member.phase == "Failed":
+        codes = frozenset(_exit_codes(pod))
+        shown = f" with exit code {', '.join(map(str, sorted(codes)))}" if codes else ""
+        since = _ended(pod) or _last_turn(job)
+        yield Happening("PodFailed", f"{name} failed{shown}", since, task.name, partition, index, codes)
+    if member.phase == "Pending" and not member.leaving:
+        since = _time(pod.metadata.creation_timestamp) or _last_turn(job)
+        yield Happening("PodPending", f"{name} is pending", since, task.name, partition, index)
+
+
+def _of_task(job: Job, task: TaskSpec, members: list[Member]) -> Iterator[Happening]:
+    done = [member.pod for member in members if member.phase == "Succeeded"]
+    if task.replicas > 0 and len(done) >= task.replicas:
+        ended = [_ended(pod) for pod in done]
+        since = max((time for time in ended if time is not None), default=_last_turn(job))
+        yield Happening("TaskCompleted", f"all pods of task {task.name} succeeded", since, task.name)
+    limit = task.max_retry or 0
+    restarts = sum(_restarts(member.pod) for member in members if member.phase in ("Pending", "Running"))
+    if limit >= 0 and restarts > limit:
+        text = f"containers of task {task.name} were restarted {restarts} times, more than maxRetry of {limit}"
+        yield Happening("TaskFailed", text, _last_turn(job), task.name)
+
+
+def _was_changed(job: Job) -> bool:
+    """Whether replicas or the minimum are not what they were when the job was last looked at."""
+    memory = job.status.controlled_resources
+    before = ((seen(memory, task.name).replicas, task.replicas) for task in job.spec.tasks)
+    scaled = any(old >= 0 and old != new for old, new in before)
+    return scaled or (bool(memory) and 0 < job.status.min_available != job.spec.min_available)
+
+
+def _exit_codes(pod: Pod) -> Iterator[int]:
+    """How the containers of a pod ended that did not end well; Volcano looks at the first container alone."""
+    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code:
+            yield ended.exit_code
+
+
+def _restarts(pod: Pod) -> int:
+    return sum(c.restart_count for c in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
+def _ended(pod: Pod) -> float | None:
+    """When the last container of a pod ended, as far as its status tells."""
+    ended = [c.state.terminated.finished_at for c in pod.status.container_statuses if c.state.terminated is not None]
+    times = [time for time in map(_time, ended) if time is not None]
+    return max(times, default=None)
+
+
+def _last_turn(job: Job) -> float | None:
+    return _time(job.status.state.last_transition_time)
+
+
+def _time(text: str) -> float | None:
+    """A time of a status; nobody has checked those, so one that cannot be read is none."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

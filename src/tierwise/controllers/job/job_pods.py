@@ -1,0 +1,133 @@
+"""The pods of one job, and what each is to it: of now, of the past, or one too many.
+
+Built once for each look and handed to every module. A pod belongs to the past once the job, or a part of the job that
+it is in, was restarted after it was made; its marks tell when that was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Object, Raw
+from tierwise.api.core import Pod
+from tierwise.api.meta import read_number
+from tierwise.api.volcano import Job
+from tierwise.controllers.job.memory import restarted_at, restarts
+from tierwise.controllers.job.phases import rule
+from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid_of
+
+__all__ = ["JOB_VERSION", "RETRY_COUNT", "Member", "Roster", "has_ended", "is_owned", "owner_reference"]
+
+
+# The mark that a job puts on what it makes.
+
+
+def owner_reference(job: Job) -> Raw:
+    """The owner reference to a job: whatever carries it is deleted with the job."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": job.metadata.name,
+        "uid": uid_of(job),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_owned(record: Object, job: Job) -> bool:
+    """Whether an object carries the mark of a job."""
+    return any((o.kind, o.uid) == ("Job", uid_of(job)) for o in record.metadata.owner_references)
+
+
+JOB_VERSION: Final = "volcano.sh/job-version"
+RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A pod of a job."""
+
+    pod: Pod
+    task: str
+    index: int  # -1 where the job has no such pod
+    partition: str  # "" for the pods of a task that is not parted
+    past: bool  # made before the last restart that covers it
+
+    @property
+    def current(self) -> bool:
+        """Whether it is one of the pods that the job asks for now."""
+        return self.index >= 0 and not self.past
+
+    @property
+    def leaving(self) -> bool:
+        return bool(self.pod.metadata.deletion_timestamp)
+
+    @property
+    def phase(self) -> str:
+        """The pod's phase; one that nobody has looked at yet waits, or runs where it has a node."""
+        return self.pod.status.phase or ("Running" if self.pod.spec.node_name else "Pending")
+
+
+class Roster(msgspec.Struct, frozen=True):
+    """All pods of a job."""
+
+    members: tuple[Member, ...]
+    wanted: bool  # whether the job is in a phase in which it wants pods
+
+    @classmethod
+    def of(cls, job: Job, pods: Iterable[Pod]) -> Roster:
+        """The roster of a job with its defaults filled in."""
+        asked = {
+            pod_name(job, task, index): (task.name, index, partition_of(task, index))
+            for task in job.spec.tasks
+            for index in range(task.replicas)
+        }
+        restarted = restarts(job.status.controlled_resources)
+        members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
+        return cls(members, rule(job.status.state.phase).wants_pods)
+
+    def current(self) -> Iterator[Member]:
+        """The pods that the job asks for now, those on their way out included."""
+        return (member for member in self.members if member.current)
+
+    def standing(self, member: Member) -> str:
+        """What a pod counts as: its phase, or Terminating where it is on its way out or about to be."""
+        if self.wanted and not member.current:
+            return "Terminating"
+        return "Terminating" if member.leaving and not has_ended(member.pod) else member.phase
+
+    def counts(self) -> Counter[str]:
+        """How many pods count as what."""
+        return Counter(self.standing(member) for member in self.members)
+
+    def by_task(self) -> dict[str, Counter[str]]:
+        """How many pods of each task are in each phase; those that count as Terminating are left out."""
+        found: dict[str, Counter[str]] = {}
+        for member in self.members:
+            standing = self.standing(member)
+            if standing != "Terminating":
+                found.setdefault(member.task, Counter())[standing] += 1
+        return found
+
+
+def has_ended(pod: Pod) -> bool:
+    """Whether a pod has run to its end, well or not."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int, str]]) -> Member:
+    meta = pod.metadata
+    named = meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, "")
+    task, index, partition = asked.get(meta.name, (named, -1, ""))
+    last = restarted_at(restarted, task, partition, index)
+    past = _number(pod, JOB_VERSION) < version or _number(pod, RETRY_COUNT) < last
+    return Member(pod, task, index, partition, past)
+
+
+def _number(pod: Pod, mark: str) -> int:
+    """A number among the marks of a pod; one without the mark is as old as its job."""
+    text = pod.metadata.annotations.get(mark, "")
+    return read_number(text) or 0

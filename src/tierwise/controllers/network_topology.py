@@ -1,0 +1,267 @@
+"""Every NetworkTopology: weights from measurements, what links carry already, and how many nodes there are.
+
+Called by `controllers.run`. Of the weights it owns the set named "NetperfCosts" alone; in the others it writes what is
+reserved on their links, and nothing else. Whatever it writes follows from the objects of this moment, so it is exact
+after any history.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.network_aware import REGION, ZONE, AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.quantity import whole
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.network_aware.services import (
+    app_groups,
+    dependencies,
+    group_homes,
+    link_of,
+    network_topologies,
+    placed_by_spot,
+    spot_of,
+)
+from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
+from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
+
+__all__ = ["KEY", "READS", "Form", "form_of", "measured", "reconcile", "reserved"]
+
+
+# How the manifests of NetworkTopologies are put together: their two forms differ in what they call their lists.
+
+
+_DECIMAL: Final = ("k", "M", "G", "T")
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti")
+
+
+class Form(msgspec.Struct, frozen=True):
+    """The names of the lists, from the outside in, and whether what is left of a link is written too."""
+
+    keys: str
+    origins: str
+    costs: str
+    writes_left: bool
+
+    def listed(self, weight: Raw, field: str) -> dict[Link, object]:
+        """A field of every pair that a set of weights lists, as written; None where it is not given."""
+        return {link: entry.get(field) for link, entry in self._entries(weight)}
+
+    def weight(self, name: str, entries: Mapping[Link, Raw]) -> Raw:
+        """A set of weights, regions first, everything in alphabetical order."""
+        keys: list[Raw] = []
+        for key, regional in ((REGION, True), (ZONE, False)):
+            origins: dict[str, list[Raw]] = {}
+            for link in sorted(link for link in entries if link.regional is regional):
+                origins.setdefault(link.origin, []).append(entries[link])
+            listed = [{"origin": origin, self.costs: costs} for origin, costs in origins.items()]
+            keys.append({"topologyKey": key, self.origins: listed})
+        return {"name": name, self.keys: keys}
+
+    def with_reserved(self, weight: Raw, taken: Mapping[Link, int]) -> Raw:
+        """A copy in which every pair says what is reserved on it."""
+        changed = {id(entry): self._noted(entry, taken.get(link, 0)) for link, entry in self._entries(weight)}
+        keys = [
+            {
+                **key,
+                self.origins: [
+                    {**origin, self.costs: [changed.get(id(entry), entry) for entry in _dicts(origin, self.costs)]}
+                    for origin in _dicts(key, self.origins)
+                ],
+            }
+            for key in _dicts(weight, self.keys)
+        ]
+        return {**weight, self.keys: keys} if self.keys in weight else weight
+
+    def _noted(self, entry: Raw, number: int) -> Raw:
+        capacity = entry.get("bandwidthCapacity")
+        noted = {**entry, "bandwidthAllocated": _kept(entry.get("bandwidthAllocated"), number, like=capacity)}
+        if self.writes_left and isinstance(capacity, str | int | float):
+            left = whole(capacity) - number
+            noted["bandwidthAllocatable"] = _kept(entry.get("bandwidthAllocatable"), left, like=capacity)
+        return noted
+
+    def _entries(self, weight: Raw) -> Iterator[tuple[Link, Raw]]:
+        for key in _dicts(weight, self.keys):
+            for origin in _dicts(key, self.origins):
+                for entry in _dicts(origin, self.costs):
+                    link = link_of(
+                        str(key.get("topologyKey")), str(origin.get("origin", "")), str(entry.get("destination", ""))
+                    )
+                    if link is not None:
+                        yield link, entry
+
+
+_SHIPPED: Final = Form("topologyList", "originList", "costList", writes_left=False)
+_PROPOSED: Final = Form("costList", "originCosts", "costs", writes_left=True)
+
+
+def form_of(topology: NetworkTopology | KepNetworkTopology) -> Form:
+    """The form of a NetworkTopology."""
+    return _PROPOSED if isinstance(topology, KepNetworkTopology) else _SHIPPED
+
+
+def _dicts(raw: Raw, field: str) -> list[Raw]:
+    found = raw.get(field)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _kept(present: object, number: int, *, like: object) -> object:
+    """The amount as it is written already where it says the same, else in the manner of the capacity beside it."""
+    if isinstance(present, str | int | float):
+        try:
+            if whole(present) == number:
+                return present
+        except ValueError:
+            pass
+    return _spelled(number, str(like))
+
+
+def _spelled(number: int, like: str) -> str:
+    """With the largest suffix that loses nothing, of the kind that the other amount has; 200Mi beside 1Gi."""
+    base, suffixes = (1024, _BINARY) if like.endswith("i") else (1000, _DECIMAL if like[-1:].isalpha() else ())
+    spelled = str(number)
+    for power, suffix in enumerate(suffixes, start=1):
+        if number and number % base**power == 0:
+            spelled = f"{number // base**power}{suffix}"
+    return spelled
+
+
+# Costs from measurements: per ordered pair of zones and of regions, the median of the measured pairs of nodes.
+#
+# Measurements are entries of a ConfigMap, one for each ordered pair of nodes. Two spellings are about, one in
+# milliseconds and one in microseconds; both are read. The 90th percentile counts. What was not measured is unknown.
+
+
+KEY: Final = "netperf.p{percentile}.latency.milliseconds.origin.{origin}.destination.{destination}"
+"""How a measurement is named."""
+
+_KEY: Final = re.compile(
+    r"netperf[._]p90[._]latency[._](milliseconds|microseconds)\.origin\.(.+)\.destination\.(.+)", re.ASCII
+)
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+_PER_MILLISECOND: Final = {"milliseconds": 1, "microseconds": 1000}
+
+
+def measured(data: Mapping[str, str], nodes: Mapping[str, Node]) -> dict[Link, int]:
+    """Milliseconds, rounded up, by link."""
+    samples: dict[Link, list[Fraction]] = {}
+    for origin, destination, time in _samples(data):
+        if origin in nodes and destination in nodes:
+            link = link_between(spot_of(nodes[origin]), spot_of(nodes[destination]))
+            if link is not None and link.origin and link.destination:
+                samples.setdefault(link, []).append(time)
+    return {link: ceil(_median(times)) for link, times in samples.items()}
+
+
+def _samples(data: Mapping[str, str]) -> Iterator[tuple[str, str, Fraction]]:
+    for key, value in data.items():
+        form = _KEY.fullmatch(key)
+        if form is not None and _NUMBER.fullmatch(value.strip()):
+            unit, origin, destination = form.groups()
+            yield origin, destination, Fraction(value.strip()) / _PER_MILLISECOND[unit]
+
+
+def _median(times: list[Fraction]) -> Fraction:
+    times.sort()
+    middle = len(times) // 2
+    return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
+
+
+# What placed services reserve on the links between zones and regions: the sum over pairs of pods, from scratch.
+
+
+def reserved(groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Link, int]:
+    """Bandwidth by link; each pair of a placed caller and a placed callee reserves its dependency's minimum.
+
+    Pods name their group without its namespace, so of two groups of one name one counts, for the pods beside it.
+    """
+    homes = group_homes(groups)
+    placed = placed_by_spot(pods, nodes, homes)
+    total: dict[Link, int] = {}
+    for group in groups.values():
+        name = group.metadata.name
+        if homes[name] != (group.metadata.namespace or "default"):
+            continue
+        for dependency in dependencies(group):
+            if not dependency.bandwidth:
+                continue
+            for one, callers in placed.get((name, dependency.caller), {}).items():
+                for other, callees in placed.get((name, dependency.callee), {}).items():
+                    link = link_between(one, other)
+                    if link is not None:
+                        total[link] = total.get(link, 0) + dependency.bandwidth * callers * callees
+    return total
+
+
+READS: Final = (NetworkTopology, KepNetworkTopology, AppGroup, KepAppGroup, ConfigMap, Node, Pod)
+
+_DEFAULT_CAPACITY: Final = "1G"
+"""Shown for a measured pair that the user does not list; a link is limited by the user's word alone."""
+
+
+def reconcile(objects: Objects, now: float) -> list[Effect]:
+    """Bring each NetworkTopology up to date."""
+    topologies = network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology))
+    if not topologies:
+        return []
+    groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+    nodes = objects.every(Node)
+    taken = reserved(groups, objects.every(Pod).values(), nodes)
+    effects: list[Effect] = []
+    for topology in topologies.values():
+        effects += _of(objects, topology, taken, nodes, now)
+    return effects
+
+
+def _of(
+    objects: Objects,
+    topology: NetworkTopology | KepNetworkTopology,
+    taken: Mapping[Link, int],
+    nodes: Mapping[str, Node],
+    now: float,
+) -> Iterable[Effect]:
+    key, form = key_of(topology), form_of(topology)
+    raw = objects.raw(key) or {}
+    spec = raw.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    given = [weight for weight in spec.get("weights") or () if isinstance(weight, dict)]
+    namespace = topology.metadata.namespace or "default"
+    config = objects.every(ConfigMap).get(f"{namespace}/{topology.spec.measurements}")
+    weights = given if config is None else _with_measured(given, measured(config.data, nodes), form)
+    recounted = [form.with_reserved(weight, taken) for weight in weights]
+    if recounted != given:
+        yield Update(key, {**raw, "spec": {**spec, "weights": recounted}})
+    status: Raw = {"nodeCount": len(nodes)}
+    fresh = form.listed(_named(given, MEASURED), "networkCost") == form.listed(_named(weights, MEASURED), "networkCost")
+    if config is not None and not (fresh and topology.status.weight_calculation_time):
+        status["weightCalculationTime"] = stamp(now)
+    shown = raw.get("status")
+    changes = {k: v for k, v in status.items() if not isinstance(shown, dict) or shown.get(k) != v}
+    if changes:
+        yield PatchStatus(key, changes)
+
+
+def _named(weights: Iterable[Raw], name: str) -> Raw:
+    return next((weight for weight in weights if weight.get("name") == name), {})
+
+
+def _with_measured(weights: list[Raw], costs: Mapping[Link, int], form: Form) -> list[Raw]:
+    """The weights with the measured set in its place, or at the end where there was none."""
+    capacities = form.listed(_named(weights, USER_DEFINED), "bandwidthCapacity")
+    entries: dict[Link, Raw] = {}
+    for link, cost in costs.items():
+        capacity = capacities.get(link, _DEFAULT_CAPACITY)
+        shown = {} if capacity is None else {"bandwidthCapacity": capacity}
+        entries[link] = {"destination": link.destination, **shown, "networkCost": cost}
+    made = form.weight(MEASURED, entries)
+    if any(weight.get("name") == MEASURED for weight in weights):
+        return [made if weight.get("name") == MEASURED else weight for weight in weights]
+    return [*weights, made]

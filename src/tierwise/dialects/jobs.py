@@ -1,0 +1,329 @@
+"""Jobs from their members, whichever dialect they are written in: numbers, sub-jobs, parts in rank order.
+
+Dialects say how the members of a job are split and what holds for it; what that means in arrays and parts is the same
+for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Pod, ResourceList
+from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
+from tierwise.api.pattern import Pattern
+from tierwise.api.quantity import amount
+from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
+from tierwise.dialects.volcano.annotations import index_of, queue_of
+from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
+from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
+from tierwise.model.resources import MOST, Axis
+
+__all__ = ["JobBuilder", "Member", "Split"]
+
+_NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no node has
+_READY = (Status.RUNNING, Status.SUCCEEDED)
+_EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
+_ALL_NEW: Mapping[str, str] = {}
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A pod on its way into a job."""
+
+    pod: Pod
+    task: Task
+
+
+Split = dict[str, tuple[int, int, list[Member]]]
+"""By key of each sub-job: its policy, or -1 for none, its match index, and its members."""
+
+
+class JobBuilder:
+    """Builds jobs and numbers them, their sub-jobs and their roles."""
+
+    def __init__(self, axis: Axis, quotas: Quotas) -> None:
+        self._axis = axis
+        self._quotas = quotas
+        self._jobs = 0
+        self._subs = 0
+        self._roles = 0
+
+    def roles(self, names: Iterable[str]) -> dict[str, int]:
+        """Numbers for the roles of a job."""
+        roles = {name: self._roles + i for i, name in enumerate(sorted(names))}
+        self._roles += len(roles)
+        return roles
+
+    def again(self, job: Job) -> Job:
+        """A job that was built before, under the numbers that are next now."""
+        number, first, shift = self._jobs, self._subs, 0
+        if job.role_names:
+            shift = self._roles - min(job.role_names)
+        self._jobs += 1
+        self._subs += len(job.subs)
+        self._roles += len(job.role_names)
+        if job.number == number and not shift and (not job.subs or job.subs[0].number == first):
+            return job
+        subs = tuple(
+            replace(sub, number=first + i, job_number=number, parts=_shifted(sub.parts, shift))
+            for i, sub in enumerate(job.subs)
+        )
+        if not shift:
+            return replace(job, number=number, subs=subs)
+        return replace(
+            job,
+            number=number,
+            subs=subs,
+            effortless=tuple((i, *_shifted((part,), shift)) for i, part in job.effortless),
+            roles={role + shift: least for role, least in job.roles.items()},
+            role_names={role + shift: name for role, name in job.role_names.items()},
+            role_ready={role + shift: ready for role, ready in job.role_ready.items()},
+        )
+
+    def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
+        """How many tasks of each numbered role count as ready."""
+        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
+        for member in members:
+            if member.task.role in roles and _counts_ready(member.task):
+                ready[roles[member.task.role]] += 1
+        return ready
+
+    def least(self, given: ResourceList | None) -> Ints | None:
+        """The stated minimum, a negative one as none; one that names a resource which no node has is out of reach."""
+        if not given:
+            return None
+        plain = {name.removeprefix("requests."): q for name, q in given.items() if not name.startswith(_NOT_ASKED)}
+        amounts = {name: max(0, min(amount(name, q), MOST)) for name, q in plain.items()}
+        missing = any(number for name, number in amounts.items() if name not in self._axis.index)
+        least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
+        return np.full_like(least, MOST) if missing else least
+
+    def queue(self, name: str, namespace: str) -> str:
+        """The queue that an object of a namespace means by a name."""
+        return self._quotas.queue(name, namespace)
+
+    def _queue_of(self, pod: Pod) -> str:
+        """The queue of a pod without a group: the one that it names, else its quota."""
+        named = queue_of(pod)
+        return self.queue(named, pod.metadata.namespace or "default") if named else self._quotas.of(pod)
+
+    def quota_of(self, members: Sequence[Member]) -> str:
+        """The quota of a gang: that of its first pod, in which all of it is counted."""
+        return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
+
+    def standing(self, member: Member) -> Job:
+        """A running pod without a group, as a job of one; there may be very many, so it is made without detours."""
+        task = member.task
+        key = f"pod {task.key}"
+        order, shape = natural(key), task.shape
+        sub = SubJob(
+            key=key,
+            number=self._subs,
+            job_number=self._jobs,
+            policy=-1,
+            minimum=1,
+            constraint=None,
+            match_index=0,
+            order=order,
+            priority=shape.priority,
+            parts=(),
+            total=1,
+            request=shape.request,
+            held=np.array([task.row] if task.row >= 0 else [], dtype=np.int64),
+            ready=1,
+            tasks=(task,),
+        )
+        job = Job(
+            key=key,
+            number=self._jobs,
+            queue=self._queue_of(member.pod),
+            priority=shape.priority,
+            created=task.created,
+            order=order,
+            phase=Phase.RUNNING,
+            declared=False,
+            minimum=1,
+            roles={},
+            constraint=None,
+            policies=(),
+            min_resources=None,
+            subs=(sub,),
+            tasks=(task,),
+            scheduler=shape.scheduler,
+        )
+        self._jobs += 1
+        self._subs += 1
+        return job
+
+    def lone(self, member: Member, gather: Gather | None = None) -> Job:
+        """A pod without a group: a gang of one."""
+        created = member.pod.metadata.creation_timestamp
+        key = f"pod {member.task.key}"
+        return self.job(
+            key=key,
+            queue=self._queue_of(member.pod),
+            priority=member.task.shape.priority,
+            created=parse_time(created) if created else 0.0,
+            phase=Phase.INQUEUE,
+            minimum=1,
+            roles={},
+            role_names={},
+            role_ready={},
+            constraint=None,
+            policies=(),
+            min_resources=None,
+            split={key: (-1, 0, [member])},
+            numbers={},
+            lone=True,
+            gather=gather,
+        )
+
+    def job(
+        self,
+        *,
+        key: str,
+        constraint: Constraint | None,
+        policies: tuple[Policy, ...],
+        minimum: int,
+        split: Split,
+        numbers: dict[str, int],
+        formers: Mapping[str, str] = _ALL_NEW,
+        pattern: Pattern | None = None,
+        forbears: bool = False,
+        **rest: object,
+    ) -> Job:
+        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
+        number = self._jobs
+        self._jobs += 1
+        effortless: list[tuple[int, Part]] = []
+        subs: list[SubJob] = []
+        for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
+            own = constraint if policy < 0 else policies[policy].constraint
+            least = policies[policy].size if policy >= 0 else (1 if policies else minimum)
+            if policies and policy < 0 and not members:
+                continue
+            parts = _parts(members, numbers, effort=True)
+            for part in _parts(members, numbers, effort=False):
+                effortless.append((len(subs), part))
+            subs.append(
+                SubJob(
+                    key=sub_key,
+                    number=self._subs,
+                    job_number=number,
+                    policy=policy,
+                    minimum=least,
+                    constraint=own,
+                    match_index=index,
+                    order=natural(sub_key),
+                    priority=max((m.task.shape.priority for m in members), default=0),
+                    parts=parts,
+                    total=sum(m.task.status in _EXISTING for m in members),
+                    request=_request(members, len(self._axis)),
+                    held=_held(members),
+                    ready=sum(_counts_ready(m.task) for m in members),
+                    tasks=tuple(m.task for m in members),
+                    former=formers.get(sub_key, ""),
+                )
+            )
+            self._subs += 1
+        return Job(
+            key=key,
+            number=number,
+            order=natural(key),
+            declared=not key.startswith("pod "),
+            minimum=minimum,
+            constraint=constraint,
+            policies=policies,
+            subs=tuple(subs),
+            tasks=tuple(m.task for _, _, members in split.values() for m in members),
+            effortless=tuple(effortless),
+            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
+            pattern=pattern,
+            ranks=_ranks(split) if pattern is not None else {},
+            unsupported=_unsupported(split),
+            never_preempts=forbears or _forbears(split),
+            **rest,  # type: ignore[arg-type]
+        )
+
+
+def _forbears(split: Split) -> bool:
+    """Whether a pending task is marked as one that starts no preemption."""
+    pending = (m for _, _, members in split.values() for m in members if m.task.status is Status.PENDING)
+    return any(forbearing(member.pod.metadata) for member in pending)
+
+
+def _unsupported(split: Split) -> str:
+    """What the first pending task names that cannot be honoured; in a gang, with the name of its pod."""
+    tasks = [m.task for _, _, members in split.values() for m in members if m.task.status is Status.PENDING]
+    first = min((t for t in tasks if t.unsupported), key=lambda task: natural(task.key), default=None)
+    if first is None:
+        return ""
+    return first.unsupported if len(tasks) == 1 else f"pod {first.key}: {first.unsupported}"
+
+
+def _counts_ready(task: Task) -> bool:
+    """Pending best-effort tasks count as ready: Volcano counts them so, and backfill places them later."""
+    return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort)
+
+
+def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[Part, ...]:
+    """Pending tasks by shape and role, in rank order: by task index, else by name."""
+    pending = [m for m in members if m.task.status is Status.PENDING and m.task.shape.best_effort is not effort]
+    pending.sort(key=lambda m: natural(m.task.key))
+    groups: dict[tuple[int, str], list[Member]] = {}
+    for member in pending:
+        groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
+    return tuple(
+        Part(
+            shape=group[0].task.shape,
+            role=role,
+            role_number=numbers.get(role, -1),
+            tasks=tuple(m.task for m in sorted(group, key=_rank)),
+        )
+        for (_, role), group in groups.items()
+    )
+
+
+def _shifted(parts: tuple[Part, ...], shift: int) -> tuple[Part, ...]:
+    """The parts with other numbers of their roles."""
+    if not shift:
+        return parts
+    return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in parts)
+
+
+def _ranks(split: Split) -> dict[str, int]:
+    """The rank of each task: sub-job by sub-job, role by role, then by task index, else by name."""
+    ordered = [
+        member.task.key
+        for _, (_, _, members) in sorted(split.items(), key=lambda item: natural(item[0]))
+        for member in sorted(members, key=lambda m: (natural(m.task.role), _rank(m), natural(m.task.key)))
+    ]
+    return {key: rank for rank, key in enumerate(ordered)}
+
+
+def _rank(member: Member) -> tuple[int, bool, int]:
+    """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
+    index = index_of(member.pod)
+    return (member.task.rank, index is None, index or 0)
+
+
+def _request(members: Sequence[Member], resources: int) -> Ints:
+    """Of all tasks that exist, whatever they are doing."""
+    total = np.zeros(resources, dtype=np.int64)
+    counts: dict[int, list[Task]] = {}
+    for member in members:
+        if member.task.status in _EXISTING:
+            counts.setdefault(member.task.shape.number, []).append(member.task)
+    for tasks in counts.values():
+        total += tasks[0].shape.request * len(tasks)
+    return total
+
+
+def _held(members: Sequence[Member]) -> Ints:
+    rows = [m.task.row for m in members if m.task.status is Status.RUNNING and m.task.row >= 0]
+    return np.array(sorted(rows), dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Koordinator's kinds in the words of the model."""

@@ -1,0 +1,350 @@
+"""What Koordinator's gangs mean in model words.
+
+A pod belongs to the gang that its label names, or its annotation; a gang is a PodGroup object, or what its pods'
+annotations say. Gangs that all name the same group become one job, in which each of them is a role with its own
+minimum; a claim that the others do not return binds nobody, nor does one across namespaces unless a profile allows it.
+What a gang asks of the network becomes a `Gather`; tasks stand in the order of their index, then by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Pod, ResourceList
+from tierwise.api.duration import seconds
+from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.meta import ObjectMeta, parse_time, read_number
+from tierwise.api.natural import natural
+from tierwise.config.profile import Profile
+from tierwise.dialects.jobs import JobBuilder, Member
+from tierwise.dialects.koordinator.elastic_quota import forbearing
+from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
+from tierwise.model.job import Constraint, Job, Phase, Status
+from tierwise.model.snapshot import Fault
+from tierwise.model.topology import LAYERS
+
+__all__ = [
+    "INDEX",
+    "SELECTOR",
+    "Gang",
+    "build_gangs",
+    "default_match_policy",
+    "drawn_to",
+    "gang_faults",
+    "gang_of",
+    "groups_across_namespaces",
+    "lone_gather",
+    "read_gangs",
+]
+
+_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
+_PREFIX = "gang.scheduling.koordinator.sh/"
+NAME = f"{_PREFIX}name"
+MINIMUM = f"{_PREFIX}min-available"
+TOTAL = f"{_PREFIX}total-number"
+MODE = f"{_PREFIX}mode"
+MATCH_POLICY = f"{_PREFIX}match-policy"
+GROUPS = f"{_PREFIX}groups"
+WAITING_TIME = f"{_PREFIX}waiting-time"
+GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
+INDEX = f"{_PREFIX}network-topology-index"
+SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
+ONCE_SATISFIED = "once-satisfied"
+_STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Phase.COMPLETED}
+Drawn = Mapping[tuple[str, str], Ints]
+"""Where the pods run that draw others towards them, by namespace and value of their selector annotation."""
+_OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """One gang: a PodGroup object, or what the annotations of its pods come to."""
+
+    key: str  # namespace/name
+    meta: ObjectMeta  # of the object, or of the first pod
+    minimum: int | None  # None where nothing says how many pods it needs
+    match_policy: str = ONCE_SATISFIED  # which of its pods count towards the minimum
+    phase: Phase = Phase.PENDING
+    asks: GatherSpec | None = None
+    fault: str = ""  # why what it asks of the network, or whom it starts with, cannot be read
+    partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
+    timeout: float | None = None  # how long pods may hold room while they wait for the others
+    min_resources: ResourceList | None = None
+
+
+def gang_of(pod: Pod) -> str:
+    """The gang that a pod names, as namespace/name; empty where it names none."""
+    meta = pod.metadata
+    name = next((n for label in _LABELS if (n := meta.labels.get(label, ""))), "") or meta.annotations.get(NAME, "")
+    return f"{meta.namespace or 'default'}/{name}" if name else ""
+
+
+def default_match_policy(profile: Profile) -> str:
+    """How gangs count that do not say so themselves, as the arguments of the plugin have it."""
+    given = (c.arguments.get("defaultMatchPolicy") for c in profile.plugins() if c.name == "coscheduling")
+    return next((str(policy) for policy in given if policy), ONCE_SATISFIED)
+
+
+def groups_across_namespaces(profile: Profile) -> bool:
+    """Whether gangs of several namespaces may form one group; a profile must say so."""
+    return profile.switched_on("coscheduling", "crossNamespaceGangGroups")
+
+
+def read_gangs(
+    records: Mapping[str, PodGroup], pods: Iterable[Pod], match_policy: str = ONCE_SATISFIED
+) -> dict[str, Gang]:
+    """Every gang by its key: those with an object, and those that annotations of pods declare."""
+    gangs = {key: _of_object(key, record, match_policy) for key, record in records.items()}
+    for pod in pods:
+        annotations = pod.metadata.annotations
+        if annotations.get(NAME) and MINIMUM in annotations and (key := gang_of(pod)) not in gangs:
+            gangs[key] = _of_pod(key, pod.metadata, match_policy)
+    return gangs
+
+
+def _of_object(key: str, record: PodGroup, match_policy: str) -> Gang:
+    spec, phase = record.spec, record.status.phase
+    asks, fault = _asks(record.metadata, spec.network_topology_aware)
+    partners, wrong = _partners(record.metadata)
+    return Gang(
+        key=key,
+        meta=record.metadata,
+        minimum=spec.min_member,
+        match_policy=record.metadata.annotations.get(MATCH_POLICY, "") or match_policy,
+        phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
+        asks=asks,
+        fault=fault or wrong,
+        partners=partners,
+        timeout=spec.schedule_timeout_seconds,
+        min_resources=spec.min_resources,
+    )
+
+
+def _of_pod(key: str, meta: ObjectMeta, match_policy: str) -> Gang:
+    asks, fault = _asks(meta, None)
+    partners, wrong = _partners(meta)
+    text = meta.annotations[MINIMUM]
+    return Gang(
+        key=key,
+        meta=meta,
+        minimum=read_number(text),
+        match_policy=meta.annotations.get(MATCH_POLICY, "") or match_policy,
+        asks=asks,
+        fault=fault or wrong,
+        partners=partners,
+        timeout=seconds(meta.annotations.get(WAITING_TIME, "")),
+    )
+
+
+def _asks(meta: ObjectMeta, spec: GatherSpec | None) -> tuple[GatherSpec | None, str]:
+    """What is asked of the network, and why it cannot be read; an annotation counts before the field."""
+    for key in GATHER:
+        text = meta.annotations.get(key, "")
+        if text:
+            found = gather_spec(text)
+            return (None, f"annotation {key}: {found}") if isinstance(found, str) else (found, "")
+    return spec, ""
+
+
+def _partners(meta: ObjectMeta) -> tuple[tuple[str, ...], str]:
+    text = meta.annotations.get(GROUPS, "")
+    found = gang_names(text) if text else ()
+    return ((), f"annotation {GROUPS}: {found}") if isinstance(found, str) else (found, "")
+
+
+def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[tuple[str, str], Ints]:
+    """By namespace and value of the selector annotation, the rows of the running pods that have it, one entry each.
+
+    Pods of another namespace draw nobody: else a tenant could pull the gangs of others to where they are worse off.
+    """
+    found: dict[tuple[str, str], list[int]] = {}
+    for pod in pods:
+        value = pod.metadata.annotations.get(SELECTOR, "")
+        row = rows.get(pod.spec.node_name, -1) if value and pod.spec.node_name else -1
+        if row >= 0 and pod.status.phase not in ("Succeeded", "Failed"):
+            found.setdefault((pod.metadata.namespace or "default", value), []).append(row)
+    return {key: np.array(sorted(rows), dtype=np.int64) for key, rows in found.items()}
+
+
+def build_gangs(
+    builder: JobBuilder,
+    gangs: Mapping[str, Gang],
+    members: Mapping[str, list[Member]],
+    drawn: Drawn,
+    *,
+    across: bool = False,
+) -> list[Job]:
+    """A job for each gang, or for each group of gangs that start together; `across` allows groups of namespaces."""
+    return [_job(builder, group, missing, members, drawn) for group, missing in _groups(gangs, across=across)]
+
+
+def _claims(gangs: Mapping[str, Gang], *, across: bool) -> dict[str, frozenset[str]]:
+    """The group that each gang says it starts with, itself included; foreign names count only `across` namespaces."""
+    return {
+        key: frozenset((key, *(p for p in gang.partners if across or _namespace(p) == _namespace(key))))
+        for key, gang in gangs.items()
+    }
+
+
+def _groups(gangs: Mapping[str, Gang], *, across: bool) -> list[tuple[list[Gang], tuple[str, ...]]]:
+    """Gangs that start together, and those of their group that do not exist.
+
+    A group holds where every gang in it that exists names exactly this group. A gang whose claim is not returned
+    starts by itself: neither those that it names nor it may be held up by it.
+    """
+    claims = _claims(gangs, across=across)
+    agreed: dict[frozenset[str], list[str]] = {}
+    for key, claim in claims.items():
+        agreed.setdefault(claim, []).append(key)
+    result: list[tuple[list[Gang], tuple[str, ...]]] = []
+    for claim, keys in agreed.items():
+        existing = claim & gangs.keys()
+        if len(existing) == len(keys):
+            ordered = sorted(claim, key=natural)
+            result.append(([gangs[k] for k in ordered if k in gangs], tuple(k for k in ordered if k not in gangs)))
+        else:
+            result += [([gangs[key]], ()) for key in keys]
+    return result
+
+
+def gang_faults(gangs: Mapping[str, Gang], *, across: bool = False) -> list[Fault]:
+    """Claims that bind nobody, with what would make them count."""
+    claims = _claims(gangs, across=across)
+    faults = []
+    for key in sorted((k for k, gang in gangs.items() if gang.partners), key=natural):
+        foreign = sorted((p for p in {*gangs[key].partners} if _namespace(p) != _namespace(key)), key=natural)
+        if foreign and not across:
+            text = (
+                f"names gang {foreign[0]} of another namespace in its gang group: that counts only where the profile "
+                "sets crossNamespaceGangGroups of coscheduling"
+            )
+            faults.append(Fault(f"Gang {key}", "GangGroupAcrossNamespaces", text))
+        other = next((k for k in sorted(claims[key] & gangs.keys(), key=natural) if claims[k] != claims[key]), None)
+        if other is not None:
+            text = f"names gang {other} in its gang group, which does not name the same group: it starts by itself"
+            faults.append(Fault(f"Gang {key}", "OneSidedGangGroup", text))
+    return faults
+
+
+def _namespace(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _job(
+    builder: JobBuilder,
+    group: Sequence[Gang],
+    missing: tuple[str, ...],
+    members: Mapping[str, list[Member]],
+    drawn: Drawn,
+) -> Job:
+    several = len(group) > 1
+    everyone = _ranked([(gang, member) for gang in group for member in members.get(gang.key, ())], named=several)
+    least = {gang.key: _minimum(gang, members.get(gang.key, ())) for gang in group}
+    numbers = builder.roles(least) if several else {}
+    key = ",".join(gang.key for gang in group)
+    total = sum(least.values())
+    gather = _gather(group, everyone, drawn, total)
+    phases = {gang.phase for gang in group}
+    return builder.job(
+        key=key,
+        queue=builder.quota_of(everyone),
+        priority=max((m.task.shape.priority for m in everyone), default=0),
+        created=min(_created(gang) for gang in group),
+        phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
+        minimum=total,
+        roles={number: least[name] for name, number in numbers.items()},
+        role_names={number: name for name, number in numbers.items()},
+        role_ready=builder.ready_by_role(everyone, numbers),
+        constraint=_constraint(gather),
+        policies=(),
+        min_resources=builder.least(group[0].min_resources) if not several else None,
+        split={key: (-1, 0, everyone)},
+        numbers=numbers,
+        gather=gather,
+        forbears=any(forbearing(gang.meta) for gang in group),
+        gangs=tuple(gang.key for gang in group) if several else (),
+        missing=missing,
+        satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),
+    )
+
+
+def _created(gang: Gang) -> float:
+    return parse_time(gang.meta.creation_timestamp) if gang.meta.creation_timestamp else 0.0
+
+
+def _minimum(gang: Gang, members: Sequence[Member]) -> int:
+    """How many pods must stand; where only waiting ones count, as many again as run already."""
+    least = gang.minimum if gang.minimum is not None else len(members) + 1
+    pending = any(m.task.status is Status.PENDING for m in members)
+    if gang.match_policy != "only-waiting" or not pending:
+        return least
+    return least + sum(m.task.status in (Status.RUNNING, Status.SUCCEEDED) for m in members)
+
+
+def _ranked(pairs: Iterable[tuple[Gang, Member]], *, named: bool) -> list[Member]:
+    """The pods of a job in the order of their index, those without a readable one last, then by natural name."""
+    ordered = sorted(pairs, key=lambda pair: (_index(pair[1].pod), natural(pair[1].task.key)))
+    return [
+        Member(m.pod, replace(m.task, rank=i, role=gang.key if named else m.task.role))
+        for i, (gang, m) in enumerate(ordered)
+    ]
+
+
+def _index(pod: Pod) -> tuple[bool, int]:
+    text = pod.metadata.annotations.get(INDEX, "").strip()
+    number = read_number(text)
+    return number is None, number or 0
+
+
+def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:
+    """What the gangs of a group ask of the network, as the first of them that asks says it, else their first pod."""
+    near = _near(members, drawn)
+    fault = next((gang.fault for gang in group if gang.fault), "")
+    asks = next((gang.asks for gang in group if gang.asks is not None), None)
+    if asks is None and not fault and members:
+        asks, fault = _asks(members[0].pod.metadata, None)
+    if asks is None and near is None and not fault:
+        return None
+    spec = asks if asks is not None else GatherSpec()
+    rules = spec.gather_strategy
+    return Gather(
+        within=tuple(rule.layer for rule in rules if rule.strategy == "MustGather"),
+        prefer=tuple(rule.layer for rule in rules if rule.strategy != "MustGather"),
+        multiples=tuple((rule.layer, n) for rule in rules if (n := rule.pod_count_multiple or 1) > 1),
+        parallel=bool(spec.parallel_model),
+        pipeline=_pipeline(spec, total),
+        drawn=near if near is not None else np.zeros(0, dtype=np.int64),
+        fault=fault,
+    )
+
+
+def lone_gather(member: Member, drawn: Drawn) -> Gather | None:
+    """A pod of no gang is gathered where it has a selector: towards the pods that have the same."""
+    near = _near([member], drawn)
+    return Gather(drawn=near) if near is not None else None
+
+
+def _near(members: Sequence[Member], drawn: Drawn) -> Ints | None:
+    """Where the pods run that the first pod with a selector is drawn to; None where no pod has one."""
+    found = ((m.pod.metadata.namespace or "default", m.pod.metadata.annotations.get(SELECTOR, "")) for m in members)
+    key = next((key for key in found if key[1]), None)
+    return drawn.get(key, np.zeros(0, dtype=np.int64)) if key is not None else None
+
+
+def _pipeline(spec: GatherSpec, total: int) -> int:
+    """How many pods form a pipeline; one that does not divide the gang counts as none."""
+    size = next((r.parallelism for r in spec.parallel_model if r.parallel_strategy == "pipeline-parallel"), None)
+    return size if size is not None and size > 0 and total % size == 0 else 1
+
+
+def _constraint(gather: Gather | None) -> Constraint | None:
+    """The same as a limit: hard where a layer must not be crossed (the plugin finds the tightest), else soft."""
+    if gather is None or gather.fault:
+        return None
+    if not gather.within:
+        return Constraint(hard=False, kind=LAYERS)
+    return Constraint(hard=True, tier_name=gather.within[0], kind=LAYERS)

@@ -1,0 +1,1 @@
+"""Kubernetes' own pods in the words of the model."""

@@ -1,0 +1,1 @@
+"""AppGroup and NetworkTopology of sig-scheduling in the words of the model."""

@@ -1,0 +1,506 @@
+"""Slurm's descriptions of a network: topology.conf and topology.yaml, switches and blocks, read and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from tierwise.api.natural import natural
+from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
+from tierwise.discovery.naming import names
+from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+
+__all__ = [
+    "Block",
+    "Switch",
+    "grown",
+    "joined",
+    "parse_conf",
+    "parse_yaml",
+    "slurm_names",
+    "without_planes",
+    "write_conf",
+    "write_yaml",
+]
+
+
+# A tree from blocks of nodes and the sizes in which they are joined, as Slurm's topology/block does.
+#
+# Called by the two Slurm readers. Blocks that follow each other in the file are joined by twos, fours and so on, as
+# the sizes say: with sizes 30 and 120, four blocks of at least 30 nodes form one domain of tier 2.
+
+
+_NAME: Final = "block"
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A block as it was written, and where."""
+
+    name: str
+    nodes: tuple[str, ...]
+    where: str
+
+
+def joined(blocks: Sequence[Block], sizes: Sequence[int], where: str, name: str = _NAME) -> Discovered:
+    """The tree of these blocks: one tier for the blocks, and one for each further size."""
+    remarks = [*_twins(blocks, name), *_odd_sizes(sizes, where)]
+    if remarks:
+        return Discovered.failed(*remarks)
+    factors = [1, *(size // sizes[0] for size in sizes[1:])]
+    places: dict[str, Path] = {}
+    for index, block in enumerate(blocks):
+        places |= dict.fromkeys(block.nodes, _block_path(blocks, index, factors))
+    base = sizes[0] if sizes else 0
+    for block in blocks:
+        if len(block.nodes) < base:
+            text = f"{name} {block.name} has {len(block.nodes)} nodes, fewer than the base size {base}"
+            remarks.append(Remark(block.where, text, error=False))
+    tier_names = {tier: name if factor == 1 else f"{name}x{factor}" for tier, factor in enumerate(factors, start=1)}
+    return Discovered.of(Tree(places, tier_names, unique=True), remarks)
+
+
+def _block_path(blocks: Sequence[Block], index: int, factors: Sequence[int]) -> Path:
+    """The domains around a block. Blocks left over at the end form no domain that holds one smaller one alone."""
+    steps = [Step(1, blocks[index].name)]
+    held = 1
+    for tier, factor in enumerate(factors[1:], start=2):
+        start = index - index % factor
+        group = blocks[start : start + factor]
+        if len(group) > held:
+            # A domain of several blocks is called by its first and last.
+            steps.append(Step(tier, f"{group[0].name}-{group[-1].name}"))
+        held = len(group)
+    return tuple(reversed(steps))
+
+
+def _twins(blocks: Sequence[Block], name: str) -> Iterator[Remark]:
+    first: dict[str, Block] = {}
+    homes: dict[str, str] = {}
+    for block in blocks:
+        if block.name in first:
+            yield Remark(block.where, f"{name} {block.name} is given twice, first at {first[block.name].where}")
+        first.setdefault(block.name, block)
+        for node in dict.fromkeys(block.nodes):
+            other = homes.setdefault(node, block.name)
+            if other != block.name:
+                yield Remark(block.where, f"node {node} is in {name} {block.name} and in {other}")
+
+
+def _odd_sizes(sizes: Sequence[int], where: str) -> Iterator[Remark]:
+    if sizes and sizes[0] < 1:
+        yield Remark(where, f"block size {sizes[0]} is not positive")
+        return
+    for before, size in pairwise(sizes):
+        factor, rest = divmod(size, sizes[0])
+        if rest or factor & (factor - 1) or size <= before:
+            text = f"block size {size} is not {sizes[0]} times a power of two above {before // sizes[0]}"
+            yield Remark(where, text)
+
+
+# A tree from switches that name their nodes and the switches below them, as Slurm's configuration does.
+#
+# Called by the two Slurm readers, and by `topology import` for its planes. Switches with the same members are planes
+# of one domain: Slurm's own guide lists four spines over the same leaves, and then advises to list one. Any other
+# switch with two parents, and a node on two switches that differ, cannot be told in a tree and is an error.
+
+
+class Switch(msgspec.Struct, frozen=True):
+    """A switch as it was written, and where."""
+
+    name: str
+    nodes: tuple[str, ...]
+    children: tuple[str, ...]
+    where: str
+
+
+def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None) -> Discovered:
+    """The tree of these switches: tier 1 has nodes alone, every other switch stands one above its highest child."""
+    remarks = list(_references(written))
+    if remarks:
+        return Discovered.failed(*remarks)
+    switches, parents, merged = without_planes(written)
+    remarks += merged
+    heights = _heights(switches)
+    for switch in switches.values():
+        if switch.name not in heights:
+            remarks.append(Remark(switch.where, f"switch {switch.name} is below itself, or holds one that is"))
+    if any(remark.error for remark in remarks):
+        return Discovered.failed(*remarks)
+    places = {
+        node: _switch_path(switch.name, parents, heights) for switch in switches.values() for node in switch.nodes
+    }
+    remarks += _empty(switches.values(), places)
+    return Discovered.of(Tree(places, tier_names or {}, unique=True), remarks)
+
+
+def _references(switches: Iterable[Switch]) -> Iterator[Remark]:
+    """Names given twice, and children that do not exist."""
+    first: dict[str, Switch] = {}
+    for switch in switches:
+        if switch.name in first:
+            yield Remark(switch.where, f"switch {switch.name} is given twice, first at {first[switch.name].where}")
+        first.setdefault(switch.name, switch)
+    for switch in first.values():
+        for child in switch.children:
+            if child not in first:
+                yield Remark(switch.where, f"switch {switch.name} names switch {child}, which does not exist")
+
+
+def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[str, str], list[Remark]]:
+    """The switches with one for all that have the same members, the parent of each, and what is to be said.
+
+    A warning for each switch that stands for others; an error for whatever still has two parents.
+    """
+    switches, remarks = _merged(written)
+    parents: dict[str, str] = {}
+    remarks += _claims(switches.values(), parents)
+    return switches, parents, remarks
+
+
+def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]:
+    switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
+    planes: dict[str, list[str]] = {}
+    while True:
+        kept: dict[tuple[frozenset[str], frozenset[str]], str] = {}
+        instead: dict[str, str] = {}
+        for switch in switches.values():
+            members = frozenset(switch.nodes), frozenset(switch.children)
+            if any(members):
+                one = kept.setdefault(members, switch.name)
+                if one != switch.name:
+                    instead[switch.name] = one
+                    planes.setdefault(one, []).extend([switch.name, *planes.pop(switch.name, [])])
+        if not instead:
+            break
+        # Whoever named one of the planes now names the one that stands for all; that may make further ones alike.
+        switches = {
+            name: replace(switch, children=tuple(dict.fromkeys(instead.get(c, c) for c in switch.children)))
+            for name, switch in switches.items()
+            if name not in instead
+        }
+    remarks = [
+        Remark(
+            switches[one].where,
+            f"switch {one} stands for {', '.join(sorted(others, key=natural))} too: they have the same members",
+            error=False,
+        )
+        for one, others in planes.items()
+    ]
+    return switches, remarks
+
+
+def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[Remark]:
+    """Fills in who is below whom; errors for switches and nodes that several claim."""
+    homes: dict[str, str] = {}
+    for switch in switches:
+        for child in dict.fromkeys(switch.children):
+            other = parents.setdefault(child, switch.name)
+            if other != switch.name:
+                yield Remark(switch.where, f"switch {child} is below {switch.name} and below {other}: two parents")
+        for node in dict.fromkeys(switch.nodes):
+            other = homes.setdefault(node, switch.name)
+            if other != switch.name:
+                yield Remark(switch.where, f"node {node} is on switch {switch.name} and on {other}")
+
+
+def _heights(switches: Mapping[str, Switch]) -> dict[str, int]:
+    """The tier of each switch; those in or above a circle have none."""
+    waiting = {name: len(set(switch.children)) for name, switch in switches.items()}
+    above: dict[str, list[str]] = {}
+    for name, switch in switches.items():
+        for child in set(switch.children):
+            above.setdefault(child, []).append(name)
+    heights: dict[str, int] = {}
+    ready = [name for name, count in waiting.items() if count == 0]
+    while ready:
+        name = ready.pop()
+        heights[name] = 1 + max((heights[child] for child in switches[name].children), default=0)
+        for parent in above.get(name, ()):
+            waiting[parent] -= 1
+            if waiting[parent] == 0:
+                ready.append(parent)
+    return heights
+
+
+def _switch_path(name: str, parents: Mapping[str, str], heights: Mapping[str, int]) -> Path:
+    steps = [Step(heights[name], name)]
+    while steps[-1].name in parents:
+        above = parents[steps[-1].name]
+        steps.append(Step(heights[above], above))
+    return tuple(reversed(steps))
+
+
+def _empty(switches: Iterable[Switch], places: Mapping[str, Path]) -> Iterator[Remark]:
+    used = {step.name for place in places.values() for step in place}
+    for switch in switches:
+        if switch.name not in used:
+            yield Remark(switch.where, f"no node is below switch {switch.name}: it is left out", error=False)
+
+
+_PAIR: Final = re.compile(r'\s*([^\s="]+)\s*=\s*(?:"([^"]*)"|([^\s"=]*))(?=\s|$)')
+_COMMENT: Final = re.compile(r"(?<!\\)((?:\\\\)*)#.*")
+_KEYS: Final = {
+    "switchname": frozenset({"switchname", "switches", "nodes", "linkspeed"}),
+    "blockname": frozenset({"blockname", "nodes"}),
+    "ringname": frozenset({"ringname", "nodes"}),
+    "blocksizes": frozenset({"blocksizes"}),
+}
+_NAMED: Final = {"switchname": "SwitchName", "blockname": "BlockName", "ringname": "RingName"}
+
+
+class _Written(msgspec.Struct):
+    """What the lines of a file said."""
+
+    switches: list[Switch] = []
+    blocks: list[Block] = []
+    rings: list[Block] = []
+    sizes: list[int] = []
+    sizes_at: str = ""
+
+
+def parse_conf(text: str, file: str) -> Discovered:
+    """The tree that a file describes; remarks name the file and the line."""
+    written = _Written()
+    remarks: list[Remark] = []
+    for number, line in _lines(text):
+        try:
+            _take(line, f"{file}:{number}", written)
+        except ValueError as error:
+            remarks.append(Remark(f"{file}:{number}", str(error)))
+    kinds = [kind for kind in (written.switches, written.blocks, written.rings) if kind]
+    if len(kinds) > 1:
+        remarks.append(Remark(file, "switches, blocks and rings cannot be told in one tree: give one of them"))
+    if written.sizes and not written.blocks:
+        remarks.append(Remark(written.sizes_at, "BlockSizes stands alone, without blocks"))
+    if not kinds and not remarks:
+        remarks.append(Remark(file, "names no switch, block or ring"))
+    if remarks:
+        return Discovered.failed(*remarks)
+    if written.switches:
+        return grown(written.switches)
+    if written.rings:
+        return joined(written.rings, [], file, "ring")
+    return joined(written.blocks, written.sizes, written.sizes_at)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, without comments and continued ones in one piece, with the number of their first."""
+    start, pending = 0, ""
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
+        start = start if pending else number
+        content = _COMMENT.sub(r"\1", line).rstrip()
+        if content.endswith("\\"):
+            pending += content[:-1] + " "
+            continue
+        if (pending + content).strip():
+            yield start, (pending + content).strip()
+        pending = ""
+    if pending.strip():
+        yield start, pending.strip()
+
+
+def _take(line: str, where: str, written: _Written) -> None:
+    pairs = _pairs(line)
+    leading = next((key for key in _KEYS if key in pairs), None)
+    if leading is None:
+        raise ValueError(f"{next(iter(pairs))} without SwitchName, BlockName, RingName or BlockSizes")
+    for key in pairs:
+        if key not in _KEYS[leading]:
+            raise ValueError(f'"{key}" does not go with {_NAMED.get(leading, "BlockSizes")}')
+    if leading == "blocksizes":
+        written.sizes, written.sizes_at = _sizes(pairs[leading]), where
+        return
+    name, nodes = pairs[leading], _expanded(pairs.get("nodes", ""))
+    if not name:
+        raise ValueError(f"{_NAMED[leading]} is empty")
+    if leading == "switchname":
+        written.switches.append(Switch(name, nodes, _expanded(pairs.get("switches", "")), where))
+    else:
+        (written.blocks if leading == "blockname" else written.rings).append(Block(name, nodes, where))
+
+
+def _pairs(line: str) -> dict[str, str]:
+    """Keys in lower case with their values."""
+    if line.lower().startswith("include "):
+        raise ValueError("Include is not followed: give the file that holds the topology")
+    pairs: dict[str, str] = {}
+    at = 0
+    while at < len(line):
+        form = _PAIR.match(line, at)
+        if form is None:
+            raise ValueError(f'"{line[at:].split()[0]}" is not of the form Key=Value')
+        key = form[1].lower()
+        if key in pairs:
+            raise ValueError(f"{form[1]} stands there twice")
+        pairs[key] = form[2] if form[2] is not None else form[3]
+        at = form.end()
+    return pairs
+
+
+def _expanded(value: str) -> tuple[str, ...]:
+    try:
+        return tuple(expand(value)) if value else ()
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+
+
+def _sizes(value: str) -> list[int]:
+    sizes = value.split(",")
+    if not all(size.isascii() and size.isdigit() and len(size) < 10 for size in sizes):
+        raise ValueError(f'BlockSizes="{value}" is not a list of numbers')
+    return [int(size) for size in sizes]
+
+
+def write_conf(tree: Tree) -> str:
+    """A `topology.conf` for topology/tree, leaves first; ValueError for a name that Slurm could not read."""
+    called = slurm_names(tree)
+    lines = []
+    for path, members in tree.domains.items():
+        words = [f"SwitchName={called[path]}"]
+        if members.nodes:
+            words.append(f"Nodes={compress(members.nodes)}")
+        if members.domains:
+            words.append(f"Switches={compress(called[inner] for inner in members.domains)}")
+        lines.append(" ".join(words))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def slurm_names(tree: Tree) -> dict[Path, str]:
+    """What each domain is called in Slurm: its own name where that tells it apart, else one made from its path."""
+    _refuse_unfit(tree.places)
+    own = {path: path[-1].name for path in tree}
+    if len(set(own.values())) == len(own) and all(map(fits, own.values())):
+        return own
+    return names(tree)
+
+
+def _refuse_unfit(nodes: Iterable[str]) -> None:
+    for node in nodes:
+        if not fits(node):
+            raise ValueError(f'node "{node}" cannot be written in Slurm\'s format')
+
+
+# Slurm's `topology.yaml`: several named topologies, each a tree of switches, a list of blocks or rings, or flat.
+#
+# One topology is read: the one asked for, else the first that is the cluster's default, else the first. The data has
+# been read from YAML already; fields are named by their path. https://slurm.schedmd.com/topology.yaml.html describes
+# the format.
+
+
+_KINDS: Final = ("tree", "block", "ring", "flat", "torus3d")
+
+
+class _MalformedError(ValueError):
+    """A field that cannot be used."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def parse_yaml(data: object, file: str, topology: str = "") -> Discovered:
+    """The tree of one topology; remarks name the file and the field."""
+    try:
+        chosen, field = _chosen(data, topology)
+        kinds = [kind for kind in _KINDS if chosen.get(kind)]
+        if len(kinds) != 1:
+            raise _MalformedError(field, f"exactly one of {', '.join(_KINDS)} is needed")
+        return _read(kinds[0], chosen[kinds[0]], file, f"{field}.{kinds[0]}")
+    except _MalformedError as error:
+        return Discovered.failed(Remark(f"{file}: {error.field}" if error.field else file, str(error)))
+
+
+def _chosen(data: object, topology: str) -> tuple[dict[str, object], str]:
+    """The topology to read, and the field that it stands in."""
+    entries = [_mapping(entry, f"[{i}]") for i, entry in enumerate(_list(data, ""))]
+    named = [entry.get("topology") for entry in entries]
+    if topology:
+        if topology not in named:
+            shown = ", ".join(str(name) for name in named)
+            raise _MalformedError("", f'there is no topology "{topology}": it has {shown or "none"}')
+        index = named.index(topology)
+    else:
+        index = next((i for i, entry in enumerate(entries) if entry.get("cluster_default") is True), 0)
+    if not entries:
+        raise _MalformedError("", "holds no topology")
+    return entries[index], f"[{index}]"
+
+
+def _read(kind: str, value: object, file: str, field: str) -> Discovered:
+    if kind == "flat":
+        return Discovered.of(Tree({}))
+    if kind == "torus3d":
+        raise _MalformedError(field, "a torus is no tree")
+    content = _mapping(value, field)
+    if kind == "tree":
+        return grown(_switches(content, file, field))
+    entries = _list(content.get(f"{kind}s"), f"{field}.{kind}s")
+    blocks = []
+    for i, entry in enumerate(entries):
+        at = f"{field}.{kind}s[{i}]"
+        block = _mapping(entry, at)
+        blocks.append(Block(_text(block.get(kind), f"{at}.{kind}"), _hosts(block, "nodes", at), f"{file}: {at}"))
+    sizes = content.get("block_sizes") or []
+    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        raise _MalformedError(f"{field}.block_sizes", "expected a list of numbers")
+    return joined(blocks, sizes, f"{file}: {field}.block_sizes", kind)
+
+
+def _switches(content: dict[str, object], file: str, field: str) -> list[Switch]:
+    switches = []
+    for i, entry in enumerate(_list(content.get("switches"), f"{field}.switches")):
+        at = f"{field}.switches[{i}]"
+        switch = _mapping(entry, at)
+        nodes, children = _hosts(switch, "nodes", at), _hosts(switch, "children", at)
+        switches.append(Switch(_text(switch.get("switch"), f"{at}.switch"), nodes, children, f"{file}: {at}"))
+    return switches
+
+
+def _hosts(entry: dict[str, object], key: str, at: str) -> tuple[str, ...]:
+    if entry.get(key) is None:
+        return ()
+    try:
+        return tuple(expand(_text(entry[key], f"{at}.{key}")))
+    except HostlistError as error:
+        raise _MalformedError(f"{at}.{key}", str(error)) from None
+
+
+def _mapping(value: object, field: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise _MalformedError(field, "expected a mapping")
+    return value
+
+
+def _list(value: object, field: str) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise _MalformedError(field, "expected a list")
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise _MalformedError(field, "expected a name")
+    return value
+
+
+def write_yaml(tree: Tree, name: str = "tierwise") -> str:
+    """A `topology.yaml` with this tree as the cluster's default; ValueError for a name that Slurm could not read."""
+    called = slurm_names(tree)
+    switches = []
+    for path, members in tree.domains.items():
+        switch = {"switch": called[path]}
+        if members.domains:
+            switch["children"] = compress(called[inner] for inner in members.domains)
+        if members.nodes:
+            switch["nodes"] = compress(members.nodes)
+        switches.append(switch)
+    kind: dict[str, object] = {"tree": {"switches": switches}} if switches else {"flat": True}
+    return yaml.safe_dump([{"topology": name, "cluster_default": True, **kind}], sort_keys=False, width=1 << 20)

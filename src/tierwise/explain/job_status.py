@@ -1,0 +1,180 @@
+"""How jobs fare at one moment: phase, retries, pods and place, and the same for their partitions."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.volcano import Job as BatchJob
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.volcano.job import defaulted, pod_group_name
+from tierwise.explain.job_location import Place, whereabouts
+from tierwise.explain.naming import Names, domain_title, sub_id
+from tierwise.explain.text.page import Page
+from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
+from tierwise.port import Objects
+
+__all__ = ["Fortune", "fortunes", "job_lines", "jobs_wire", "partition_lines"]
+
+_STATES: Final = ("running", "starting", "waiting", "gated", "stopping", "succeeded", "failed")
+_STYLES: Final = {
+    "Running": "green",
+    "Completed": "bold green",
+    "Failed": "bold red",
+    "Aborted": "red",
+    "Terminated": "red",
+    "Unknown": "yellow",
+    "Pending": "yellow",
+    "Inqueue": "yellow",
+    "Restarting": "yellow",
+}
+
+
+class Fortune(msgspec.Struct, frozen=True):
+    """One job: a Volcano Job, or a podGroup or pod that stands for itself."""
+
+    path: str
+    name: str
+    phase: str
+    pods: Counter[str]
+    retries: int = 0
+    most: int | None = None  # None: nobody restarts it
+    job: Job | None = None  # None: it has no podGroup now
+    place: Place | None = None
+    last: str = ""  # the hyperNode where it was last placed
+    lone: bool = False
+
+
+def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})) -> list[Fortune]:
+    """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
+    known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
+    gangs, pods = objects.every(Gang), _pods(objects, snapshot)
+    names = Names(snapshot.jobs)
+    found: list[Fortune] = []
+    for path, batch in objects.every(BatchJob).items():
+        key = f"{path.partition('/')[0]}/{pod_group_name(batch)}"
+        job = known.pop(key, None)
+        found.append(
+            Fortune(
+                path,
+                path.removeprefix("default/"),
+                batch.status.state.phase or "Pending",
+                pods[key],
+                retries=batch.status.retry_count,
+                most=defaulted(batch).spec.max_retry,
+                job=job,
+                place=whereabouts(snapshot.topology, job).whole if job is not None else None,
+                last=last.get(key, ""),
+            )
+        )
+    for key, job in known.items():
+        declared = groups.get(key) or gangs.get(key)
+        phase = declared.status.phase if declared is not None else ""
+        phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
+        place = whereabouts(snapshot.topology, job).whole
+        found.append(
+            Fortune(key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone)
+        )
+    return sorted(found, key=lambda fortune: fortune.lone)
+
+
+def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
+    """How many pods of each job do what; one that has ended counts for the group or gang that it names."""
+    of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for path, pod in objects.every(Pod).items():
+        counts[group_of(pod) or of_pod.get(path) or gang_of(pod) or f"pod {path}"][_state(pod)] += 1
+    return counts
+
+
+def _phase(job: Job, pods: Counter[str]) -> str:
+    """The phase of a gang for which no object keeps one: what its pods come to."""
+    if pods["succeeded"] and pods["succeeded"] == pods.total():
+        return "Completed"
+    return "Running" if 0 < job.minimum <= pods["running"] + pods["succeeded"] else job.phase.value
+
+
+def _state(pod: Pod) -> str:
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return pod.status.phase.lower()
+    if pod.metadata.deletion_timestamp:
+        return "stopping"
+    if pod.spec.node_name:
+        return "running" if pod.status.phase == "Running" else "starting"
+    return "gated" if pod.spec.scheduling_gates else "waiting"
+
+
+def job_lines(page: Page, topology: Topology, found: Sequence[Fortune]) -> list[Text]:
+    """A table of jobs."""
+    rows: list[list[Cell]] = [
+        [
+            Text(fortune.name, style="bold"),
+            Text(fortune.phase, style=_STYLES.get(fortune.phase, "")),
+            f"{fortune.retries} of {fortune.most}" if fortune.most is not None else "",
+            _counted(fortune.pods),
+            _where(topology, fortune.place) or (f"was in {fortune.last}" if fortune.last else ""),
+        ]
+        for fortune in found
+    ]
+    columns = [
+        Column("job", least=12),
+        Column("phase"),
+        Column("retries"),
+        Column("pods", least=16, wraps=True),
+        Column("where", least=14),
+    ]
+    if all(fortune.most is None for fortune in found):
+        columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
+    return table(page, columns, rows)
+
+
+def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[Fortune]) -> list[Text]:
+    """A table of the sub-groups of all jobs that have any."""
+    rows: list[list[Cell]] = []
+    pods = objects.every(Pod)
+    for fortune in found:
+        if fortune.job is None or not fortune.job.policies:
+            continue
+        places = whereabouts(snapshot.topology, fortune.job).subs
+        for sub in sorted(fortune.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
+            if sub.policy >= 0:
+                place = places[sub_id(sub)]
+                counts = Counter(_state(pods[task.key]) for task in sub.tasks if task.key in pods)
+                rows.append([f"{fortune.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
+    return table(
+        page, (Column("partition", least=16), Column("pods", least=16, wraps=True), Column("where", least=14)), rows
+    )
+
+
+def jobs_wire(found: Sequence[Fortune]) -> Raw:
+    """The same for programs; pods by themselves are no jobs."""
+    return {fortune.path: dict(_wire(fortune)) for fortune in found if not fortune.lone}
+
+
+def _wire(fortune: Fortune) -> Iterator[tuple[str, object]]:
+    yield "phase", fortune.phase
+    yield "retryCount", fortune.retries
+    yield "hyperNode", fortune.place.name if fortune.place is not None else ""
+    yield "tier", fortune.place.tier if fortune.place is not None else None
+    yield "pods", {state: fortune.pods[state] for state in _STATES if fortune.pods[state]}
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "none"
+
+
+def _where(topology: Topology, place: Place | None) -> str:
+    return domain_title(topology, place.domain) if place is not None else ""

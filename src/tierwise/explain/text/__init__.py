@@ -1,0 +1,1 @@
+"""Text for terminals: one module for each verb, and the parts that they share."""

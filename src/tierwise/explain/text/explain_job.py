@@ -1,0 +1,116 @@
+"""The page of `explain --job`: a job's limits, what its search saw, and where each of its sub-groups and pods went."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tierwise.explain.landed import landed
+from tierwise.explain.message import refusal
+from tierwise.explain.naming import Names, domain_title, tier_title
+from tierwise.explain.proposal import pattern_lines, proposal_lines
+from tierwise.explain.ranges import compact, pods
+from tierwise.explain.retrace import retrace
+from tierwise.explain.text.evictions import eviction_lines
+from tierwise.explain.text.explain_pod import job_facts
+from tierwise.explain.text.narrative import looked_at, rejection_lines
+from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.text.schedule import Run
+from tierwise.explain.text.tables import Cell, Column, pairs, table
+from tierwise.explain.text.waiting import STYLES
+from tierwise.explain.wire import why_waiting
+from tierwise.framework.report import Decision
+from tierwise.model.job import Job
+
+__all__ = ["job_lines", "search_texts"]
+
+_PLACES = 40
+
+
+def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
+    """The story of one job over all cycles of a run."""
+    names = Names(run.after.jobs)
+    decided = run.decisions().get(job.key, [])
+    lines = [Text.assemble(("podGroup ", "bold"), (names.of(job), f"bold {names.style(job)}"))]
+    lines += pairs(page, job_facts(run.after, job))
+    lines += [*heading("Search"), *_search(page, run, job)]
+    stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
+    if stories:
+        lines += [*heading("Eviction"), *eviction_lines(page, stories)]
+    if decided:
+        lines += [*heading("Placed"), *_places(page, run, job)]
+    return [*lines, *heading("Verdict"), *_verdict(page, run, job, decided)]
+
+
+def search_texts(run: Run, job: Job) -> list[Text]:
+    """What the search that found a place for the job saw on the way; nothing where none of the run's cycles did."""
+    for number, (snapshot, report) in enumerate(run.reports, start=1):
+        trace = retrace(snapshot, report, run.profile, {job.key}).get(job.key)
+        if trace is not None:
+            texts = looked_at(snapshot, trace) or [Text("looked for in the whole cluster")]
+            texts += proposal_lines(snapshot, trace.decision) + pattern_lines(snapshot, trace.decision)
+            where = f"cycle {number} found {domain_title(snapshot.topology, trace.decision.domain)}"
+            return [*texts, Text(where)]
+    return []
+
+
+def _search(page: Page, run: Run, job: Job) -> list[Text]:
+    texts = search_texts(run, job)
+    if texts:
+        return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]
+    rejection = refusal(job, run.last)
+    if rejection is None:
+        return [Text("  nothing of it was looked for")]
+    return rejection_lines(page, run.after.topology, rejection, indent=2)
+
+
+def _places(page: Page, run: Run, job: Job) -> list[Text]:
+    """A table of hyperNodes with the pods that went there."""
+    topology, nodes = run.after.topology, run.after.nodes
+    homes: dict[int, dict[tuple[str, str], list[tuple[str, str]]]] = {}
+    for entry in landed(run.reports, run.after):
+        if entry.job.key == job.key:
+            groups = homes.setdefault(int(topology.leaf[entry.row]), {})
+            groups.setdefault((entry.sub, entry.role), []).append((entry.pod, nodes.names[entry.row]))
+    stem = Names.stem(job)
+    rows: list[list[Cell]] = []
+    for home, groups in homes.items():
+        for (sub, role), found in groups.items():
+            title = topology.name[home] if home else "no hyperNode"
+            which = pods(stem, [pod for pod, _ in found], role)
+            rows.append([sub, title, which, compact((node for _, node in found), most=2)])
+    shown = rows if page.everything else rows[:_PLACES]
+    columns = [Column("sub-group", least=9), Column("hyperNode", least=12), Column("pods", least=16, wraps=True)]
+    columns.append(Column("nodes", least=16, wraps=True))
+    if not any(row[0] for row in rows):
+        columns, shown = columns[1:], [row[1:] for row in shown]
+    lines = table(page, columns, shown)
+    return [*lines, Text(f"  and {len(rows) - len(shown)} more; --all shows them")] if len(rows) > len(shown) else lines
+
+
+def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Text]:
+    idle = [entry for entry in run.waiting() if entry.job.key == job.key]
+    texts: list[Text] = []
+    if decided:
+        number = sum(decision.count() for decision in decided)
+        bound = decided[-1].bound
+        what = "bound" if bound else "held until resources are released"
+        said = (f"{count(number, 'pod')} {what}", "green" if bound else "yellow")
+        texts.append(Text.assemble(said, _span(run, job)))
+    for entry in idle:
+        verdict, code, _ = why_waiting(job, entry.rejection)
+        words = (verdict.words, STYLES[verdict])
+        texts.append(Text.assemble(f"{count(entry.number, 'pod')} waiting, ", words, ": ", (code, "yellow")))
+    if not texts:
+        texts.append(Text("nothing of it is pending"))
+    return [line for text in texts for line in wrapped(text, page.width, first="  ")]
+
+
+def _span(run: Run, job: Job) -> str:
+    rows = [entry.row for entry in landed(run.reports, run.after) if entry.job.key == job.key]
+    topology = run.after.topology
+    home = int(topology.leaf[rows[0]])
+    for row in rows[1:]:
+        home = topology.meet(home, int(topology.leaf[row]))
+    if home == 0:
+        return ", across the whole cluster"
+    return f", all within {topology.name[home]}, {tier_title(topology, int(topology.tier[home]))}"

@@ -1,0 +1,249 @@
+"""The page of `explain`: what one pod asks for, where its gang was looked for, what every node said, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from tierwise.api.natural import natural
+from tierwise.api.quantity import show
+from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
+from tierwise.explain.naming import domain_title, gather_text, limit_text, sub_id, tier_label
+from tierwise.explain.ranges import compact
+from tierwise.explain.text.evictions import eviction_lines
+from tierwise.explain.text.narrative import rejection_lines
+from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.text.tables import Cell, Column, meter, pairs, table
+from tierwise.explain.text.waiting import STYLES
+from tierwise.framework.probe import Look, NodeLook
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT_NAME
+
+__all__ = ["figure_lines", "job_facts", "pod_lines"]
+
+
+# What the answers of plugins are made of, node by node: costs, limits kept and violated, what links have left.
+
+
+_MOST = 12
+_SUFFIXES = ("", "k", "M", "G", "T")
+
+
+def figure_lines(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
+    """A section for each plugin that gave figures; nodes with the same figures stand on one line."""
+    plugins = dict.fromkeys(plugin for node in nodes for plugin in node.figures)
+    return [line for plugin in plugins for line in _section(page, plugin, nodes)]
+
+
+def _section(page: Page, plugin: str, nodes: Sequence[NodeLook]) -> list[Text]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    fields: tuple[str, ...] = ()
+    for node in nodes:
+        figures = node.figures.get(plugin)
+        if figures:
+            fields = tuple(figures)
+            groups.setdefault(tuple(_shown(figures[field]) for field in fields), []).append(node.name)
+    ranked = list(groups.items()) if page.everything else list(groups.items())[:_MOST]
+    rows: list[list[Cell]] = [[compact(names, most=2), *figures] for figures, names in ranked]
+    columns = [Column("node", least=10)]
+    for number, field in enumerate(fields):
+        columns.append(Column(field, right=True) if _plain(rows, number) else Column(field, least=20, wraps=True))
+    lines = [*heading(plugin), *table(page, columns, rows)]
+    rest = sum(len(names) for names in groups.values()) - sum(len(names) for _, names in ranked)
+    return [*lines, Text(f"  and {count(rest, 'more node')}; --all shows them", style="dim")] if rest else lines
+
+
+def _plain(rows: Sequence[Sequence[Cell]], field: int) -> bool:
+    """Whether a column holds nothing but numbers."""
+    return all(str(row[field + 1]).lstrip("-").isdigit() for row in rows)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(_link(entry) for entry in value)
+    return str(value)
+
+
+def _link(entry: Mapping[str, object]) -> str:
+    left, capacity, needs = (_short(entry[field]) for field in ("left", "capacity", "needs"))
+    return f"{entry['link']}: {left} of {capacity} left, {needs} needed"
+
+
+def _short(number: object) -> str:
+    """An amount with the largest decimal suffix that loses nothing: 500M."""
+    assert isinstance(number, int)
+    power = 0
+    while number and number % 1000 == 0 and power < len(_SUFFIXES) - 1:
+        number, power = number // 1000, power + 1
+    return f"{number}{_SUFFIXES[power]}"
+
+
+_NODES = 10
+_REASONS = 8
+_SCORES = 8
+
+
+def pod_lines(page: Page, look: Look, snapshot: Snapshot, report: CycleReport, cycle: int) -> list[Text]:
+    """The story of one pod in one cycle."""
+    task, job = look.task, look.job
+    role = f", task {task.role}" if task.role else ""
+    lines = [Text.assemble((f"Pod {task.key}", "bold"), f"{role}, as cycle {cycle} saw it")]
+    lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(look, snapshot)])
+    lines += [*heading("Search"), *_gradients(page, look, snapshot)]
+    lines += [*heading(_node_title(look.nodes)), *_feasible(page, look, snapshot), *_infeasible(page, look.nodes)]
+    lines += figure_lines(page, look.nodes)
+    stories = report.stories.get(job.key, ())
+    if stories:
+        lines += [*heading("Eviction"), *eviction_lines(page, stories)]
+    return [*lines, *heading("Verdict"), *_verdict(page, look, snapshot, report)]
+
+
+def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
+    """Who the job is, and its limits."""
+    if not job.declared:
+        return [("podGroup", "none: a gang of one"), ("queue", job.queue)]
+    minimum = f"minMember {job.minimum} of {count(len(job.tasks), 'pod')}"
+    facts: list[tuple[str, Cell]] = [
+        ("podGroup", f"{job.key}, {minimum}, phase {job.phase.value}"),
+        ("queue", f"{job.queue}, priority {job.priority}"),
+    ]
+    if job.gather is not None:
+        facts.append(("gathered", gather_text(job.gather)))
+    else:
+        facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
+    for policy in job.policies:
+        number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
+        least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
+        text = f"{policy.name}: {count(number, 'sub-group')} of {count(policy.size, 'pod')}{least}"
+        facts.append(("subGroupPolicy", f"{text}; {limit_text(snapshot.topology, policy.constraint)}"))
+    return facts
+
+
+def _own_facts(look: Look, snapshot: Snapshot) -> list[tuple[str, Cell]]:
+    facts: list[tuple[str, Cell]] = []
+    if sub_id(look.sub):
+        facts.append(("sub-group", f"{sub_id(look.sub)}, minimum {look.sub.minimum} of {look.sub.total}"))
+    shape, names = look.task.shape, snapshot.axis.names
+    shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
+    called = dict(zip(shape.asked.tolist(), shape.names(snapshot.axis), strict=True))
+    asked = [f"{called[r]} {_amount(snapshot, shape, r)}" for r in shown]
+    facts.append(("asks for", ", ".join(asked) or "nothing but a pod slot"))
+    return facts
+
+
+def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
+    """How much a shape asks for; what is more than any node has is not counted exactly."""
+    if int(shape.request[resource]) > int(snapshot.nodes.allocatable[resource].max(initial=0)):
+        return "(more than any node has)"
+    return show(snapshot.axis.names[resource], int(shape.request[resource]))
+
+
+def _gradients(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:
+    """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
+    whose = "its sub-group" if look.job.policies and look.sub.constraint is not None else "its job"
+    if not look.gradients:
+        text = f"no candidates: no hyperNode within the limit has enough left, even in sum, for the minimum of {whose}"
+        return wrapped(Text(text), page.width, first="  ")
+    topology = snapshot.topology
+    rows: list[list[Cell]] = []
+    for number, group in enumerate(look.gradients, start=1):
+        tier = "" if ROOT_NAME in group else tier_label(topology, int(topology.tier[topology.index[group[0]]]))
+        names = [name for name in group if name != ROOT_NAME]
+        rows.append([str(number), tier, str(len(group)), compact(names) if names else "the whole cluster"])
+    columns = (Column("gradient"), Column("tier"), Column("candidates", right=True), Column("", least=20, wraps=True))
+    lines = table(page, columns, rows)
+    if look.domain_scores:
+        lines += [Text(""), *_scores(page, look)]
+    elif look.job.constraint is not None or look.sub.constraint is not None:
+        lines += wrapped(Text(f"none of them holds the minimum of {whose}"), page.width, first="  ")
+    return lines
+
+
+def _scores(page: Page, look: Look) -> list[Text]:
+    """The domains that hold the minimum, those of one score together, the best first."""
+    groups: dict[str, list[str]] = {}
+    for name, score in sorted(look.domain_scores.items(), key=lambda item: (-item[1], natural(item[0]))):
+        groups.setdefault(f"{score:.4g}", []).append("the whole cluster" if name == ROOT_NAME else name)
+    best = max(*(float(score) for score in groups), 1e-9)
+    width = 12 if page.width < 100 else 24
+    rows: list[list[Cell]] = [
+        [score, meter(page.glyphs, width, float(score) / best), compact(names)]
+        for score, names in list(groups.items())[: None if page.everything else _SCORES]
+    ]
+    number = len(look.domain_scores)
+    title = "holds the minimum" if number == 1 else f"{number} hold the minimum"
+    lines = table(page, (Column("score", right=True), Column(""), Column(title, least=20, wraps=True)), rows)
+    rest = sum(len(names) for names in list(groups.values())[len(rows) :])
+    return [*lines, Text(f"  and {rest} more", style="dim")] if rest else lines
+
+
+def _node_title(nodes: Sequence[NodeLook]) -> str:
+    return f"Nodes: {sum(node.feasible for node in nodes)} of {len(nodes)} take the pod"
+
+
+def _feasible(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:
+    """The best nodes with the score of every plugin that has an opinion; alike neighbours on one line."""
+    ranked = sorted((n for n in look.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
+    plugins = [name for name in (ranked[0].scores if ranked else ()) if any(n.scores[name] for n in ranked)]
+    columns = [Column("node", least=10), Column("hyperNode", least=10), Column("total", right=True)]
+    columns += [Column(name, right=True, least=9) for name in plugins]
+    topology, row = snapshot.topology, snapshot.nodes.row
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for node in ranked:
+        home = topology.name[int(topology.leaf[row[node.name]])]
+        scores = [f"{score:.5g}" for score in (node.total, *(node.scores[name] for name in plugins))]
+        alone = [node.name] if page.everything else []
+        groups.setdefault(("" if home == ROOT_NAME else home, *scores, *alone), []).append(node.name)
+    rows: list[list[Cell]] = [[compact(names, most=2), *key[: len(columns) - 1]] for key, names in groups.items()]
+    shown = rows if page.everything else rows[:_NODES]
+    lines = table(page, columns, shown)
+    rest = sum(len(names) for names in list(groups.values())[len(shown) :])
+    return [*lines, Text(f"  and {count(rest, 'more node')} that take it", style="dim")] if rest else lines
+
+
+def _infeasible(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
+    """The other nodes by what keeps the pod off them."""
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node.feasible:
+            groups.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    rows = [[str(len(names)), reason, compact(names, most=2)] for reason, names in ranked[:_REASONS]]
+    columns = (
+        Column("nodes", right=True),
+        Column("do not, because", least=26, wraps=True),
+        Column("", least=20, wraps=True),
+    )
+    lines = table(page, columns, rows)
+    if len(ranked) > _REASONS:
+        rest = sum(len(names) for _, names in ranked[_REASONS:])
+        lines.append(Text(f"  and {count(rest, 'node')} for {len(ranked) - _REASONS} other reasons", style="dim"))
+    return [Text(""), *lines] if lines and any(node.feasible for node in nodes) else lines
+
+
+def _verdict(page: Page, look: Look, snapshot: Snapshot, report: CycleReport) -> list[Text]:
+    for decision in report.decisions:
+        for placed in decision.placed:
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                if task is look.task:
+                    node = snapshot.nodes.names[row]
+                    home = domain_title(snapshot.topology, int(snapshot.topology.leaf[row]))
+                    how = "bound to" if decision.bound else "waits until resources are released; kept for it:"
+                    text = Text.assemble((how, "green" if decision.bound else "yellow"), f" node {node} in {home}")
+                    return wrapped(text, page.width, first="  ")
+    rejection = report.rejections.get(look.job.key)
+    if rejection is None:
+        return [Text("  this cycle gave it no place")]
+    return [
+        Text.assemble(
+            "  waits, ",
+            (rejection.verdict.words, STYLES[rejection.verdict]),
+            ": ",
+            (rejection.reason.code, "yellow"),
+        ),
+        *rejection_lines(page, snapshot.topology, rejection),
+    ]

@@ -1,0 +1,140 @@
+"""What `schedule` did, in words: the headline, why each job stands where it stands, and why the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from tierwise.api.natural import natural
+from tierwise.api.plurals import of
+from tierwise.explain.message import tried_line
+from tierwise.explain.naming import Names, domain_title, gather_text, limit_text, sub_id, tier_title
+from tierwise.explain.proposal import proposal_lines
+from tierwise.explain.ranges import compact
+from tierwise.explain.retrace import Groups, Trace
+from tierwise.explain.text.page import Page, count, joined, wrapped
+from tierwise.framework.report import Decision
+from tierwise.model.job import Job
+from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
+
+__all__ = ["looked_at", "rejection_lines", "score_line", "sub_group_places", "why_here"]
+
+_SCORES = 3
+_CHILDREN = 4
+
+
+def why_here(
+    page: Page, names: Names, snapshot: Snapshot, *, decisions: Sequence[Decision], trace: Trace | None
+) -> list[Text]:
+    """A job's placement: where, under which limits, and what was looked at on the way."""
+    job = decisions[-1].job
+    # Pods come one after the other where tasks wait for others, and the same pod may be placed twice.
+    bound = len({task.key for decision in decisions for placed in decision.placed for task in placed.tasks})
+    known = len({task.key for decision in decisions for task in decision.job.tasks})
+    where = domain_title(snapshot.topology, decisions[-1].domain)
+    title = Text.assemble(
+        (names.of(job), f"bold {names.style(job)}"),
+        f"  {bound} of {count(known, 'pod')} in {where}",
+        "" if decisions[-1].bound else "; the nodes are kept until resources are released",
+    )
+    lines = wrapped(title, page.width, first="  ", rest="      ")
+    told = [Text(_limits(snapshot, job))]
+    if trace is not None:
+        told += looked_at(snapshot, trace) + proposal_lines(snapshot, trace.decision)
+    told += sub_group_places(snapshot, decisions)
+    return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
+
+
+def _limits(snapshot: Snapshot, job: Job) -> str:
+    """The limits of a job and of its sub-groups."""
+    topology = snapshot.topology
+    if job.gather is not None:
+        return f"gathered: {gather_text(job.gather)}"
+    own = limit_text(topology, job.constraint)
+    inner = dict.fromkeys(limit_text(topology, p.constraint) for p in job.policies if p.constraint is not None)
+    text = own if job.constraint is None else f"networkTopology {own}"
+    return f"{text}; each sub-group {', '.join(inner)}" if inner else text
+
+
+def looked_at(snapshot: Snapshot, trace: Trace) -> list[Text]:
+    """Gradient by gradient: tighter tiers and how far they came, then the one that holds the gang."""
+    topology = snapshot.topology
+    if trace.job.constraint is None:
+        return []
+    chosen = int(topology.tier[trace.decision.domain])
+    name = topology.name[trace.decision.domain]
+    lines = [tried_line(t, tier_title(topology, t.tier)) for t in trace.tried if t.tier < chosen and t.fits < t.asked]
+    lines += [_too_small(topology, groups) for groups in trace.groups if groups.tier < chosen]
+    for groups in trace.groups:
+        if groups.tier == chosen:
+            every = sum(sub.policy >= 0 for sub in trace.job.subs)
+            held = "all sub-groups" if groups.asked == every else f"{count(groups.asked, 'sub-group')} of {every}"
+            holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
+            what = f"{holding} {held}; {name} is chosen"
+            only = f"only {name} holds {held}"
+            lines.append(f"{tier_title(topology, chosen)}: {what if groups.holding > 1 else only}")
+    if trace.scores:
+        lines.append(f"{tier_title(topology, chosen)}: {score_line(trace.scores, name)}")
+    return [Text(line) for line in lines]
+
+
+def _too_small(topology: Topology, groups: Groups) -> str:
+    where = "hyperNode" if groups.domains == 1 else f"best of {groups.domains} hyperNodes is"
+    fits = of(groups.fits, groups.asked, "sub-group", "fits", "fit")
+    return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
+
+
+def score_line(scores: Mapping[str, float], chosen: str) -> str:
+    """Which domains hold the gang, and their scores."""
+    ranked = sorted(scores.items(), key=lambda item: (item[0] != chosen, -item[1], natural(item[0])))
+    shown = [f"{name} ({score:.4g})" for name, score in ranked]
+    if len(shown) == 1:
+        return f"only {ranked[0][0]} holds the gang"
+    return f"{len(shown)} hyperNodes hold the gang; scores: {joined(shown, _SCORES)}"
+
+
+def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Text]:
+    """Which sub-groups stand in which domain."""
+    topology = snapshot.topology
+    rows: dict[str, list[int]] = {}
+    for decision in decisions:
+        for placed in decision.placed:
+            if placed.sub.policy >= 0:
+                rows.setdefault(sub_id(placed.sub), []).extend(placed.rows.tolist())
+    homes: dict[int, list[str]] = {}
+    for sub, found in rows.items():
+        homes.setdefault(_home(snapshot, found), []).append(sub)
+    if not homes:
+        return []
+    where = {home: topology.name[home] if home else "the whole cluster" for home in homes}
+    shown = [f"{compact(subs)} in {where[home]}" for home, subs in homes.items()]
+    title = count(len(rows), "sub-group")
+    return [Text(f"{title}: {joined(shown, 8)}")]
+
+
+def _home(snapshot: Snapshot, rows: Sequence[int]) -> int:
+    topology = snapshot.topology
+    home = int(topology.leaf[rows[0]])
+    for row in rows[1:]:
+        home = topology.meet(home, int(topology.leaf[row]))
+    return home
+
+
+def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, indent: int = 4) -> list[Text]:
+    """Why a gang waits: the reason, then tier by tier how far it came, then its sub-groups."""
+    lead = " " * indent
+    never = rejection.verdict is Verdict.NEVER
+    told = (tried_line(t, tier_title(topology, t.tier), never=never) for t in rejection.tried)
+    texts = [rejection.reason.text, *told]
+    lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
+    for child in rejection.children[:_CHILDREN]:
+        same = child.subject == rejection.subject  # a further cause, not a part of the job
+        title = f"{child.reason.plugin}:" if same else f"sub-group {child.subject.rpartition('/')[2]}:"
+        lines += wrapped(Text(title), page.width, first=lead)
+        lines += rejection_lines(page, topology, child, indent=indent + 2)
+    if rejection.bounded:
+        lines += wrapped(Text("the search stopped at its bound, so a place may exist"), page.width, first=lead)
+    return lines

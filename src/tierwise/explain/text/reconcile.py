@@ -1,0 +1,58 @@
+"""The page of `reconcile`: which objects the controllers made, changed and removed, and what they told people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from tierwise.explain.ranges import compact
+from tierwise.explain.text.page import Page, count, heading, shortened
+from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.port import Key, Objects, RecordEvent
+
+__all__ = ["change_lines", "event_lines"]
+
+_STYLES = {"created": "green", "changed": "yellow", "deleted": "red"}
+
+
+def change_lines(page: Page, before: Objects, after: Objects, touched: Iterable[Key]) -> list[Text]:
+    """Objects by what happened to them, kind and namespace."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for key in touched:
+        what = "changed" if before.record(key) is not None else "created"
+        groups.setdefault((what, key.kind, key.namespace), []).append(key.name)
+    for key in before:
+        if after.record(key) is None:
+            groups.setdefault(("deleted", key.kind, key.namespace), []).append(key.name)
+    total = sum(len(names) for names in groups.values())
+    if not total:
+        return [Text("the controllers have nothing to do")]
+    order = sorted(groups.items(), key=lambda item: (list(_STYLES).index(item[0][0]), item[0]))
+    rows: list[list[Cell]] = [
+        [Text(what, style=_STYLES[what]), kind, namespace, str(len(names)), compact(_short(page, names))]
+        for (what, kind, namespace), names in order
+    ]
+    columns = (
+        Column("what"),
+        Column("kind", least=8),
+        Column("namespace", least=9),
+        Column("count", right=True),
+        Column("objects", least=24, wraps=True),
+    )
+    return [Text(f"{count(total, 'object')} touched by the controllers"), Text(""), *table(page, columns, rows)]
+
+
+def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
+    """What was recorded about objects; nothing where nothing was."""
+    rows: list[list[Cell]] = [
+        [Text(event.type, style="yellow" if event.type == "Warning" else ""), str(event.about), event.message]
+        for event in events
+    ]
+    columns = (Column("type"), Column("about", least=16), Column("message", least=24, wraps=True))
+    return [*heading("Events"), *table(page, columns, rows)] if rows else []
+
+
+def _short(page: Page, names: Iterable[str]) -> list[str]:
+    """Names that stay in one piece in their column."""
+    return [shortened(name, max(24, page.width - 48), page.glyphs.dots) for name in names]

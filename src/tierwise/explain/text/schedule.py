@@ -1,0 +1,137 @@
+"""The page of `schedule`: headline, tree, why the placed stand where they stand, who waits, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.text import Text
+
+from tierwise.config.profile import Profile
+from tierwise.explain.landed import Landings, landed
+from tierwise.explain.naming import Names, name_of_pod
+from tierwise.explain.problems import problem_lines
+from tierwise.explain.ranges import compact
+from tierwise.explain.retrace import Trace, retrace
+from tierwise.explain.text.narrative import why_here
+from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.text.tree import schedule_tree
+from tierwise.explain.text.waiting import Waiting, waiting, waiting_lines
+from tierwise.framework.report import CycleReport, Decision, Eviction
+from tierwise.model.snapshot import Fault, Snapshot
+
+__all__ = ["Run", "headline", "schedule_lines"]
+
+_JOBS = 6
+
+
+class Run(msgspec.Struct, frozen=True):
+    """All cycles of a run: what each saw and decided, and how the cluster stood in the end."""
+
+    reports: Sequence[tuple[Snapshot, CycleReport]]
+    after: Snapshot
+    profile: Profile
+    evictions: Sequence[Eviction] = ()
+    complaints: Sequence[Fault] = ()
+
+    @property
+    def last(self) -> CycleReport:
+        return self.reports[-1][1]
+
+    def decisions(self) -> dict[str, list[Decision]]:
+        """What was decided for each job; room that is kept counts only where the last cycle keeps it."""
+        found: dict[str, list[Decision]] = {}
+        for _, report in self.reports:
+            for decision in report.decisions:
+                if decision.bound or report is self.last:
+                    found.setdefault(decision.job.key, []).append(decision)
+        return found
+
+    def waiting(self) -> list[Waiting]:
+        """The jobs that wait; one that lost all its pods to an eviction of this run is told of there."""
+        evicted = {eviction.job.key for eviction in self.evictions}
+        found = waiting(self.after, self.last, self.nominated())
+        return [entry for entry in found if entry.pods or entry.job.key not in evicted]
+
+    def nominated(self) -> set[str]:
+        held = (d for d in self.last.decisions if not d.bound)
+        return {task.key for decision in held for placed in decision.placed for task in placed.tasks}
+
+
+def schedule_lines(page: Page, run: Run) -> list[Text]:
+    """Everything that `schedule` tells people."""
+    names = Names(job for snapshot, _ in run.reports for job in snapshot.jobs)
+    idle = run.waiting()
+    landings = Landings(landed(run.reports, run.after))
+    lines = wrapped(headline(run), page.width)
+    lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
+    lines += _section("Placed", _placed(page, names, run))
+    lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
+    lines += _section("Evicted", _evicted(page, run.evictions))
+    return lines + _section("Problems", problem_lines(page, run.after, run.complaints))
+
+
+def _section(title: str, lines: list[Text]) -> list[Text]:
+    return [*heading(title), *lines] if lines else []
+
+
+def headline(run: Run) -> Text:
+    """What came of a run, in a line."""
+    idle = run.waiting()
+    decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
+    bound = sum(d.count() for decisions in decided for d in decisions if d.bound)
+    gangs = sum(not decisions[0].job.lone for decisions in decided)
+    lone = len(decided) - gangs
+    parts = [count(gangs, "gang")] if gangs or not lone else []
+    parts += [count(lone, "single pod")] if lone else []
+    if not bound and not idle and not run.nominated():
+        return Text(f"nothing to schedule; {count(len(run.reports), 'cycle')}")
+    text = Text.assemble((f"{count(bound, 'pod')} bound", "bold green" if bound else "bold"))
+    text.append(f" in {' and '.join(parts)}" if bound else "")
+    kept = len(run.nominated())
+    if kept:
+        text.append(f", nodes kept for {count(kept, 'pod')}")
+    pods = sum(entry.number for entry in idle)
+    if pods:
+        gangs = sum(not entry.job.lone for entry in idle)
+        who = f" in {count(gangs, 'gang')}" if gangs else ""
+        text.append(", ").append(f"{count(pods, 'pod')}{who} waiting", style="bold yellow")
+    if run.evictions:
+        text.append(f", {count(len(run.evictions), 'pod')} evicted", style="red")
+    return text.append(f"; {count(len(run.reports), 'cycle')}")
+
+
+def _placed(page: Page, names: Names, run: Run) -> list[Text]:
+    decided = run.decisions()
+    gangs = [key for key, decisions in decided.items() if not decisions[0].job.lone]
+    shown = gangs if page.everything else gangs[:_JOBS]
+    traces: dict[str, Trace] = {}
+    for snapshot, report in run.reports:
+        traces = {**retrace(snapshot, report, run.profile, set(shown) - set(traces)), **traces}
+    seen = {d.job.key: snapshot for snapshot, report in reversed(run.reports) for d in report.decisions}
+    lines: list[Text] = []
+    for key in shown:
+        lines += why_here(page, names, seen[key], decisions=decided[key], trace=traces.get(key))
+    rest = gangs[len(shown) :]
+    if rest:
+        pods = sum(d.count() for key in rest for d in decided[key])
+        lines.append(Text(f"  and {count(len(rest), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim"))
+    lone = [names.of(found[0].job) for found in decided.values() if found[0].job.lone]
+    if lone:
+        told = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
+        lines += wrapped(told, page.width, first="  ", rest="      ")
+    return lines
+
+
+def _evicted(page: Page, evictions: Sequence[Eviction]) -> list[Text]:
+    """Who had to go, and why; pods that went for one reason together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for evicted in evictions:
+        groups.setdefault((evicted.action, evicted.reason), []).append(name_of_pod(evicted.task.key))
+    shown = list(groups.items()) if page.everything else list(groups.items())[:_JOBS]
+    lines: list[Text] = []
+    for (action, reason), pods in shown:
+        text = Text.assemble((compact(pods), "red"), f"  {count(len(pods), 'pod')} by {action}: {reason}")
+        lines += wrapped(text, page.width, first="  ", rest="      ")
+    rest = len(evictions) - sum(len(pods) for _, pods in shown)
+    return [*lines, Text(f"  and {count(rest, 'more pod')}; --all shows them", "dim")] if rest else lines

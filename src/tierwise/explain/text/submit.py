@@ -1,0 +1,92 @@
+"""The pages of `submit`: a frame of the live view, and what is said when all is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from rich.text import Text
+
+from tierwise.explain.job_status import Fortune, fortunes, job_lines, partition_lines
+from tierwise.explain.naming import Names
+from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.text.tree import topology_tree
+from tierwise.explain.text.waiting import waiting, waiting_lines
+from tierwise.explain.timeline import Happening, lasted, timeline_lines
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
+
+__all__ = ["View", "frame", "outcome_lines"]
+
+_RECENT: Final = 8
+_TREE: Final = 7
+_HEADING: Final = 2
+_JOBS: Final = 12
+_DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
+
+
+class View(msgspec.Struct, frozen=True):
+    """A cluster at one moment, and what has happened shortly before."""
+
+    at: float
+    objects: Objects
+    snapshot: Snapshot
+    report: CycleReport
+    recent: Sequence[Happening]
+    places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
+    cycles: int = 0
+    unfinished: bool = False
+
+
+def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
+    """One picture of the live view: clock, jobs, partitions, the tree with its use, and the latest news."""
+    found = fortunes(view.objects, view.snapshot, view.places)
+    head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
+    if note:
+        head.append(f"  {note}", style="bright_black")
+    top = wrapped(head, page.width) + _section("Jobs", job_lines(page, view.snapshot.topology, found[:_JOBS]))
+    top += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found)[: 1 + _JOBS])
+    tree = _section("Topology", topology_tree(page, view.snapshot))
+    # On a low terminal the latest three things and the top of the tree stay.
+    latest = min(max(height - len(top) - _HEADING - _TREE, 3), _RECENT)
+    bottom = _section("Recent", timeline_lines(page, view.recent, brief=True)[-latest:])
+    room = max(0, height - len(top) - len(bottom))
+    if len(tree) > room:
+        tree = [*tree[: max(0, room - 1)], Text("  ...", style="bright_black")][:room]
+    return [*top, *tree, *bottom][:height]
+
+
+def outcome_lines(page: Page, view: View) -> list[Text]:
+    """What became of everything."""
+    found = fortunes(view.objects, view.snapshot, view.places)
+    title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
+    if view.unfinished:
+        title.append("; more would happen after that", style="yellow")
+    idle = waiting(view.snapshot, view.report, ())
+    names = Names(view.snapshot.jobs)
+    lines = [Text(""), *wrapped(title, page.width)]
+    lines += [Text(""), *job_lines(page, view.snapshot.topology, found)] if found else []
+    lines += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
+    return lines + _section("Waiting", waiting_lines(page, names, view.snapshot, idle))
+
+
+def _tally(found: Sequence[Fortune]) -> Text:
+    """How many jobs are where: the ended first, then those on their way."""
+    jobs = [fortune for fortune in found if not fortune.lone]
+    lone = len(found) - len(jobs)
+    phases = Counter(fortune.phase for fortune in jobs)
+    order = [*(phase for phase in _DONE if phases[phase]), *sorted(phase for phase in phases if phase not in _DONE)]
+    parts = [f"{phases[phase]} {phase.lower()}" for phase in order]
+    text = Text(count(len(jobs), "job"), style="bold")
+    if parts:
+        text.append(f": {', '.join(parts)}", style="not bold")
+    if lone:
+        text.append(f"{' and ' if parts else ', '}{count(lone, 'single pod')}", style="not bold")
+    return text
+
+
+def _section(title: str, lines: list[Text]) -> list[Text]:
+    return [*heading(title), *lines] if lines else []

@@ -1,0 +1,122 @@
+"""Tables that fit the page: columns as wide as their cells need, the flexible ones as wide as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import msgspec
+from rich.cells import cell_len
+from rich.text import Text
+
+from tierwise.explain.text.page import Glyphs, Page, shortened, wrapped
+
+__all__ = ["Cell", "Column", "bar", "meter", "pairs", "table"]
+
+
+# Utilisation as a bar: what was used before, what came on top, what is free.
+
+
+_USED = "blue"
+_NEW = "green"
+_FREE = "bright_black"
+_OVER = "red"
+
+
+def bar(glyphs: Glyphs, width: int, *, before: int, after: int, total: int) -> Text:
+    """A bar of so many cells. Something new is always visible, and only what is full looks full."""
+    if total <= 0 or width <= 0:
+        return Text(" " * max(width, 0))
+    old = min(before, after)
+    filled = _cells(after, total, width)
+    kept = min(_cells(old, total, width), filled)
+    if after > old and kept == filled:
+        kept, filled = (kept - 1, filled) if kept and (filled == width or after >= total) else (kept, filled + 1)
+    style = _OVER if after > total else _USED
+    return Text.assemble(
+        (glyphs.used * kept, style),
+        (glyphs.new * (filled - kept), _NEW),
+        (glyphs.free * (width - filled), _FREE),
+    )
+
+
+def meter(glyphs: Glyphs, width: int, share: float) -> Text:
+    """A bar for one share between 0 and 1."""
+    return bar(glyphs, width, before=round(1000 * share), after=round(1000 * share), total=1000)
+
+
+def _cells(amount: int, total: int, width: int) -> int:
+    """Rounded, but none only for nothing, and all only for everything."""
+    if amount >= total:
+        return width
+    if amount <= 0:
+        return 0
+    return min(max(1, round(width * amount / total)), max(1, width - 1))
+
+
+Cell = str | Text
+_GAP = 2
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column; one with a `least` width gives way down to it, one that `wraps` takes several lines then."""
+
+    title: str
+    right: bool = False
+    least: int = 0
+    wraps: bool = False
+
+
+def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: int = 2) -> list[Text]:
+    """Lines of a table with its titles; without rows nothing at all."""
+    if not rows:
+        return []
+    texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = _widths(page, columns, texts, indent)
+    titles = [Text(column.title, style="bright_black") for column in columns]
+    body = [titles, *texts] if any(column.title for column in columns) else texts
+    return [line for row in body for line in _row(page, columns, widths, row, indent)]
+
+
+def pairs(page: Page, rows: Sequence[tuple[str, Cell]], *, indent: int = 2) -> list[Text]:
+    """Names and values below each other, as at the head of a description."""
+    labelled = [(Text(name, style="bright_black"), value) for name, value in rows]
+    return table(page, (Column(""), Column("", least=20, wraps=True)), labelled, indent=indent)
+
+
+def _widths(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Text]], indent: int) -> list[int]:
+    widths = [
+        max(cell_len(column.title), *(row[number].cell_len for row in rows)) for number, column in enumerate(columns)
+    ]
+    over = indent + sum(widths) + _GAP * (len(widths) - 1) - page.width
+    while over > 0:
+        flexible = [n for n, column in enumerate(columns) if column.least and widths[n] > column.least]
+        if not flexible:
+            break
+        widest = max(flexible, key=lambda n: (columns[n].wraps, widths[n]))
+        cut = min(over, widths[widest] - columns[widest].least) if columns[widest].wraps else 1
+        widths[widest] -= cut
+        over -= cut
+    return widths
+
+
+def _row(page: Page, columns: Sequence[Column], widths: Sequence[int], row: Sequence[Text], indent: int) -> list[Text]:
+    cells = [_cell(page, column, width, text) for column, width, text in zip(columns, widths, row, strict=True)]
+    lines = []
+    for parts in zip_longest(*cells, fillvalue=Text("")):
+        line = Text(" " * indent)
+        for column, width, part in zip(columns, widths, parts, strict=True):
+            space = " " * max(0, width - part.cell_len)
+            line.append_text(Text.assemble(space, part) if column.right else Text.assemble(part, space))
+            line.append(" " * _GAP)
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _cell(page: Page, column: Column, width: int, text: Text) -> list[Text]:
+    if text.cell_len <= width:
+        return [text]
+    if column.wraps:
+        return wrapped(text, width)
+    return [Text(shortened(text.plain, width, page.glyphs.dots), style=text.style)]

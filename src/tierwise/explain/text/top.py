@@ -1,0 +1,174 @@
+"""The page of `top`: what is in use, what is free for gangs of which size, and who holds how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.explain.free_slots import one_slot, slots_now
+from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.text.tables import Cell, Column, meter, table
+from tierwise.explain.usage import held, scarce, short
+from tierwise.model.job import Job, Status
+from tierwise.model.slots import SIZES, TierSlots
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+
+__all__ = ["top_lines", "top_wire"]
+
+_JOBS = 12
+_BAR = 12
+_WIDE = 70  # below it, a column that people can do without is left out
+
+
+class _Share(msgspec.Struct, frozen=True):
+    """What one job holds of the scarce resource, and how its pods are."""
+
+    job: Job
+    amount: int
+    running: int
+    waiting: int
+    domain: int  # the innermost that holds its pods; -1 where none stand
+
+
+def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:
+    """Every gang, the largest first, then those that wait."""
+    index = snapshot.axis.index.get(resource)
+    found = []
+    for job in snapshot.jobs:
+        if not job.declared:
+            continue
+        standing = [task for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+        asked = sum(int(task.shape.request[index]) for task in standing) if index is not None else 0
+        rows = np.array([task.row for task in standing], dtype=np.int64)
+        domain = snapshot.topology.meet_rows(rows) if standing else -1
+        waiting = sum(task.status in (Status.PENDING, Status.GATED) for task in job.tasks)
+        found.append(_Share(job, asked, len(standing), waiting, domain))
+    return sorted(found, key=lambda share: (-share.amount, -share.waiting, share.job.key))
+
+
+def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> list[Text]:
+    """Everything that `top` tells people."""
+    resource = scarce(snapshot)
+    index = snapshot.axis.index.get(resource)
+    total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
+    used = int(held(snapshot, resource).sum())
+    shares = _shares(snapshot, resource)
+    share = used / total if total else 0.0
+    headline = Text.assemble(
+        meter(page.glyphs, _BAR, share),
+        (f" {short(resource, used)} of {short(resource, total)} {resource}", "bold"),
+        f" in use on {count(len(snapshot.nodes), 'node')}",
+    )
+    lines = [
+        *wrapped(headline, page.width),
+        *heading("Free slots by tier, and how many gangs of a size would fit"),
+        *_tiers(page, snapshot, resource, gangs),
+    ]
+    if shares:
+        lines += [*heading("Gangs"), *_gangs(page, snapshot, resource, shares)]
+    return lines
+
+
+def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) -> list[Text]:
+    """One row to a tier: free slots, and how much of them gangs of each size could use."""
+    found: dict[int, list[TierSlots]] = {}
+    for entry in slots_now(snapshot, (1, *(gang for gang in gangs if gang > 1))):
+        found.setdefault(entry.tier, []).append(entry)
+    counts = [Column("hyperNodes", right=True)] if page.width >= _WIDE else []
+    columns = [Column("tier", least=8), *counts, Column("free", right=True)]
+    columns += [Column(f"of {gang}", right=True) for gang in gangs if gang > 1]
+    rows: list[list[Cell]] = []
+    for tier, entries in found.items():
+        domains = snapshot.topology.at_tier[tier]
+        top = bool((domains == ROOT).all())
+        title = "all" if top else tier_label(snapshot.topology, tier)
+        number = ["" if top else str(len(domains))] if counts else []
+        free = short(resource, _units(resource, entries[0].free))
+        rows.append([title, *number, free, *(_usable(entry) for entry in entries[1:])])
+    slot = one_slot(snapshot)
+    note = Text(
+        f"a slot is {short(*slot)} {slot[0]}; in brackets the share that is too scattered for them", style="dim"
+    )
+    return [*table(page, columns, rows), *wrapped(note, page.width, first="  ", rest="  ")]
+
+
+def _units(resource: str, slots: int) -> int:
+    return slots * (1000 if resource == "cpu" else 1)
+
+
+def _usable(entry: TierSlots) -> Text:
+    """How many gangs fit, and what share of the free slots is of no use to them."""
+    if not entry.usable:
+        return Text("0", style="red" if entry.free else "")
+    text = Text(str(entry.gangs))
+    if entry.fragmentation:
+        text.append(f" ({entry.fragmentation:.0%})" if entry.fragmentation >= 0.01 else " (<1%)", style="yellow")
+    return text
+
+
+def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Share]) -> list[Text]:
+    names = Names(snapshot.jobs)
+    columns = (
+        Column("podGroup", least=16),
+        Column("queue", least=6),
+        Column(resource.rpartition("/")[2], right=True),
+        Column("running", right=True),
+        Column("waiting", right=True),
+        Column("hyperNode", least=8),
+        Column("tier", right=True),
+    )
+    shown = shares if page.everything else shares[:_JOBS]
+    rows: list[list[Cell]] = [
+        [
+            Text(names.of(share.job), style=names.style(share.job)),
+            share.job.queue,
+            short(resource, share.amount),
+            str(share.running),
+            Text(str(share.waiting), style="yellow" if share.waiting else ""),
+            _where(snapshot, share.domain),
+            str(int(snapshot.topology.tier[share.domain])) if share.domain > ROOT else "",
+        ]
+        for share in shown
+    ]
+    lines = table(page, columns, rows)
+    rest = len(shares) - len(shown)
+    return [*lines, Text(f"  and {count(rest, 'more gang')}; --all shows them", style="dim")] if rest else lines
+
+
+def _where(snapshot: Snapshot, domain: int) -> str:
+    return snapshot.topology.name[domain] if domain > ROOT else "several" if domain == ROOT else ""
+
+
+def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> Raw:
+    """The same for programs."""
+    resource = scarce(snapshot)
+    index = snapshot.axis.index.get(resource)
+    total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
+    names, tiers = snapshot.topology.name, snapshot.topology.tier
+    return {
+        "resource": resource,
+        "nodes": len(snapshot.nodes),
+        "total": total,
+        "used": int(held(snapshot, resource).sum()),
+        "slots": [
+            {"tier": s.tier, "gang": s.size, "free": s.free, "usable": s.usable, "fragmentation": s.fragmentation}
+            for s in slots_now(snapshot, gangs)
+        ],
+        "podGroups": {
+            share.job.key: {
+                "queue": share.job.queue,
+                "used": share.amount,
+                "running": share.running,
+                "waiting": share.waiting,
+                "hyperNode": names[share.domain] if share.domain >= 0 else "",
+                "tier": int(tiers[share.domain]) if share.domain >= 0 else None,
+            }
+            for share in _shares(snapshot, resource)
+        },
+    }

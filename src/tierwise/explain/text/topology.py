@@ -1,0 +1,145 @@
+"""The page of `topology show`: the tree with what its nodes have and use, what still fits, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.discovery.changes import Change, Changes, Move
+from tierwise.discovery.hostlist import compress
+from tierwise.explain.free_slots import slots_lines
+from tierwise.explain.naming import tier_label
+from tierwise.explain.problems import aside_line, problem_lines
+from tierwise.explain.ranges import compact
+from tierwise.explain.text.page import Page, count, heading, shortened, wrapped
+from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tree import topology_tree
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+
+__all__ = ["changes_lines", "changes_wire", "topology_lines"]
+
+
+def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
+    """Everything that `topology show` tells people."""
+    lines = wrapped(_headline(snapshot), page.width)
+    for kind, fabric in snapshot.fabrics.items():
+        text = f"the {kind} is a tree of its own over the same nodes, with {count(len(fabric.topology) - 1, 'domain')}"
+        lines += wrapped(Text(f"{text}; -o json lists them"), page.width)
+    aside = aside_line(snapshot)
+    if aside:
+        lines += wrapped(Text(aside, style="red"), page.width)
+    tree = topology_tree(page, snapshot)
+    lines += [Text(""), *tree]
+    if len(tree) <= len(snapshot.topology):  # a title and a line for every hyperNode would be more
+        lines.append(Text("folded to fit a screen; --all shows everything", style="dim"))
+    slots = slots_lines(page, snapshot)
+    lines += [*heading("Free slots"), *slots] if slots else []
+    problems = problem_lines(page, snapshot)
+    return [*lines, *heading("Problems"), *problems] if problems else lines
+
+
+def _headline(snapshot: Snapshot) -> Text:
+    topology = snapshot.topology
+    tiers = sorted({int(tier) for tier in topology.tier[ROOT + 1 :].tolist()})
+    shown = ", ".join(tier_label(topology, tier) for tier in tiers)
+    text = Text.assemble((count(len(topology) - 1, "hyperNode"), "bold"), f" over {count(len(snapshot.nodes), 'node')}")
+    return text.append(f"; tiers {shown}" if shown else "; no tiers: all nodes are equally near")
+
+
+# What `topology diff` shows: hyperNodes that would come, change and go, and the nodes that would move.
+
+
+_MOST = 12
+_LONGEST = 24
+_STYLES = {"create": "green", "change": "yellow", "delete": "red"}
+
+
+def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
+    """The page for people."""
+    if found.none:
+        lines = [Text(f"no difference: {count(found.same, 'hyperNode')} of {origin} as they should be")]
+    else:
+        groups = (("create", found.created), ("change", found.changed), ("delete", found.deleted))
+        told = [f"{len(group)} to {what}" for what, group in groups if group]
+        lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(told)}, {found.same} unchanged"), page.width)
+        rows = [_row(page, what, change) for what, group in groups for change in group]
+        columns = (Column(""), Column("hyperNode", least=12), Column("tier"), Column("members", least=24, wraps=True))
+        lines += [Text(""), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
+    lines += _moves(page, found.moves)
+    notes = (
+        (
+            found.unknown,
+            "is named by the source and not in the cluster",
+            "are named by the source and not in the cluster",
+        ),
+        (found.unplaced, "of the cluster is not named by the source", "of the cluster are not named by the source"),
+    )
+    for nodes, one, many in notes:
+        if nodes:
+            text = f"{count(len(nodes), 'node')} {one if len(nodes) == 1 else many}: {_named(page, nodes)}"
+            lines += [Text(""), *wrapped(Text(text, style="yellow"), page.width)]
+    return lines
+
+
+def _most(page: Page) -> int | None:
+    return None if page.everything else _MOST
+
+
+def _folded(page: Page, lines: list[Text], total: int) -> list[Text]:
+    if not page.everything and total > _MOST:
+        lines.append(Text(f"  and {total - _MOST} more; --all shows them", style="dim"))
+    return lines
+
+
+def _row(page: Page, what: str, change: Change) -> list[Cell]:
+    tier = f"{change.tier} {change.tier_name}".rstrip()
+    if change.was is not None:
+        tier = f"{change.was[0]} {change.was[1]}".rstrip() + f" {page.glyphs.arrow} {tier}"
+    members = [f"+ {_named(page, change.added)}"] if change.added else []
+    members += [f"- {_named(page, change.removed)}"] if change.removed else []
+    return [Text(what, style=_STYLES[what]), change.name, tier, "  ".join(members)]
+
+
+def _named(page: Page, names: Sequence[str]) -> str:
+    """One expression where that is short; else the first names, long ones cut so that each stays in one piece."""
+    folded = compress(names)
+    if len(folded) <= 2 * _LONGEST:
+        return folded.replace(",", ", ") if "[" not in folded else folded
+    return compact(shortened(name, _LONGEST, page.glyphs.dots) for name in names)
+
+
+def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
+    """Nodes that had a place and get another one; what only comes or goes is in the table above already."""
+    real = [move for move in moves if move.before and move.after]
+    if not real:
+        return []
+    ways: dict[tuple[str, str], list[str]] = {}
+    for move in real:
+        ways.setdefault((move.before, move.after), []).append(move.node)
+    rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
+    columns = (Column("", least=16, wraps=True), Column("", least=12), Column(""), Column("", least=12))
+    return [*heading("Nodes that move"), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
+
+
+def changes_wire(found: Changes) -> Raw:
+    """The same for programs; docs/reference/json.md describes it."""
+    return {
+        "equal": found.none,
+        "create": [_change(change) for change in found.created],
+        "change": [_change(change) for change in found.changed],
+        "delete": [_change(change) for change in found.deleted],
+        "same": found.same,
+        "moves": [{"node": move.node, "from": move.before, "to": move.after} for move in found.moves],
+        "unknownNodes": list(found.unknown),
+        "unplacedNodes": list(found.unplaced),
+    }
+
+
+def _change(change: Change) -> Raw:
+    wire: Raw = {"name": change.name, "tier": change.tier, "tierName": change.tier_name}
+    if change.was is not None:
+        wire |= {"wasTier": change.was[0], "wasTierName": change.was[1]}
+    return wire | {"added": list(change.added), "removed": list(change.removed)}

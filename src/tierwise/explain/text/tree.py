@@ -1,0 +1,334 @@
+"""Draw the tree: guides, figures in columns, a bar of the scarce resource, and what landed where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from tierwise.dialects.kubernetes.requests import nominal
+from tierwise.explain.landed import Landings, tell
+from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.text.page import Page, count, shortened, wrapped
+from tierwise.explain.text.tables import bar
+from tierwise.explain.usage import Usage, short, usage
+from tierwise.model.arrays import Ints
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT, Topology
+
+__all__ = ["Twig", "grown", "schedule_tree", "topology_tree"]
+
+
+# The topology as people see it: a tree of hyperNodes, folded so that what matters stays on one screen.
+#
+# A hyperNode where nothing happened is summed up with its siblings; where too much happened to show it all, the first
+# few are shown and the others summed up as well.
+
+
+_BUDGET = 48
+"""Lines of a tree, unless everything is asked for."""
+
+_ANY = 10**9
+_CAPS = (16, 8, 4, 2, 1)
+_FEW_NODES = 16
+"""A cluster of up to so many nodes is shown node by node."""
+
+
+class _Detail(msgspec.Struct, frozen=True):
+    """How much is shown: siblings, tiers from the root on; and whether a domain with pods of one job stays closed."""
+
+    siblings: int = _ANY
+    depth: int = _ANY
+    closed: bool = False
+
+
+class Twig(msgspec.Struct, frozen=True):
+    """One line of the tree, what is noted below it, and the lines that hang on it."""
+
+    name: Text
+    tier: str
+    rows: Ints
+    notes: tuple[Text, ...] = ()
+    below: tuple[Twig, ...] = ()
+    node: bool = False  # a node, not a hyperNode
+
+    def lines(self) -> int:
+        return 1 + len(self.notes) + sum(twig.lines() for twig in self.below)
+
+
+def grown(page: Page, snapshot: Snapshot, *, landings: Landings | None = None, names: Names | None = None) -> Twig:
+    """The tree of a snapshot; with landings, folded down to where pods landed."""
+    nodes = page.everything or len(snapshot.nodes) <= _FEW_NODES
+    folding = _Folding(snapshot, landings, names or Names(snapshot.jobs), nodes=nodes, everything=page.everything)
+    tree = folding.grow(_Detail())
+    coarser: list[_Detail] = []
+    if not page.everything:
+        if landings is None:
+            coarser += [_Detail(depth=depth) for depth in range(_depth(snapshot.topology) - 1, 0, -1)]
+        coarser += [_Detail(_ANY, closed=True), *(_Detail(cap, closed=True) for cap in _CAPS)]
+    for detail in coarser:
+        if tree.lines() <= _BUDGET:
+            break
+        tree = folding.grow(detail)
+    return tree
+
+
+def _depth(topology: Topology) -> int:
+    """How many domains stand above each other, the root left out."""
+    return max((sum(1 for _ in topology.ancestors(int(d))) - 1 for d in set(topology.leaf.tolist())), default=0)
+
+
+class _Folding:
+    def __init__(
+        self, snapshot: Snapshot, landings: Landings | None, names: Names, *, nodes: bool, everything: bool
+    ) -> None:
+        self._snapshot = snapshot
+        self._topology = snapshot.topology
+        self._landings = landings
+        self._names = names
+        self._nodes = nodes
+        self._everything = everything
+        self._detail = _Detail()
+
+    def grow(self, detail: _Detail) -> Twig:
+        self._detail = detail
+        return self._domain(ROOT, 0)
+
+    def _domain(self, d: int, depth: int) -> Twig:
+        topology = self._topology
+        span, children = topology.span(d), topology.children[d]
+        name = Text("cluster") if d == ROOT else Text(topology.name[d])
+        tier = "" if d == ROOT else tier_label(topology, int(topology.tier[d]))
+        rows = np.arange(span.start, span.stop)
+        if not self._news(span) and not self._all_wanted():
+            return Twig(name, tier, rows)
+        if self._detail.closed and d != ROOT and self._one_job(span):
+            return Twig(name, tier, rows, self._notes(span))
+        if depth >= self._detail.depth:
+            return Twig(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
+        own = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
+        below = self._domains(children, depth + 1)
+        if self._nodes:
+            below += self._node_twigs(own)
+        elif children and own.stop > own.start:
+            where = "in no hyperNode" if d == ROOT else "in no hyperNode below"
+            title = Text(f"{count(own.stop - own.start, 'node')} {where}", style="dim")
+            below.append(Twig(title, "", np.arange(own.start, own.stop), self._notes(own)))
+        notes = self._notes(own) if not children and not self._nodes else ()
+        return Twig(name, tier, rows, notes, tuple(below))
+
+    def _domains(self, children: Sequence[int], depth: int) -> list[Twig]:
+        spans = [self._topology.span(c) for c in children]
+        shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
+        quiet = [c for c in children if c not in set(shown)]
+        first, more = self._capped(shown)
+        alone = quiet if len(quiet) == 1 else []
+        twigs = [self._domain(c, depth) for c in sorted([*first, *alone])]
+        if more:
+            twigs.append(self._rest(more, "more"))
+        if len(quiet) > 1:
+            twigs.append(self._rest(quiet, "others"))
+        return twigs
+
+    def _rest(self, domains: Sequence[int], word: str) -> Twig:
+        """Several siblings on one line."""
+        tiers = {tier_label(self._topology, int(self._topology.tier[d])) for d in domains}
+        spans = [self._topology.span(d) for d in domains]
+        rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        return Twig(
+            Text(f"{len(domains)} {word}", style="dim"),
+            tiers.pop() if len(tiers) == 1 else "",
+            rows,
+            self._notes(*spans),
+        )
+
+    def _node_twigs(self, span: slice) -> list[Twig]:
+        rows = range(span.start, span.stop)
+        shown = [row for row in rows if self._all_wanted() or self._news(slice(row, row + 1))]
+        quiet = np.array([row for row in rows if row not in set(shown)], dtype=np.int64)
+        first, more = self._capped(shown)
+        alone = quiet if len(quiet) == 1 else quiet[:0]
+        twigs = [self._node(row) for row in sorted([*first, *alone.tolist()])]
+        if more:
+            notes = self._notes(*(slice(row, row + 1) for row in more))
+            twigs.append(Twig(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
+        if len(quiet) > 1:
+            title = f"{len(quiet)} other nodes" if shown else f"{len(quiet)} nodes"
+            twigs.append(Twig(Text(title, style="dim"), "", quiet))
+        return twigs
+
+    def _node(self, row: int) -> Twig:
+        name = Text(self._snapshot.nodes.names[row], style="italic")
+        return Twig(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
+
+    def _capped(self, shown: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """The first few and the others, of which there are never just one."""
+        cut = len(shown) if len(shown) <= self._detail.siblings + 1 else self._detail.siblings
+        return shown[:cut], shown[cut:]
+
+    def _all_wanted(self) -> bool:
+        return self._everything or self._landings is None
+
+    def _news(self, span: slice) -> bool:
+        return self._landings is not None and bool(self._landings.within(span))
+
+    def _one_job(self, span: slice) -> bool:
+        """Whether all that landed here is of one job: then its domain says as much as the domains below it."""
+        found = self._landings.within(span) if self._landings is not None else ()
+        return len({"" if entry.job.lone else entry.job.key for entry in found}) == 1
+
+    def _notes(self, *spans: slice) -> tuple[Text, ...]:
+        if self._landings is None:
+            return ()
+        found = [entry for span in spans for entry in self._landings.within(span)]
+        return tuple(tell(self._names, found)) if found else ()
+
+
+_GAP = "  "
+_TITLE = "hyperNode"
+_BAR = (8, 40)
+_WIDE = 110
+"""From this width on bars are short, and what landed in a hyperNode stands beside it."""
+
+_SHORT_BAR = 24
+_NAME = 16
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    """A column of the tree; the first ones stay longest where there is little room."""
+
+    title: str
+    cell: Callable[[Twig], str]
+    right: bool = True
+
+
+def schedule_tree(page: Page, before: Snapshot, after: Snapshot, landings: Landings, names: Names) -> list[Text]:
+    """The cluster before and after, with the pods that landed."""
+    used = usage(before, after)
+    tree = grown(page, after, landings=landings if len(landings) else None, names=names)
+    return _Drawing(page, used, [_tier(), _nodes()]).lines(tree)
+
+
+def topology_tree(page: Page, snapshot: Snapshot) -> list[Text]:
+    """The cluster as it is, with what its nodes have in sum."""
+    used = usage(snapshot, snapshot)
+    figures = [_tier(), _nodes(), *_totals(snapshot, besides=used.resource)]
+    return _Drawing(page, used, figures).lines(grown(page, snapshot))
+
+
+def _tier() -> _Figure:
+    return _Figure("tier", lambda twig: twig.tier, right=False)
+
+
+def _nodes() -> _Figure:
+    return _Figure("nodes", lambda twig: "" if twig.node else str(len(twig.rows)))
+
+
+def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
+    """Allocatable sums: cpu and memory, then whatever else the nodes have."""
+    skipped = {besides, "pods", "ephemeral-storage", "storage"}
+    figures = []
+    for index, name in enumerate(snapshot.axis.names):
+        amounts = snapshot.nodes.allocatable[index]
+        if name not in skipped and nominal(name) and not name.startswith("hugepages-") and amounts.any():
+
+            def total(twig: Twig, name: str = name, index: int = index) -> str:
+                return short(name, int(snapshot.nodes.allocatable[index, twig.rows].sum()))
+
+            figures.append(_Figure(name.rpartition("/")[2], total))
+    return figures
+
+
+class _Drawing:
+    def __init__(self, page: Page, used: Usage, figures: Sequence[_Figure]) -> None:
+        self._page = page
+        self._used = used
+        self._figures = list(figures)
+
+    def lines(self, root: Twig) -> list[Text]:
+        flat = list(self._walk(root, "", ""))
+        gauges = [self._numbers(twig) for _, _, twig in flat]
+        numbers = max(cell_len(text) for text in gauges)
+        need = max(cell_len(_TITLE), *(cell_len(lead) + twig.name.cell_len for lead, _, twig in flat))
+        widths = self._choose([twig for _, _, twig in flat], need, numbers)
+        taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
+        left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
+        most = _SHORT_BAR if self._page.width >= _WIDE else _BAR[1]
+        gauge = min(most, max(_BAR[0], self._page.width - taken - left))
+        lines = [self._header(left, widths, gauge, numbers)]
+        for (lead, follow, twig), text in zip(flat, gauges, strict=True):
+            lines.append(self._line(twig, lead, left, widths, gauge, text.rjust(numbers)))
+            lines += self._notes(twig, lines[-1], follow)
+        return [_tidied(line) for line in lines]
+
+    def _notes(self, twig: Twig, line: Text, follow: str) -> list[Text]:
+        """The lines below a twig; a single note goes to the end of the twig's own line where that is wide enough."""
+        width, bullet = self._page.width, self._page.glyphs.bullet
+        if width >= _WIDE and len(twig.notes) == 1 and line.cell_len + twig.notes[0].cell_len + len(_GAP) <= width:
+            line.append(_GAP).append_text(twig.notes[0])
+            return []
+        first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
+        return [text for note in twig.notes for text in wrapped(note, width, first=first, rest=rest)]
+
+    def _choose(self, twigs: Sequence[Twig], need: int, numbers: int) -> list[int]:
+        """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
+        while True:
+            cells = [[figure.title, *(figure.cell(twig) for twig in twigs)] for figure in self._figures]
+            widths = [max(map(cell_len, column)) for column in cells]
+            taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
+            if not self._figures or taken + min(need, 30) <= self._page.width:
+                return widths
+            self._figures.pop()
+
+    def _walk(self, twig: Twig, lead: str, follow: str) -> Iterator[tuple[str, str, Twig]]:
+        """Every twig with what stands before its name, and before the notes below it."""
+        glyphs = self._page.glyphs
+        yield lead, follow + (glyphs.pipe if twig.below else ""), twig
+        for number, child in enumerate(twig.below, start=1):
+            last = number == len(twig.below)
+            branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
+            yield from self._walk(child, follow + branch, follow + guide)
+
+    def _numbers(self, twig: Twig) -> str:
+        used, rows = self._used, twig.rows
+        before, after, total = (short(used.resource, int(a[rows].sum())) for a in (used.before, used.after, used.total))
+        change = after if before == after else f"{before} {self._page.glyphs.arrow} {after}"
+        return f"{change} / {total}"
+
+    def _header(self, left: int, widths: Sequence[int], gauge: int, numbers: int) -> Text:
+        line = _TITLE.ljust(left)
+        for figure, width in zip(self._figures, widths, strict=True):
+            line += _GAP + (figure.title.rjust(width) if figure.right else figure.title.ljust(width))
+        glyphs, title = self._page.glyphs, f"{self._used.resource} in use"
+        titles = [title, self._used.resource]
+        if (self._used.before != self._used.after).any():
+            titles.insert(0, f"{title}: {glyphs.used} before, {glyphs.new} new")
+        room = gauge + len(_GAP) + numbers
+        line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
+        return Text(line, style="bright_black")
+
+    def _line(self, twig: Twig, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
+        name = shortened(twig.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
+        line = Text.assemble(_dim(lead), (name, twig.name.style))
+        line.append(" " * (left - line.cell_len))
+        for figure, width in zip(self._figures, widths, strict=True):
+            cell = figure.cell(twig)
+            line.append(_GAP + (cell.rjust(width) if figure.right else cell.ljust(width)), style="bright_black")
+        used = self._used
+        amounts = {"before": used.before, "after": used.after, "total": used.total}
+        sums = {key: int(values[twig.rows].sum()) for key, values in amounts.items()}
+        line.append(_GAP).append_text(bar(self._page.glyphs, gauge, **sums))
+        style = "red" if sums["after"] > sums["total"] else "green" if sums["after"] > sums["before"] else ""
+        return line.append(_GAP).append(numbers, style=style)
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="bright_black")
+
+
+def _tidied(line: Text) -> Text:
+    line.rstrip()
+    return line

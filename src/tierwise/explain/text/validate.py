@@ -1,0 +1,40 @@
+"""The page of `validate`: errors and warnings object by object, and a closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tierwise.admission import Finding, Verdict
+from tierwise.explain.text.page import Page, count, wrapped
+
+__all__ = ["verdict_lines"]
+
+_MOST = 50
+
+
+def verdict_lines(page: Page, verdict: Verdict, objects: int) -> list[Text]:
+    """All findings, errors first, and what they come to."""
+    lines = _findings(page, verdict.errors, Text("error", style="red"))
+    lines += _findings(page, verdict.warnings, Text("warning", style="yellow"))
+    if lines:
+        lines.append(Text(""))
+    total = f"{count(len(verdict.errors), 'error')}, {count(len(verdict.warnings), 'warning')}"
+    word = Text("valid", style="bold green") if verdict.valid else Text("invalid", style="bold red")
+    return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}")]
+
+
+def _findings(page: Page, findings: Sequence[Finding], severity: Text) -> list[Text]:
+    shown = findings if page.everything else findings[:_MOST]
+    lines: list[Text] = []
+    lead = " " * 9
+    for finding in shown:
+        field = f"  {finding.path}" if finding.path else ""
+        first = Text.assemble(severity, " " * (9 - severity.cell_len))
+        lines += wrapped(Text.assemble((finding.object, "bold"), (field, "cyan")), page.width, first=first)
+        lines += wrapped(Text(finding.message), page.width, first=lead)
+    if len(findings) > len(shown):
+        rest = count(len(findings) - len(shown), f"more {severity.plain}")
+        lines.append(Text(f"{lead}and {rest}; --all shows them", style="dim"))
+    return lines

@@ -1,0 +1,99 @@
+"""The answer of `why`: in a few lines, where a pod stands, would stand now, or what it waits for.
+
+The short form of a pod's story (`pod_story`): one look at the state as it is, and what the cluster itself last said.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.api.volcano import PodGroup
+from tierwise.explain.message import message
+from tierwise.explain.naming import Names, domain_title
+from tierwise.explain.text.narrative import rejection_lines
+from tierwise.explain.text.page import Page, count, wrapped
+from tierwise.explain.text.waiting import STYLES
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
+
+__all__ = ["Answer", "settled", "why_lines", "why_wire"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A pod, the job that it belongs to, and what a cycle made of the two; without a job, `text` says all there is."""
+
+    pod: str
+    job: Job | None
+    snapshot: Snapshot
+    report: CycleReport
+    text: str = ""
+    said: str = ""  # by the cluster itself, in the status of the pod's group
+
+    def place(self) -> tuple[Decision, str] | None:
+        """The decision that gave the pod a place, and the node."""
+        for decision in self.report.decisions:
+            for placed in decision.placed:
+                for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                    if task.key == self.pod:
+                        return decision, self.snapshot.nodes.names[int(row)]
+        return None
+
+
+def settled(objects: Objects, job: Job | None) -> str:
+    """What the cluster last said about a job, in the newest condition of its podGroup."""
+    group = objects.every(PodGroup).get(job.key) if job is not None and job.declared else None
+    lines = group.status.conditions if group is not None else ()
+    return f"{lines[-1].type}: {lines[-1].message}" if lines else ""
+
+
+def why_lines(page: Page, answer: Answer) -> list[Text]:
+    """The answer for people."""
+    job, place = answer.job, answer.place()
+    if job is None or answer.text:
+        return wrapped(Text.assemble((answer.pod, "bold"), f": {answer.text}"), page.width)
+    title = Text.assemble((answer.pod, "bold"), _of_job(answer, job))
+    rejection = answer.report.rejections.get(job.key)
+    body: list[Text] = []
+    if place is not None:
+        decision, node = place
+        others = f", with {count(decision.count(), 'pod')} of its job in " if job.declared else " in "
+        title.append(" goes to " if decision.bound else " is kept a place on ").append(node, style="green")
+        title.append(others + domain_title(answer.snapshot.topology, decision.domain))
+    elif rejection is not None:
+        title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
+        title.append(": ").append(rejection.reason.code, style="yellow")
+        body = rejection_lines(page, answer.snapshot.topology, rejection)
+    else:
+        title.append(" waits; no cycle has looked for a place yet")
+    lines = [*wrapped(title, page.width, rest="    "), *body]
+    if answer.said:
+        lines += wrapped(Text(f"the cluster says: {answer.said}", style="dim"), page.width, first="    ", rest="      ")
+    return lines
+
+
+def _of_job(answer: Answer, job: Job) -> str:
+    return f" of {Names(answer.snapshot.jobs).of(job)}" if job.declared else ""
+
+
+def why_wire(answer: Answer) -> Raw:
+    """The answer for programs."""
+    job, place = answer.job, answer.place()
+    rejection = answer.report.rejections.get(job.key) if job is not None else None
+    state = "settled" if answer.text else "placed" if place is not None else "waiting"
+    names = answer.snapshot.topology.name
+    waits = rejection if state == "waiting" else None
+    return {
+        "pod": answer.pod,
+        "podGroup": job.key if job is not None and job.declared else "",
+        "state": state,
+        "node": place[1] if place is not None else "",
+        "hyperNode": names[place[0].domain] if place is not None else "",
+        "verdict": waits.verdict.value if waits is not None else "",
+        "reason": waits.reason.code if waits is not None else "",
+        "message": answer.text or (message(waits) if waits is not None else ""),
+        "clusterSays": answer.said,
+    }

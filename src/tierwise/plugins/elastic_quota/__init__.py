@@ -1,0 +1,1 @@
+"""The plugin elasticquota: Koordinator's quota trees."""

@@ -1,0 +1,174 @@
+"""elasticquota: Koordinator's quotas, which lend what they do not use.
+
+Per resource that a quota's max lists, the runtime (`quota_tree`) is computed once per cycle from what the pods of
+every quota ask for. A job is given more while, for each quota that is asked,
+
+    held + asked           <= runtime, or max where runtime quotas are off
+    firm held + firm asked <= min      what non-preemptible pods hold; as far as min lists the resource
+
+The job's own quota is asked, and those above it where parents are checked. The default and the system quota have no
+runtime, only a max. Quotas are no lines to wait in: jobs of all quotas have their turns in one order.
+
+Preemption within a quota: a pod of the default quota evicts nobody, unless the profile lets it. Who else may go is
+the business of priorities and marks. Give-back: what a quota holds beyond its runtime is owed, the least important
+pods first; who is not needed for that, the most important first, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tierwise.api.duration import seconds
+from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
+from tierwise.api.quantity import amount, show
+from tierwise.framework.arguments import flag
+from tierwise.framework.extension import Arguments, Cause, CycleView, Debt, Purpose
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason
+from tierwise.model.resources import MOST
+from tierwise.model.running import RunningTable
+from tierwise.plugins.elastic_quota.tree import QuotaTree
+
+__all__ = ["ElasticQuota", "elastic_quota"]
+
+_DELAY = 120.0
+"""Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
+
+
+def elastic_quota(arguments: Arguments, view: CycleView) -> object:
+    """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
+    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else object()
+
+
+class ElasticQuota:
+    """Holds quotas to their runtime, and what is firm in them to their min."""
+
+    answers = frozenset[Purpose]()
+    counts = False
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._view = view
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._index = view.ledger.queue_index
+        self.tree = QuotaTree.of(view.snapshot, view.ledger, scale=flag(arguments, "enableMinQuotaScale", default=True))
+        self._firm = np.flatnonzero(self.tree.firm >= 0)
+        limit = self.tree.runtime if flag(arguments, "enableRuntimeQuota", default=True) else self.tree.maximum
+        self._limit = limit.copy()
+        self._word = "runtime" if limit is self.tree.runtime else "max"
+        self._parents = flag(arguments, "enableCheckParentQuota", default=False)
+        self._default_preempts = not flag(arguments, "disableDefaultQuotaPreemption", default=True)
+        delay = seconds(str(arguments.get("delayEvictTime", "")))
+        self._delay = _DELAY if delay is None else delay
+        for name, argument in ((DEFAULT_QUOTA, "defaultQuotaGroupMax"), (SYSTEM_QUOTA, "systemQuotaGroupMax")):
+            self._bound(name, arguments.get(argument))
+
+    def _bound(self, name: str, given: object) -> None:
+        """Set the max of a quota that always exists; what cannot be read sets none, as with any argument."""
+        column = self._index.get(name)
+        if column is None or not isinstance(given, Mapping):
+            return
+        for resource, quantity in given.items():
+            if resource in self._view.axis.index and isinstance(quantity, str | int | float):
+                try:
+                    limit = max(0, min(amount(resource, quantity), MOST))
+                except ValueError:
+                    continue
+                self._limit[self._view.axis.index[resource], column] = limit
+
+    # -- turns and quotas
+
+    def entitled(self) -> Ints:
+        return self.tree.runtime
+
+    def in_one_line(self) -> bool:
+        """Where the quotas are the cluster's; a namespace's own change nobody else's turn."""
+        return any(queue.elastic and not queue.enclosing for queue in self._view.queues.values())
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._index.get(job.queue)
+        if column is None:
+            return None
+        around = int(self.tree.around[column])
+        own = (column,) if around < 0 else (column, around)
+        for asked in self.tree.chains[column] if self._parents else own:
+            reason = self._beyond_min(asked, amounts) or self._beyond(asked, amounts)  # what nothing cures comes first
+            if reason is not None:
+                return reason
+        return None
+
+    def _beyond(self, column: int, amounts: Ints) -> Reason | None:
+        would = self.tree.held(self._used, column) + amounts
+        short = (amounts > 0) & (would > self._limit[:, column])
+        if not short.any():
+            return None
+        text = self._exceeds(column, short, would, self._limit[:, column], self._word)
+        return Reason("QuotaExceeded", "elasticquota", text, curable=True)
+
+    def _beyond_min(self, column: int, amounts: Ints) -> Reason | None:
+        known = self._firm
+        if not len(known):
+            return None
+        firm = np.zeros_like(amounts)
+        firm[known] = amounts[self.tree.firm[known]]
+        held = self.tree.held(self._used, column)
+        would = firm.copy()
+        would[known] += held[self.tree.firm[known]]
+        short = (firm > 0) & (would > self.tree.promised[:, column])
+        if not short.any():
+            return None
+        text = self._exceeds(column, short, would, self.tree.promised[:, column], "min")
+        return Reason("QuotaMinExceeded", "elasticquota", f"{text}, which is all that non-preemptible pods may use")
+
+    def _exceeds(self, column: int, short: Bools, would: Ints, limit: Ints, word: str) -> str:
+        names = self._view.axis.names
+        figures = ", ".join(
+            f"{show(names[r], int(would[r]))} {names[r]} with a {word} of {show(names[r], int(limit[r]))}"
+            for r in np.flatnonzero(short).tolist()
+        )
+        return f"quota {self.tree.names[column]} would have {figures}"
+
+    # -- preemption and give-back
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Everybody, where a job of the default quota would evict within it."""
+        inside = cause.purpose is Purpose.PREEMPT and not cause.across
+        column = self._index.get(cause.job.queue, -1)
+        outside = column < 0 or not self.tree.inside[column]
+        return np.full(len(victims), inside and outside and not self._default_preempts)
+
+    def debts(self) -> Iterator[Debt]:
+        """What each quota holds beyond its runtime; due once it has done so for long enough."""
+        queues = tuple(self._view.queues.values())
+        for column in np.flatnonzero(self.tree.inside).tolist():
+            over = self._used[:, column] - self.tree.runtime[:, column]
+            if not (over > 0).any():
+                continue
+            since = queues[column].over_since
+            due = self._delay == 0 or (since is not None and self._view.snapshot.now - since >= self._delay)
+            yield Debt(queues[column].name, over, self._owes(column, over), due)
+
+    def _owes(self, column: int, over: Ints) -> str:
+        names = self._view.axis.names
+        figures = ", ".join(f"{show(names[r], int(over[r]))} {names[r]}" for r in np.flatnonzero(over > 0).tolist())
+        return f"quota {self.tree.names[column]} holds {figures} more than its runtime"
+
+    def paid_with(self, debt: Debt, running: RunningTable) -> Ints:
+        """The least important until the quota is within its runtime, less those that are not needed for it."""
+        own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
+        mine, over = np.flatnonzero(own[running.job] & ~running.spared), debt.over
+        order = np.lexsort((running.rank[mine], -running.created[mine], running.priority[mine]))
+        mine = mine[order]
+        freed = np.cumsum(running.request[:, mine], axis=1)
+        enough = np.flatnonzero((freed >= over[:, None]).all(axis=0))
+        going = mine[: int(enough[0]) + 1] if len(enough) else mine
+        spare = running.request[:, going].sum(axis=1) - over
+        kept = np.zeros(len(going), dtype=bool)
+        for i in range(len(going) - 1, -1, -1):  # each one that stays leaves less for the next to stay by
+            request = running.request[:, going[i]]
+            if (request <= spare).all():
+                kept[i] = True
+                spare = spare - request
+        return going[~kept]

@@ -1,0 +1,1 @@
+"""kube-scheduler's rules between pods and nodes: the plugins predicates and nodeorder."""

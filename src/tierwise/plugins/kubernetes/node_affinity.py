@@ -1,0 +1,264 @@
+"""What node selectors, node affinity and tolerations mean for all nodes at once.
+
+Shared by the plugins that filter and rank nodes. Each question is answered per distinct label value or taint set
+and spread over the rows; nothing here looks at a node by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.api.core import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredNodeTerm, Taint, Toleration
+from tierwise.api.meta import Requirement
+from tierwise.api.selector import holds
+from tierwise.framework.extension import Arguments
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.node import Column, LabelTable, NodeTable
+from tierwise.model.shape import Shape
+
+__all__ = [
+    "KEEPS_OFF",
+    "Preferences",
+    "added_affinity",
+    "eligible",
+    "in_any_term",
+    "in_term",
+    "open_rows",
+    "places",
+    "selected",
+    "set_apart",
+    "tolerates",
+    "untolerated",
+]
+
+
+KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+"""The effects of a taint that bar new pods."""
+
+_HOSTNAME = "kubernetes.io/hostname"
+_FEW = 4
+
+
+def added_affinity(arguments: Arguments) -> NodeAffinity:
+    """What a configuration adds to the node affinity of every pod."""
+    return msgspec.convert(arguments.get("addedAffinity") or {}, NodeAffinity)
+
+
+def selected(nodes: NodeTable, selector: Mapping[str, str]) -> Bools:
+    """Which nodes have all these labels."""
+    mask = np.ones(len(nodes), dtype=bool)
+    for key, value in selector.items():
+        mask &= _has_any(nodes.labels.column(key), (value,))
+    return mask
+
+
+def in_any_term(nodes: NodeTable, selector: NodeSelector) -> Bools:
+    """Which nodes match one of the alternatives; none where there are no alternatives."""
+    mask = np.zeros(len(nodes), dtype=bool)
+    for term in selector.node_selector_terms:
+        mask |= in_term(nodes, term)
+    return mask
+
+
+def in_term(nodes: NodeTable, term: NodeSelectorTerm) -> Bools:
+    """Which nodes meet all conditions of a term; an empty term matches no node."""
+    if not term.match_expressions and not term.match_fields:
+        return np.zeros(len(nodes), dtype=bool)
+    mask = np.ones(len(nodes), dtype=bool)
+    for requirement in term.match_expressions:
+        mask &= _meets(nodes.labels.column(requirement.key), requirement)
+    for requirement in term.match_fields:
+        mask &= _is_named(nodes, requirement)
+    return mask
+
+
+def _meets(column: Column, requirement: Requirement) -> Bools:
+    values = requirement.values
+    match requirement.operator:
+        case "In":
+            return _has_any(column, values)
+        case "NotIn" if values:
+            return ~_has_any(column, values)
+        case "Exists" if not values:
+            return column.codes >= 0
+        case "DoesNotExist" if not values:
+            return column.codes < 0
+        case _:
+            return column.where([holds(requirement, value) for value in column.values], missing=False)
+
+
+def _has_any(column: Column, values: tuple[str, ...]) -> Bools:
+    if len(values) > _FEW:
+        wanted = frozenset(values)
+        return column.where([value in wanted for value in column.values], missing=False)
+    mask = np.zeros(len(column.codes), dtype=bool)
+    for value in values:
+        code = column.index.get(value)
+        if code is not None:
+            mask |= column.codes == code
+    return mask
+
+
+def _is_named(nodes: NodeTable, requirement: Requirement) -> Bools:
+    """A condition on a field: the API knows only the node's name, In or NotIn, and one value."""
+    mask = np.zeros(len(nodes), dtype=bool)
+    known = requirement.key == LabelTable.NAME and requirement.operator in ("In", "NotIn")
+    if not known or len(requirement.values) != 1:
+        return mask
+    row = nodes.row.get(requirement.values[0])
+    if row is not None:
+        mask[row] = True
+    return mask if requirement.operator == "In" else ~mask
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Whether one of the tolerations matches the taint, by the rules of Kubernetes.
+
+    An empty effect matches every effect and an empty key every key; the operator is Equal unless it says Exists.
+    """
+    return any(
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
+
+
+def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that bars a pod with these tolerations; None where none does."""
+    return next((t for t in taints if t.effect in KEEPS_OFF and not tolerates(tolerations, t)), None)
+
+
+def set_apart(nodes: NodeTable, tolerations: tuple[Toleration, ...]) -> Bools:
+    """Which nodes' taints bar a pod with these tolerations."""
+    per_set = np.array([untolerated(taints, tolerations) is not None for taints in nodes.taints], dtype=bool)
+    return per_set[nodes.taint_set]
+
+
+def eligible(nodes: NodeTable, shape: Shape, *, affinity: bool, taints: bool) -> Bools:
+    """Which nodes a spread constraint of the shape counts on, as its two policies say."""
+    mask = np.ones(len(nodes), dtype=bool)
+    if affinity:
+        mask &= selected(nodes, shape.node_selector)
+        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
+        if wanted is not None and wanted.required is not None:
+            mask &= in_any_term(nodes, wanted.required)
+    if taints:
+        mask &= ~set_apart(nodes, shape.tolerations)
+    return mask
+
+
+def places(nodes: NodeTable, key: str, *, by_name: bool = True) -> tuple[Ints, int]:
+    """Per row the number of its value of a topology key (-1 where it lacks the label), and how many values there are.
+
+    Where no node has the hostname label, nodes go by their names, unless `by_name` is false.
+    """
+    column = nodes.labels.column(key)
+    if by_name and key == _HOSTNAME and not column.values:
+        column = nodes.labels.column(LabelTable.NAME)
+    return column.codes.astype(np.int64), len(column.values)
+
+
+# What a shape would rather have of a node, whatever is placed: preferred affinity, soft taints, images at hand.
+#
+# Used by `nodeorder`. Every answer is a score from 0 to 100 over all rows, kept per cause, so shapes that wish the
+# same share it; None where the wish cannot tell nodes apart.
+#
+# Kubernetes scales over the nodes that passed the filters for this pod. Plugins do not call plugins, and a scale that
+# moves while a gang lands would make scores incomparable; so the scale is taken over all nodes that are neither
+# cordoned nor unready, once per cycle.
+
+
+_MEGABYTE = 2**20
+_SMALL_IMAGES = 23 * _MEGABYTE
+_LARGE_IMAGE = 1000 * _MEGABYTE
+"""Kubernetes' bounds: images below the first (together) or above the second (each) make no difference."""
+
+
+def open_rows(nodes: NodeTable) -> Bools:
+    """The rows over which scores are scaled: neither cordoned nor unready."""
+    rows: Bools = nodes.ready & ~nodes.cordoned
+    return rows
+
+
+class Preferences:
+    """Scores that do not move within a cycle."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._open = open_rows(nodes)
+        self._soft = any(_is_soft(taint) for taints in nodes.taints for taint in taints)
+        self._affinities: dict[tuple[PreferredNodeTerm, ...], Floats | None] = {}
+        self._taints: dict[tuple[Toleration, ...], Floats | None] = {}
+        self._images: dict[tuple[str, ...], Floats | None] = {}
+        self._sizes: dict[str, Ints] = {}
+
+    def affinity(self, shape: Shape) -> Floats | None:
+        """The weights of the preferred terms that a node matches, against the best node's."""
+        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
+        terms = wanted.preferred if wanted is not None else ()
+        if not terms:
+            return None
+        if terms not in self._affinities:
+            self._affinities[terms] = self._affinity(terms)
+        return self._affinities[terms]
+
+    def taints(self, shape: Shape) -> Floats | None:
+        """100 where every PreferNoSchedule taint is tolerated, 0 on the node with the most that are not."""
+        if not self._soft:
+            return None
+        if shape.tolerations not in self._taints:
+            self._taints[shape.tolerations] = self._taint(shape.tolerations)
+        return self._taints[shape.tolerations]
+
+    def images(self, shape: Shape) -> Floats | None:
+        """How much of the shape's images a node has already, images that many nodes have counting more."""
+        if not self._nodes.images or not shape.images:
+            return None
+        if shape.images not in self._images:
+            self._images[shape.images] = self._image(shape.images)
+        return self._images[shape.images]
+
+    def _affinity(self, terms: tuple[PreferredNodeTerm, ...]) -> Floats | None:
+        total = np.zeros(len(self._nodes))
+        for term in terms:
+            if term.weight:
+                total += term.weight * in_term(self._nodes, term.preference)
+        best = total.max(initial=0.0, where=self._open)
+        return total * (100.0 / best) if best > 0 else None
+
+    def _taint(self, tolerations: tuple[Toleration, ...]) -> Floats | None:
+        soft = [
+            tuple(t for t in taints if _is_soft(t) and not tolerates(tolerations, t)) for taints in self._nodes.taints
+        ]
+        count: Floats = np.array([len(taints) for taints in soft], dtype=np.float64)[self._nodes.taint_set]
+        worst = count.max(initial=0.0, where=self._open)
+        return 100.0 - count * (100.0 / worst) if worst > 0 else None
+
+    def _image(self, images: tuple[str, ...]) -> Floats | None:
+        total = np.zeros(len(self._nodes))
+        for image in images:
+            size = self._size(image)
+            total += size * (np.count_nonzero(size) / max(1, len(self._nodes)))
+        most = _LARGE_IMAGE * len(images)
+        score: Floats = (np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES) * (100.0 / (most - _SMALL_IMAGES))
+        return score if score.any() else None
+
+    def _size(self, image: str) -> Ints:
+        """The image's size per row, 0 where a node lacks it: a column made on first use, like those of labels."""
+        full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+        found = self._sizes.get(full)
+        if found is None:
+            sizes = (listed.get(full, 0) for listed in self._nodes.images)
+            found = self._sizes[full] = np.fromiter(sizes, dtype=np.int64, count=len(self._nodes))
+        return found
+
+
+def _is_soft(taint: Taint) -> bool:
+    return taint.effect == "PreferNoSchedule"

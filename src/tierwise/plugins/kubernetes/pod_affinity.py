@@ -1,0 +1,464 @@
+"""Rules between pods: affinity, anti-affinity and topology spread, as filters and as scores.
+
+Used by `predicates` (required terms) and `nodeorder` (preferred ones); both count on the same tallies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Tally
+from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.pod_terms import PodSelector, affinity_pods, spread_pods
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
+
+__all__ = ["Count", "PodCounts", "PodRules", "PodWishes", "counted_by_spread", "placeable"]
+
+
+# Counts of pods per value of a node label, for the rules between pods.
+#
+# A count is a ledger tally, so it follows every placement of the cycle and every rewind. One tally serves all rules
+# that count the same pods over the same label. Tallies start from what stood at the beginning of the cycle: whoever
+# needs one asks for it while the plugins are constructed.
+
+
+class Count(msgspec.Struct, frozen=True):
+    """Pods per label value; `place` says which value a row has, -1 for none."""
+
+    values: Ints  # and one entry more, always 0: what index -1 finds
+    place: Ints
+
+    def at(self, span: slice) -> Ints:
+        """How many pods stand where each row of the span is; 0 for rows without the label."""
+        return self.values[self.place[span]]
+
+
+def placeable(view: CycleView) -> tuple[Shape, ...]:
+    """The shapes that this cycle may place: all but those whose every task stands already."""
+    pending = {part.shape.number for job in view.jobs for part in job.parts()}
+    pending.update(part.shape.number for job in view.jobs for _, part in job.effortless)
+    held = view.ledger.held
+    return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
+
+
+def counted_by_spread(constraint: TopologySpreadConstraint, shape: Shape) -> PodSelector:
+    """The pods that a spread constraint of a shape counts: an empty selector counts nobody, as in Kubernetes."""
+    selector = spread_pods(constraint, shape.namespace, shape.labels)
+    return selector if selector.labels else replace(selector, labels=None)
+
+
+class PodCounts:
+    """The counts that one plugin registered, by what they count.
+
+    `by_name` says that nodes go by their names where none has the label with the host's name.
+    """
+
+    def __init__(self, view: CycleView, *, by_name: bool = True) -> None:
+        self._view = view
+        self._by_name = by_name
+        self._classes = _Classes(view.snapshot.shapes)
+        self._places: dict[str, tuple[Ints, int]] = {}
+        self._matching: dict[tuple[frozenset[PodSelector], str, bytes, bool], Count] = {}
+
+    def place(self, key: str) -> Ints:
+        """Per row, which value of a topology key it has; -1 for none."""
+        return self._place(key)[0]
+
+    def matching(
+        self, selectors: Iterable[PodSelector], key: str, *, among: Bools | None = None, leaving: bool = True
+    ) -> Count:
+        """The pods that match every selector, on the rows `among` only; without `leaving`, none on its way out."""
+        wanted = frozenset(selectors)
+        what = (wanted, key, b"" if among is None else np.packbits(among).tobytes(), leaving)
+        found = self._matching.get(what)
+        if found is None:
+            weights = self._classes.weights(wanted)
+            found = self._matching[what] = self._register(weights, key, among=among, leaving=leaving)
+        return found
+
+    def carrying(self, weights: Mapping[int, int], key: str) -> Count:
+        """The sum of `weights`, given by shape number, over the pods that stand there."""
+        listed = [0] * len(self._view.snapshot.shapes)
+        for number, weight in weights.items():
+            listed[number] = weight
+        return self._register(listed, key, among=None, leaving=True)
+
+    def shapes_matching(self, selector: PodSelector) -> list[int]:
+        """The numbers of the shapes whose tasks the selector means."""
+        return self._classes.shapes(selector)
+
+    def _place(self, key: str) -> tuple[Ints, int]:
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
+        return found
+
+    def _register(self, weights: list[int], key: str, *, among: Bools | None, leaving: bool) -> Count:
+        place, size = self._place(key)
+        values = np.zeros(size + 1, dtype=np.int64)
+        bucket = place if among is None else np.where(among, place, -1)
+        if not leaving:
+            self._leave_out(values, bucket, weights)
+        tally = Tally(values, bucket, lambda shape: weights[shape.number])
+        self._view.ledger.tally(tally, self._view.snapshot.shapes)
+        return Count(values, place)
+
+    def _leave_out(self, values: Ints, bucket: Ints, weights: list[int]) -> None:
+        """Subtract beforehand what the ledger is about to add for pods that are on their way out."""
+        for number, rows in self._view.ledger.leaving.items():
+            buckets = bucket[rows]
+            np.subtract.at(values, buckets[buckets >= 0], weights[number])
+
+
+class _Classes:
+    """Shapes by namespace and labels: a selector is asked once per class, and only where its labels occur."""
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self._shapes = shapes
+        self._members: list[list[int]] = []
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        numbers: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        for shape in shapes:
+            labels = tuple(sorted(shape.labels.items()))
+            number = numbers.setdefault((shape.namespace, labels), len(numbers))
+            if number == len(self._members):
+                self._members.append([])
+                for label in labels:
+                    self._by_label.setdefault(label, []).append(number)
+            self._members[number].append(shape.number)
+
+    def shapes(self, selector: PodSelector) -> list[int]:
+        return [number for members in self._hits(selector) for number in members]
+
+    def weights(self, selectors: frozenset[PodSelector]) -> list[int]:
+        """By shape number, 1 where all selectors match."""
+        common = set(range(len(self._shapes)))
+        for selector in selectors:
+            common.intersection_update(self.shapes(selector))
+        return [int(number in common) for number in range(len(self._shapes))]
+
+    def _hits(self, selector: PodSelector) -> list[list[int]]:
+        anchor = selector.anchor()
+        if anchor is None:
+            candidates: Iterable[int] = range(len(self._members))
+        else:
+            candidates = [c for value in anchor.values for c in self._by_label.get((anchor.key, value), ())]
+        return [members for members in map(self._members.__getitem__, candidates) if self._matches(selector, members)]
+
+    def _matches(self, selector: PodSelector, members: list[int]) -> bool:
+        sample = self._shapes[members[0]]
+        return selector.matches(sample.namespace, sample.labels, sample.namespace_labels)
+
+
+_HARD = "DoNotSchedule"
+
+
+class _Even(msgspec.Struct, frozen=True):
+    """One spread constraint of a shape."""
+
+    count: Count
+    domains: Ints | slice  # the label values that are counted
+    number: int  # of these
+    few: bool  # fewer than the constraint's minimum: the emptiest counts as empty
+    allowed: int  # how far above the emptiest a value may stand before one more task
+
+    def crowded(self, span: slice) -> Bools:
+        lowest = 0
+        if self.number and not self.few:
+            lowest = int(self.count.values[self.domains].min())
+        return self.count.at(span) > self.allowed + lowest
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    """What binds one shape."""
+
+    near: tuple[Count, ...]
+    founder: bool  # matches its own affinity
+    away: tuple[Count, ...]
+    shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
+    even: tuple[_Even, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.near or self.away or self.shunned or self.even)
+
+
+class PodRules:
+    """Says which nodes the rules between pods keep from a shape at this moment."""
+
+    def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool, by_name: bool = True) -> None:
+        self._nodes = view.nodes
+        self._affinity = affinity
+        self._spread = spread
+        number = view.reasons.number
+        text = "did not satisfy the pod affinity"
+        self._lonely = number(Reason("PodAffinityUnsatisfied", plugin, text))
+        text = "had pods nearby which the pod anti-affinity excludes"
+        self._conflict = number(Reason("PodAntiAffinityConflict", plugin, text, curable=True))
+        text = "had pods nearby whose anti-affinity excludes this one"
+        self._unwelcome = number(Reason("ExistingPodAntiAffinity", plugin, text, curable=True))
+        text = "would exceed the allowed skew of the topology spread"
+        self._uneven = number(Reason("TopologySpreadViolated", plugin, text, curable=True))
+        text = "lacked a label of the topology spread"
+        self._off_map = number(Reason("TopologySpreadViolated", plugin, text))
+        self._rules: dict[int, _Rules] = {}
+        self._shunning: dict[int, list[Count]] = {}
+        if not any(self._has_rules(shape) for shape in view.snapshot.shapes):
+            return
+        self._counts = PodCounts(view, by_name=by_name)
+        shapes = placeable(view)
+        if affinity:
+            self._count_shunning(view.snapshot.shapes, {shape.number for shape in shapes})
+        for shape in shapes:
+            rules = self._rules_of(shape)
+            if rules:
+                self._rules[shape.number] = rules
+
+    def concerns(self, shape: Shape) -> bool:
+        """Whether the shape has rules, or a pod that stands or may be placed has anti-affinity against it."""
+        return shape.number in self._rules
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why:
+        """The first objection per row, in the order affinity, anti-affinity, others' anti-affinity, spread."""
+        why = np.zeros(span.stop - span.start, dtype=np.uint16)
+        rules = self._rules.get(shape.number)
+        if rules is None:
+            return why
+        for even in rules.even:  # what is written later overrules, so the first objection comes last
+            why[even.crowded(span)] = self._uneven
+        for even in rules.even:
+            why[even.count.place[span] < 0] = self._off_map
+        for count in rules.shunned:
+            why[count.at(span) > 0] = self._unwelcome
+        for count in rules.away:
+            why[count.at(span) > 0] = self._conflict
+        if rules.near:
+            first = rules.founder and not any(count.values.any() for count in rules.near)
+            for count in rules.near:
+                why[count.place[span] < 0 if first else count.at(span) <= 0] = self._lonely
+        return why
+
+    # -- putting the rules together
+
+    def _has_rules(self, shape: Shape) -> bool:
+        return bool(self._near_terms(shape) or self._away_terms(shape) or self._constraints(shape))
+
+    def _near_terms(self, shape: Shape) -> tuple[PodAffinityTerm, ...]:
+        return _required(shape.affinity.pod_affinity) if self._affinity and shape.affinity is not None else ()
+
+    def _away_terms(self, shape: Shape) -> tuple[PodAffinityTerm, ...]:
+        return _required(shape.affinity.pod_anti_affinity) if self._affinity and shape.affinity is not None else ()
+
+    def _constraints(self, shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
+        return tuple(c for c in shape.spread if c.when_unsatisfiable == _HARD) if self._spread else ()
+
+    def _count_shunning(self, shapes: tuple[Shape, ...], wanted: set[int]) -> None:
+        """Count, for every anti-affinity term that means a shape to be placed, the pods that carry it."""
+        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        for shape in shapes:
+            for term in self._away_terms(shape):
+                what = (affinity_pods(term, shape.namespace, shape.labels), term.topology_key)
+                carriers.setdefault(what, {})[shape.number] = 1
+        for (selector, key), weights in carriers.items():
+            met = wanted.intersection(self._counts.shapes_matching(selector))
+            if met:
+                count = self._counts.carrying(weights, key)
+                for number in met:
+                    self._shunning.setdefault(number, []).append(count)
+
+    def _rules_of(self, shape: Shape) -> _Rules:
+        near = self._near_terms(shape)
+        meant = [affinity_pods(term, shape.namespace, shape.labels) for term in near]
+        away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
+        return _Rules(
+            near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
+            founder=all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant),
+            away=tuple(self._counts.matching((selector,), key) for selector, key in away),
+            shunned=tuple(self._shunning.get(shape.number, ())),
+            even=self._evens(shape),
+        )
+
+    def _evens(self, shape: Shape) -> tuple[_Even, ...]:
+        constraints = self._constraints(shape)
+        if not constraints:
+            return ()
+        labelled = np.ones(len(self._nodes), dtype=bool)
+        for constraint in constraints:
+            labelled &= self._counts.place(constraint.topology_key) >= 0
+        return tuple(self._even(shape, constraint, labelled) for constraint in constraints)
+
+    def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _Even:
+        honours_affinity = constraint.node_affinity_policy != "Ignore"
+        honours_taints = constraint.node_taints_policy == "Honor"
+        among = labelled & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
+        selector = spread_pods(constraint, shape.namespace, shape.labels)
+        counted = counted_by_spread(constraint, shape)
+        count = self._counts.matching((counted,), constraint.topology_key, among=among, leaving=False)
+        domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
+        number = len(domains)
+        itself = int(selector.matches(shape.namespace, shape.labels))
+        return _Even(
+            count=count,
+            domains=slice(0, number) if number == len(count.values) - 1 else domains,
+            number=number,
+            few=constraint.min_domains is not None and number < constraint.min_domains,
+            allowed=constraint.max_skew - itself,
+        )
+
+
+def _required(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+    return side.required if side is not None else ()
+
+
+# Where a shape would rather stand for the sake of other pods: preferred (anti-)affinity and soft spread.
+#
+# Used by `nodeorder`. Scores run from 0 to 100 and follow the ledger's counts (`pod_counts`), so they move with every
+# placement. They are scaled over all nodes that are neither cordoned nor unready (see `preferences`), and kept until
+# the ledger moves.
+#
+# Preferred affinity counts both ways, as in Kubernetes: the shape's own terms against the pods that stand, and the
+# preferred terms of those pods against the shape.
+
+
+_SOFT = "ScheduleAnyway"
+
+
+class _Spread(msgspec.Struct, frozen=True):
+    """The soft constraints of one shape: their counts, each with a factor, and what skews add to every node."""
+
+    counts: tuple[tuple[Count, float], ...]
+    base: float
+    rows: Bools  # those with every label; the others score 0
+
+
+class PodWishes:
+    """Scores of preferred pod affinity and of soft spread, for the shapes that a cycle may place."""
+
+    def __init__(self, view: CycleView, *, affinity: bool, spread: bool) -> None:
+        self._ledger = view.ledger
+        self._nodes = view.nodes
+        self._open = open_rows(view.nodes)
+        self._liked: dict[int, list[tuple[Count, int]]] = {}
+        self._spreads: dict[int, _Spread] = {}
+        self._scores: dict[tuple[str, int], tuple[int, Floats]] = {}
+        shapes = view.snapshot.shapes
+        affinity = affinity and any(True for shape in shapes for _ in _wishes(shape))
+        spread = spread and any(_soft(shape) for shape in shapes)
+        if affinity or spread:
+            self._counts = PodCounts(view)
+            for shape in placeable(view):
+                if affinity:
+                    self._add_own(shape)
+                if spread and _soft(shape):
+                    self._spreads[shape.number] = self._spread(shape)
+            if affinity:
+                self._add_others(view)
+
+    def likes(self, shape: Shape) -> bool:
+        """Whether preferred affinity, its own or others', ranks nodes for the shape."""
+        return shape.number in self._liked
+
+    def spreads(self, shape: Shape) -> bool:
+        """Whether soft spread constraints rank nodes for the shape."""
+        return shape.number in self._spreads
+
+    def affinity(self, shape: Shape, span: slice) -> Floats:
+        """From 0 on the node that is liked least to 100 on the one that is liked most."""
+        return self._current("affinity", shape)[span]
+
+    def spread(self, shape: Shape, span: slice) -> Floats:
+        """The fewer matching pods stand where a node is, the higher."""
+        return self._current("spread", shape)[span]
+
+    def _current(self, kind: str, shape: Shape) -> Floats:
+        """The scores of all rows, made anew once the ledger has moved."""
+        version = len(self._ledger.moved)
+        known = self._scores.get((kind, shape.number))
+        if known is not None and known[0] == version:
+            return known[1]
+        made = self._affinity_scores(shape) if kind == "affinity" else self._spread_scores(shape)
+        self._scores[kind, shape.number] = (version, made)
+        return made
+
+    def _affinity_scores(self, shape: Shape) -> Floats:
+        total = np.zeros(len(self._nodes))
+        for count, weight in self._liked[shape.number]:
+            total += weight * count.at(slice(None))
+        scaled = total[self._open]
+        low, high = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
+        return (total - low) * (100.0 / (high - low)) if high > low else np.zeros(len(self._nodes))
+
+    def _spread_scores(self, shape: Shape) -> Floats:
+        spread = self._spreads[shape.number]
+        total = np.full(len(self._nodes), spread.base)
+        for count, factor in spread.counts:
+            total += factor * count.at(slice(None))
+        scaled = total[self._open & spread.rows]
+        low, high = scaled.min(initial=np.inf), scaled.max(initial=0.0)
+        score = (high + low - total) * (100.0 / high) if high > 0 else np.full(len(self._nodes), 100.0)
+        score[~spread.rows] = 0.0
+        return score
+
+    # -- registering the counts
+
+    def _add_own(self, shape: Shape) -> None:
+        for selector, key, weight in _wishes(shape):
+            self._liked.setdefault(shape.number, []).append((self._counts.matching((selector,), key), weight))
+
+    def _add_others(self, view: CycleView) -> None:
+        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        for shape in view.snapshot.shapes:
+            for selector, key, weight in _wishes(shape):
+                weights = carriers.setdefault((selector, key), {})
+                weights[shape.number] = weights.get(shape.number, 0) + weight
+        wanted = {shape.number for shape in placeable(view)}
+        for (selector, key), weights in carriers.items():
+            met = wanted.intersection(self._counts.shapes_matching(selector))
+            if met:
+                count = self._counts.carrying(weights, key)
+                for number in met:
+                    self._liked.setdefault(number, []).append((count, 1))
+
+    def _spread(self, shape: Shape) -> _Spread:
+        constraints = _soft(shape)
+        rows = np.ones(len(self._nodes), dtype=bool)
+        for constraint in constraints:
+            rows &= self._counts.place(constraint.topology_key) >= 0
+        return _Spread(
+            counts=tuple(self._factor(shape, constraint, rows) for constraint in constraints),
+            base=float(sum(constraint.max_skew - 1 for constraint in constraints)),
+            rows=rows,
+        )
+
+    def _factor(self, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> tuple[Count, float]:
+        """The count, and Kubernetes' factor that makes labels with few values and with many comparable."""
+        honours_affinity = constraint.node_affinity_policy != "Ignore"
+        honours_taints = constraint.node_taints_policy == "Honor"
+        among = rows & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
+        selector = counted_by_spread(constraint, shape)
+        count = self._counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
+        size = len(np.unique(count.place[among & self._open]))
+        return count, float(np.log(size + 2))
+
+
+def _wishes(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
+    """The preferred terms of a shape: whom, how near, and how much, negative for anti-affinity."""
+    if shape.affinity is None:
+        return
+    for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):
+        for wish in side.preferred if side is not None else ():
+            term: PodAffinityTerm = wish.pod_affinity_term
+            if wish.weight:
+                selector = affinity_pods(term, shape.namespace, shape.labels)
+                yield selector, term.topology_key, sign * wish.weight
+
+
+def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
+    return tuple(c for c in shape.spread if c.when_unsatisfiable == _SOFT)

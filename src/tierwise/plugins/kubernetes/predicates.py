@@ -1,0 +1,104 @@
+"""Kubernetes' node filters: cordons, readiness, selectors, node affinity, taints, and the rules between pods.
+
+Resources, pod slots and host ports are not asked about here: they are columns of the ledger and counted as room.
+What changes while tasks are placed is in `pod_rules`; this module answers what does not, once per shape.
+
+Arguments, as Volcano spells them, all true by default: `predicate.NodeAffinityEnable` (node selector and affinity),
+`predicate.TaintTolerationEnable`, `predicate.PodAffinityEnable`, `predicate.PodTopologySpreadEnable`.
+
+A KubeSchedulerConfiguration sets two more: `kubernetes`, by which readiness is left to taints and no label is made up,
+and `addedAffinity`, the node affinity that it adds to that of every pod.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.api.core import Taint
+from tierwise.framework.arguments import flag
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.model.arrays import Bools, Why
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.plugins.kubernetes.node_affinity import added_affinity, in_any_term, selected, tolerates, untolerated
+from tierwise.plugins.kubernetes.pod_affinity import PodRules
+
+__all__ = ["Predicates"]
+
+_PLUGIN = "predicates"
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_UNSCHEDULABLE = Reason("NodeUnschedulable", _PLUGIN, "were unschedulable")
+_NOT_READY = Reason("NodeNotReady", _PLUGIN, "were not ready")
+_SELECTOR = Reason("NodeSelectorMismatch", _PLUGIN, "did not match the node selector")
+_AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required node affinity")
+
+_ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
+
+
+class Predicates:
+    """Says which nodes Kubernetes' own rules keep from a shape."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._nodes = view.nodes
+        self._reasons = view.reasons
+        self._node_affinity = flag(arguments, "predicate.NodeAffinityEnable", default=True)
+        self._taints = flag(arguments, "predicate.TaintTolerationEnable", default=True)
+        self._any_cordoned = bool(view.nodes.cordoned.any())
+        kubernetes = flag(arguments, "kubernetes", default=False)
+        self._unready: Bools | None = None if kubernetes or view.nodes.ready.all() else ~view.nodes.ready
+        self._added = added_affinity(arguments).required if self._node_affinity else None
+        self._rules = PodRules(
+            view,
+            plugin=_PLUGIN,
+            affinity=flag(arguments, "predicate.PodAffinityEnable", default=True),
+            spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
+            by_name=not kubernetes,
+        )
+
+    def why_not(self, shape: Shape) -> Why:
+        """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
+        why = self._why_tainted(shape)  # what is written later overrules, so the first objection comes last
+        if self._node_affinity:
+            self._object_to_labels(shape, why)
+        if self._unready is not None:
+            self._object(why, self._unready, _NOT_READY)
+        if self._any_cordoned and not tolerates(shape.tolerations, _CORDON):
+            self._object(why, self._nodes.cordoned, _UNSCHEDULABLE)
+        return why
+
+    def concerns(self, shape: Shape) -> bool:
+        """Whether rules between pods apply to the shape, its own or those of others."""
+        return self._rules.concerns(shape)
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why:
+        """The first objection of the rules between pods, as the pods stand now; 0 where none."""
+        return self._rules.why_not_now(shape, span)
+
+    def _why_tainted(self, shape: Shape) -> Why:
+        numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
+        if self._taints:
+            for i, taints in enumerate(self._nodes.taints):
+                taint = untolerated(taints, shape.tolerations)
+                if taint is not None:
+                    numbers[i] = self._reasons.number(_bars(taint))
+        if not numbers.any():
+            return np.zeros(len(self._nodes), dtype=np.uint16)
+        why: Why = numbers[self._nodes.taint_set]
+        return why
+
+    def _object_to_labels(self, shape: Shape, why: Why) -> None:
+        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
+        if wanted is not None and wanted.required is not None:
+            self._object(why, ~in_any_term(self._nodes, wanted.required), _AFFINITY)
+        if self._added is not None:
+            self._object(why, ~in_any_term(self._nodes, self._added), _ADDED)
+        if shape.node_selector:
+            self._object(why, ~selected(self._nodes, shape.node_selector), _SELECTOR)
+
+    def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
+        np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
+
+
+def _bars(taint: Taint) -> Reason:
+    value = f"={taint.value}" if taint.value else ""
+    return Reason("UntoleratedTaint", _PLUGIN, f"had untolerated taint {taint.key}{value}:{taint.effect}")

@@ -1,0 +1,447 @@
+"""The score plugins of Kubernetes' scheduler 1.36, each under its own name, as whole numbers from 0 to 100.
+
+A KubeSchedulerConfiguration chooses them (`config.kube`); Volcano's `nodeorder` has the same ideas without rounding,
+and scales that do not depend on the pod. Here scales are taken over the nodes that fit, as Kubernetes takes them over
+the nodes that passed its filters, and numbers are cut to whole ones where Kubernetes does so. Pipelined tasks count as
+present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
+from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.ledger import Tally
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.pod_terms import PodSelector, affinity_pods
+from tierwise.model.shape import Shape
+from tierwise.plugins.kubernetes.node_affinity import added_affinity, eligible, in_term, tolerates
+from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, counted_by_spread, placeable
+
+__all__ = [
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+]
+
+_HOSTNAME = "kubernetes.io/hostname"
+_UNCOUNTED = ("cpu", "memory", "ephemeral-storage", "pods")
+"""Resources that are scored even where a pod does not ask for them; all others only where it does."""
+
+_MEGABYTE = 2**20
+_SMALL_IMAGES = 23 * _MEGABYTE
+_LARGE_IMAGE = 1000 * _MEGABYTE
+
+
+class _Weighed(msgspec.Struct, frozen=True):
+    """A resource that is scored."""
+
+    index: int
+    weight: int
+    always: bool  # also where a pod does not ask for it
+
+
+def _weighed(raw: object, view: CycleView) -> tuple[_Weighed, ...]:
+    """The resources that arguments list, with weights of 1 where none is given; those that nobody has are left out."""
+    listed = (
+        raw if isinstance(raw, Sequence) and raw and not isinstance(raw, str) else ({"name": "cpu"}, {"name": "memory"})
+    )
+    entries = [entry for entry in listed if isinstance(entry, Mapping)]
+    return tuple(
+        _Weighed(view.axis.index[str(entry["name"])], int(entry.get("weight") or 1), str(entry["name"]) in _UNCOUNTED)
+        for entry in entries
+        if str(entry.get("name")) in view.axis.index
+    )
+
+
+class _Load:
+    """What stands on nodes and what they have, resource by resource."""
+
+    def __init__(self, view: CycleView, resources: Sequence[_Weighed], *, guessed: bool) -> None:
+        self._ledger = view.ledger
+        self._allocatable = view.nodes.allocatable
+        self._guessed = guessed
+        self._guesses: dict[int, Ints] = {}
+        if guessed:
+            for resource in resources:
+                if resource.index < 2 and any(shape.unasked[resource.index] for shape in view.snapshot.shapes):
+                    self._guesses[resource.index] = self._tally(view, resource.index)
+
+    def _tally(self, view: CycleView, resource: int) -> Ints:
+        """What Kubernetes takes pods to use without having asked for it, node by node."""
+        rows = len(view.nodes)
+        values = np.zeros(rows, dtype=np.int64)
+        view.ledger.tally(Tally(values, np.arange(rows), lambda shape: shape.unasked[resource]), view.snapshot.shapes)
+        return values
+
+    def asked(self, shape: Shape, resource: int) -> int:
+        """What one more task of a shape is taken to use."""
+        return shape.guessed[resource] if self._guessed and resource < 2 else int(shape.request[resource])
+
+    def used(self, resource: int, span: slice) -> Floats:
+        """What the tasks of each node are taken to use."""
+        used = (self._allocatable[resource, span] - self._ledger.idle[resource, span]).astype(np.float64)
+        if self._ledger.any_releasing:
+            used += self._ledger.pipelined[resource, span]
+        if resource in self._guesses:
+            used += self._guesses[resource][span]
+        return used
+
+    def has(self, resource: int, span: slice) -> Floats:
+        return self._allocatable[resource, span].astype(np.float64)
+
+
+class NodeResourcesFit:
+    """Least allocated, most allocated, or a broken line over how much of a node is used."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        strategy = arguments.get("scoringStrategy")
+        given: Mapping[str, object] = strategy if isinstance(strategy, Mapping) else {}
+        self._kind = str(given.get("type") or "LeastAllocated")
+        self._resources = _weighed(given.get("resources"), view)
+        ratio = given.get("requestedToCapacityRatio")
+        self._line = _line(ratio.get("shape") if isinstance(ratio, Mapping) else None)
+        self._load = _Load(view, self._resources, guessed=True)
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.ROW if self._kind == "MostAllocated" else Reach.FREE
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row + 1)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """The weighted mean over the resources that a node has, rounded down."""
+        rows = span.stop - span.start
+        total, weights = np.zeros(rows), np.zeros(rows)
+        for resource in self._resources:
+            asked = self._load.asked(ask.shape, resource.index)
+            if not asked and not resource.always:
+                continue
+            has = self._load.has(resource.index, span)
+            share = self._share(self._load.used(resource.index, span) + asked, has)
+            counts = (has > 0) & (share > 0) if self._kind == "RequestedToCapacityRatio" else has > 0
+            total += np.where(counts, share * resource.weight, 0.0)
+            weights += np.where(counts, resource.weight, 0)
+        mean = total / np.maximum(weights, 1)
+        return _rounded(mean) if self._kind == "RequestedToCapacityRatio" else np.floor(mean)
+
+    def _share(self, used: Floats, has: Floats) -> Floats:
+        """The score of one resource; nodes that have none of it are passed over by the caller."""
+        some = np.maximum(has, 1.0)
+        if self._kind == "LeastAllocated":
+            return np.floor(np.maximum(has - used, 0.0) * 100.0 / some)
+        share = np.floor(np.minimum(used, has) * 100.0 / some)
+        return self._on_line(share) if self._kind == "RequestedToCapacityRatio" else share
+
+    def _on_line(self, share: Floats) -> Floats:
+        """The broken line at whole per cents, in whole numbers as Kubernetes divides them."""
+        xs, ys = self._line
+        result = np.full(len(share), float(ys[-1]))
+        for i in range(len(xs) - 1, 0, -1):
+            step = (ys[i] - ys[i - 1]) * (share - xs[i - 1]) / (xs[i] - xs[i - 1])
+            result = np.where(share <= xs[i], ys[i - 1] + np.trunc(step), result)
+        return np.where(share <= xs[0], float(ys[0]), result)
+
+
+def _line(raw: object) -> tuple[list[int], list[int]]:
+    """Points of a shape by utilization, with scores from 0 to 100."""
+    points = (
+        raw if isinstance(raw, Sequence) and raw and not isinstance(raw, str) else ({"utilization": 0, "score": 0},)
+    )
+    found = [(int(p.get("utilization") or 0), 10 * int(p.get("score") or 0)) for p in points if isinstance(p, Mapping)]
+    return [x for x, _ in found], [y for _, y in found]
+
+
+def _rounded(values: Floats) -> Floats:
+    """To the nearest whole number, halves up: no score is negative."""
+    rounded: Floats = np.floor(values + 0.5)
+    return rounded
+
+
+class NodeResourcesBalancedAllocation:
+    """How much more or less evenly the resources of a node are used with the pod than without it."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._resources = _weighed(arguments.get("resources"), view)
+        self._load = _Load(view, self._resources, guessed=False)
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FREE if self._asks(ask.shape) else Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row + 1)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """75 where nothing changes, up to 100 where use becomes more even; 0 for pods that ask for nothing of it."""
+        if not self._asks(ask.shape):
+            return np.zeros(span.stop - span.start)
+        before, after, has = [], [], []
+        for resource in self._resources:
+            asked = int(ask.shape.request[resource.index])
+            if asked or resource.always:
+                has.append(self._load.has(resource.index, span))
+                before.append(self._load.used(resource.index, span))
+                after.append(before[-1] + asked)
+        amounts = np.array(has)
+        change = _evenness(np.array(after), amounts) - _evenness(np.array(before), amounts)
+        score: Floats = 50.0 + np.floor((50.0 + change) / 2.0)
+        return score
+
+    def _asks(self, shape: Shape) -> bool:
+        return any(shape.request[resource.index] for resource in self._resources)
+
+
+def _evenness(used: Floats, has: Floats) -> Floats:
+    """100 less the standard deviation of the used shares of what a node has, in whole per cents."""
+    there = has > 0
+    number = there.sum(axis=0)
+    share = np.where(there, np.minimum(used / np.maximum(has, 1.0), 1.0), 0.0)
+    mean = np.add.reduce(share, axis=0) / np.maximum(number, 1)
+    spread = np.sqrt(np.add.reduce(np.where(there, (share - mean) ** 2, 0.0), axis=0) / np.maximum(number, 1))
+    # Two shares differ from their mean by half of how far they are apart, and rounding must not tell otherwise.
+    apart = np.max(share, axis=0, where=there, initial=0.0) - np.min(share, axis=0, where=there, initial=1.0)
+    deviation = np.where(number == 2, apart / 2.0, np.where(number > 2, spread, 0.0))
+    evenness: Floats = np.trunc((1.0 - deviation) * 100.0)
+    return evenness
+
+
+class _Scaled:
+    """Scores that are compared with those of the other nodes that fit: any placement may change any of them."""
+
+    def __init__(self, view: CycleView) -> None:
+        self._rows = len(view.nodes)
+
+    def _speaks(self, shape: Shape) -> bool:
+        raise NotImplementedError
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FREE if self._speaks(ask.shape) else Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(0, self._rows) if self._speaks(ask.shape) else slice(row, row + 1)
+
+
+class NodeAffinity(_Scaled):
+    """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        super().__init__(view)
+        self._nodes = view.nodes
+        self._added = added_affinity(arguments).preferred
+        self._known: dict[tuple[PreferredNodeTerm, ...], Ints] = {}
+
+    def _speaks(self, shape: Shape) -> bool:
+        return bool(self._terms(shape))
+
+    def _terms(self, shape: Shape) -> tuple[PreferredNodeTerm, ...]:
+        own = shape.affinity.node_affinity if shape.affinity is not None else None
+        return (*self._added, *own.preferred) if own is not None else self._added
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        terms = self._terms(ask.shape)
+        if not terms:
+            return np.zeros(span.stop - span.start)
+        if terms not in self._known:
+            total = np.zeros(len(self._nodes), dtype=np.int64)
+            for term in terms:
+                total += term.weight * in_term(self._nodes, term.preference)
+            self._known[terms] = total
+        return _against_most(self._known[terms][span], fits)
+
+
+def _against_most(counts: Ints, fits: Bools) -> Floats:
+    """Per cents of the largest count among nodes that fit, rounded down; 0 where nothing counts."""
+    most = int(counts.max(initial=0, where=fits))
+    return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
+
+
+class TaintToleration(_Scaled):
+    """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        super().__init__(view)
+        self._nodes = view.nodes
+        self._soft = [tuple(t for t in taints if t.effect == "PreferNoSchedule") for taints in view.nodes.taints]
+        self._any = any(self._soft)
+
+    def _speaks(self, shape: Shape) -> bool:
+        return self._any
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        if not self._any:
+            return np.full(span.stop - span.start, 100.0)
+        tolerations = ask.shape.tolerations
+        counts = [sum(not tolerates(tolerations, taint) for taint in taints) for taints in self._soft]
+        return 100.0 - _against_most(np.array(counts, dtype=np.int64)[self._nodes.taint_set[span]], fits)
+
+
+class ImageLocality:
+    """How much of a pod's images a node has already, images that many nodes have counting more."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._nodes = view.nodes
+        self._known: dict[tuple[str, ...], Floats] = {}
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row + 1)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        images = ask.shape.images
+        if not self._nodes.images or not images:
+            return np.zeros(span.stop - span.start)
+        if images not in self._known:
+            self._known[images] = self._all(images)
+        return self._known[images][span]
+
+    def _all(self, images: tuple[str, ...]) -> Floats:
+        total = np.zeros(len(self._nodes))
+        for image in images:
+            full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+            sizes = [listed.get(full, -1) for listed in self._nodes.images]
+            there = sum(size >= 0 for size in sizes)
+            total += np.floor(np.maximum(sizes, 0) * (there / len(self._nodes)))
+        most = _LARGE_IMAGE * len(images)
+        score: Floats = np.floor(100.0 * (np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES) / (most - _SMALL_IMAGES))
+        return score
+
+
+class InterPodAffinity(_Scaled):
+    """Nodes near pods that are preferred, and away from those that are not, in both directions.
+
+    The required affinity of pods that stand counts with `hardPodAffinityWeight`; with
+    `ignorePreferredTermsOfExistingPods` a pod without preferences of its own is not scored at all.
+    """
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        super().__init__(view)
+        weight = arguments.get("hardPodAffinityWeight")
+        hard = weight if isinstance(weight, int) else 1
+        ignores = arguments.get("ignorePreferredTermsOfExistingPods") is True
+        self._liked: dict[int, list[tuple[Count, int]]] = {}
+        shapes = view.snapshot.shapes
+        if not any(shape.affinity is not None for shape in shapes):
+            return
+        counts = PodCounts(view, by_name=False)
+        own = {shape.number: shape for shape in placeable(view)}
+        for shape in own.values():
+            for selector, key, worth in _preferred(shape):
+                self._liked.setdefault(shape.number, []).append((counts.matching((selector,), key), worth))
+        asked = {number for number in own if not ignores or number in self._liked}
+        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        for shape in shapes:
+            for selector, key, worth in (*_preferred(shape), *_required(shape, hard)):
+                worths = carriers.setdefault((selector, key), {})
+                worths[shape.number] = worths.get(shape.number, 0) + worth
+        for (selector, key), worths in carriers.items():
+            met = asked.intersection(counts.shapes_matching(selector))
+            if met:
+                count = counts.carrying(worths, key)
+                for number in met:
+                    self._liked.setdefault(number, []).append((count, 1))
+
+    def _speaks(self, shape: Shape) -> bool:
+        return shape.number in self._liked
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """From 0 on the node that is liked least to 100 on the one that is liked most, rounded down."""
+        total = np.zeros(span.stop - span.start, dtype=np.int64)
+        for count, worth in self._liked.get(ask.shape.number, ()):
+            total += worth * count.at(span)
+        there = total[fits]
+        if not len(there) or there.min() == there.max():
+            return np.zeros(len(total))
+        low, high = int(there.min()), int(there.max())
+        return np.clip(np.trunc(100.0 * ((total - low) / (high - low))), 0.0, 100.0)
+
+
+def _preferred(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
+    """The preferred terms of a shape: whom, how near, and how much, negative for anti-affinity."""
+    if shape.affinity is None:
+        return
+    for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):
+        for wish in side.preferred if side is not None else ():
+            term = wish.pod_affinity_term
+            yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, sign * wish.weight
+
+
+def _required(shape: Shape, weight: int) -> Iterator[tuple[PodSelector, str, int]]:
+    """The required affinity of a shape, as if it were preferred."""
+    side: PodAffinity | None = shape.affinity.pod_affinity if shape.affinity is not None else None
+    terms: tuple[PodAffinityTerm, ...] = side.required if side is not None and weight > 0 else ()
+    for term in terms:
+        yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, weight
+
+
+class _Soft(msgspec.Struct, frozen=True):
+    """One soft constraint of a shape."""
+
+    count: Count
+    skew: int
+    per_node: bool  # counted node by node, whatever policies say
+
+
+class PodTopologySpread(_Scaled):
+    """The fewer pods a soft constraint counts where a node is, the higher."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        super().__init__(view)
+        self._nodes = view.nodes
+        self._softs: dict[int, tuple[tuple[_Soft, ...], Bools]] = {}
+        shapes = [shape for shape in placeable(view) if _soft(shape)]
+        if shapes:
+            counts = PodCounts(view, by_name=False)
+            for shape in shapes:
+                self._softs[shape.number] = self._read(counts, shape)
+
+    def _read(self, counts: PodCounts, shape: Shape) -> tuple[tuple[_Soft, ...], Bools]:
+        constraints = _soft(shape)
+        rows = np.ones(self._rows, dtype=bool)
+        for constraint in constraints:
+            rows &= counts.place(constraint.topology_key) >= 0
+        return tuple(self._one(counts, shape, constraint, rows) for constraint in constraints), rows
+
+    def _one(self, counts: PodCounts, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> _Soft:
+        per_node = constraint.topology_key == _HOSTNAME
+        among = None
+        if not per_node:
+            honours = constraint.node_affinity_policy != "Ignore", constraint.node_taints_policy == "Honor"
+            among = rows & eligible(self._nodes, shape, affinity=honours[0], taints=honours[1])
+        selector = counted_by_spread(constraint, shape)
+        count = counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
+        return _Soft(count, constraint.max_skew, per_node)
+
+    def _speaks(self, shape: Shape) -> bool:
+        return shape.number in self._softs
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        found = self._softs.get(ask.shape.number)
+        if found is None:
+            return np.zeros(span.stop - span.start)
+        softs, labelled = found
+        rows = labelled[span]
+        scaled = rows & fits
+        total = np.zeros(len(rows))
+        for soft in softs:
+            places = soft.count.place[span][scaled]
+            size = len(places) if soft.per_node else len(np.unique(places))
+            total += soft.count.at(span) * np.log(size + 2.0) + (soft.skew - 1)
+        total = _rounded(total)
+        high, low = total.max(initial=0.0, where=scaled), total.min(initial=np.inf, where=scaled)
+        if high <= 0:
+            return np.where(rows, 100.0, 0.0)
+        return np.where(rows, np.maximum(np.floor(100.0 * (high + low - total) / high), 0.0), 0.0)
+
+
+def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
+    return tuple(c for c in shape.spread if c.when_unsatisfiable == "ScheduleAnyway")

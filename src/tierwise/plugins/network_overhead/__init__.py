@@ -1,0 +1,1 @@
+"""The plugins NetworkOverhead and TopologicalSort of sig-scheduling's network-aware framework."""

@@ -1,0 +1,105 @@
+"""Who calls whom among the pods of a cycle, in numbers, and what each kind of pod has to look at.
+
+A kind is a service that has pods in this cycle. Used by `network_overhead`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Ints
+from tierwise.model.services import Dependency, Service, Services
+from tierwise.model.shape import Shape
+from tierwise.plugins.network_overhead.zones import Costs
+
+__all__ = ["Calls", "Kinds", "Limit", "Plan"]
+
+
+class Kinds(msgspec.Struct, frozen=True):
+    """Kinds of pods, and how often each counts."""
+
+    kinds: Ints
+    times: Ints
+
+    @classmethod
+    def of(cls, kinds: Iterable[int]) -> Kinds:
+        found, times = np.unique(np.array(list(kinds), dtype=np.int64), return_counts=True)
+        return cls(found, times)
+
+    def __bool__(self) -> bool:
+        return len(self.kinds) > 0
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """Dependencies with one limit: per pair of spots whether it is kept or violated."""
+
+    callees: Kinds
+    kept: Ints
+    violated: Ints
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one kind looks at."""
+
+    kind: int
+    callees: Kinds
+    callers: Kinds  # empty unless both ways are looked at
+    limits: tuple[Limit, ...]
+    links: bool  # asks links for bandwidth
+
+    def __bool__(self) -> bool:
+        return bool(self.callees or self.callers or self.links)
+
+
+class Calls:
+    """The dependencies between kinds; bandwidth counts for every group, costs for those in the namespaces alone."""
+
+    def __init__(self, services: Services, shapes: Iterable[Shape], namespaces: tuple[str, ...]) -> None:
+        self._numbers: dict[Service, int] = {}
+        self.kind: dict[int, int] = {}  # by shape number; shapes that are no service are left out
+        for shape in shapes:
+            if shape.service is not None:
+                self.kind[shape.number] = self._numbers.setdefault(shape.service, len(self._numbers))
+        self.pairs = tuple(self._pairs(services, namespaces))
+        self._weighed = {group for group, _ in self._numbers if services.group(group, namespaces) is not None}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _pairs(self, services: Services, namespaces: tuple[str, ...]) -> Iterator[tuple[int, int, Dependency]]:
+        """Caller, callee and what is asked of the network between them."""
+        for name in dict.fromkeys(group for group, _ in self._numbers):
+            group = services.some_group(name, namespaces)
+            for dependency in group.dependencies if group is not None else ():
+                caller = self._numbers.get((name, dependency.caller))
+                callee = self._numbers.get((name, dependency.callee))
+                if caller is not None and callee is not None:
+                    yield caller, callee, dependency
+
+    def plans(self, costs: Costs, *, both_ways: bool, uses_links: Callable[[int], bool]) -> dict[int, Plan]:
+        """By kind; those with nothing to look at have none."""
+        callees: dict[int, list[tuple[int, int]]] = {}
+        callers: dict[int, list[int]] = {}
+        for caller, callee, dependency in self.pairs:
+            callees.setdefault(caller, []).append((callee, dependency.max_cost))
+            callers.setdefault(callee, []).append(caller)
+        plans: dict[int, Plan] = {}
+        for (group, _), kind in self._numbers.items():
+            weighed = group in self._weighed
+            own = callees.get(kind, []) if weighed else []
+            plan = Plan(
+                kind=kind,
+                callees=Kinds.of(callee for callee, _ in own),
+                callers=Kinds.of(callers.get(kind, []) if weighed and both_ways else ()),
+                limits=tuple(
+                    Limit(Kinds.of(callee for callee, most in own if most == limit), *costs.kept(limit))
+                    for limit in sorted({limit for _, limit in own})
+                ),
+                links=uses_links(kind),
+            )
+            if plan:
+                plans[kind] = plan
+        return plans

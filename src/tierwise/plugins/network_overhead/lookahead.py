@@ -1,0 +1,240 @@
+"""The pods of an application that still wait, as an outlook: for the next of them, the node that suits them all.
+
+Asked anew for every pod, from what stands on the ledger at that moment; so whatever else is placed, evicted or undone
+meanwhile is seen, and nothing is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.shape import Shape
+from tierwise.plugins.network_overhead.dependencies import Kinds
+from tierwise.plugins.network_overhead.zones import Census, Costs, Spots
+
+__all__ = ["Ahead", "Outlook", "plan"]
+
+
+# Where the pods of an application that still wait would best go, all of them together: what `lookAhead` goes by.
+#
+# Starts from several centres fill nodes outwards; the cheapest few are improved by moving one pod or trading two as
+# long as that helps. The result is a good plan, not a proven one; nothing is placed by it.
+
+
+_CENTRES = 24  # from which starts are made, spread over the nodes
+_STARTS = 4  # that are improved
+_STEPS = 200  # of improvement, at most
+_NEVER = 2**60
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """Pods that wait (p), and the nodes that they may go to (n)."""
+
+    calls: Ints  # (p x p): how often the one calls the other
+    fixed: Ints  # (p x n): what a pod there costs with those that stand already
+    cost: Ints  # (n x n): from node to node
+    request: Ints  # (p x resources)
+    free: Ints  # (n x resources)
+
+
+def plan(outlook: Outlook) -> Ints | None:
+    """A node for every pod; None where no start holds them all."""
+    count = len(outlook.cost)
+    centres = range(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(int).tolist()
+    starts = [start for centre in centres if (start := _start(outlook, centre)) is not None]
+    ranked = sorted(starts, key=lambda nodes: _total(outlook, nodes))
+    improved = [_improved(outlook, nodes) for nodes in ranked[:_STARTS]]
+    return min(improved, key=lambda nodes: _total(outlook, nodes), default=None)
+
+
+def _total(outlook: Outlook, nodes: Ints) -> int:
+    pods = np.arange(len(nodes))
+    between = outlook.calls * outlook.cost[nodes[:, None], nodes]
+    return int(between.sum() + outlook.fixed[pods, nodes].sum())
+
+
+def _start(outlook: Outlook, centre: int) -> Ints | None:
+    """The most connected pods first, each on the nearest node to the centre that has room."""
+    near = outlook.cost[centre] + outlook.cost[:, centre]
+    degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
+    free = outlook.free.copy()
+    nodes = np.zeros(len(degree), dtype=np.int64)
+    for pod in np.argsort(-degree, kind="stable").tolist():
+        holds = (free >= outlook.request[pod]).all(axis=1)
+        if not holds.any():
+            return None
+        nodes[pod] = int(np.argmin(np.where(holds, near, _NEVER)))
+        free[nodes[pod]] -= outlook.request[pod]
+    return nodes
+
+
+def _improved(outlook: Outlook, nodes: Ints) -> Ints:
+    """Move or trade as long as that makes the whole cheaper."""
+    nodes = nodes.copy()
+    pods = np.arange(len(nodes))
+    free = outlook.free.copy()
+    np.subtract.at(free, nodes, outlook.request)
+    for _ in range(_STEPS):
+        each = _each(outlook, nodes)
+        now = each[pods, nodes]
+        moves = np.where((free[None] >= outlook.request[:, None]).all(axis=2), each - now[:, None], _NEVER)
+        trades = np.where(_tradable(outlook, nodes, free), _trades(outlook, nodes, each), _NEVER)
+        if min(moves.min(), trades.min()) >= 0:
+            break
+        if moves.min() <= trades.min():
+            pod, node = divmod(int(np.argmin(moves)), moves.shape[1])
+            changed = {pod: node}
+        else:
+            one, other = divmod(int(np.argmin(trades)), len(nodes))
+            changed = {one: int(nodes[other]), other: int(nodes[one])}
+        for pod, node in changed.items():
+            free[nodes[pod]] += outlook.request[pod]
+            free[node] -= outlook.request[pod]
+            nodes[pod] = node
+    return nodes
+
+
+def _each(outlook: Outlook, nodes: Ints) -> Ints:
+    """(p x n): what each pod would cost on each node, the others where they are."""
+    out = outlook.calls @ outlook.cost[:, nodes].T
+    back = outlook.calls.T @ outlook.cost[nodes]
+    result: Ints = outlook.fixed + out + back
+    return result
+
+
+def _trades(outlook: Outlook, nodes: Ints, each: Ints) -> Ints:
+    """(p x p): what trading places changes."""
+    there = each[:, nodes]  # pod i where pod j is
+    gain = there - there.diagonal()[:, None]
+    pair = outlook.cost[nodes[:, None], nodes]
+    # Both terms took the other pod to stay where it is: put right what lies between the two of them.
+    between = outlook.calls * pair + outlook.calls * pair.T
+    result: Ints = gain + gain.T + between + between.T
+    return result
+
+
+def _tradable(outlook: Outlook, nodes: Ints, free: Ints) -> Bools:
+    room = free[nodes] + outlook.request  # what is left where each pod stands, without it
+    fits = (room[None] >= outlook.request[:, None]).all(axis=2)
+    result: Bools = fits & fits.T & (nodes[:, None] != nodes)
+    return result
+
+
+_PODS = 64  # that are planned at once
+_NODES = 64  # that are looked at
+_NOBODY = Kinds.of(())
+
+
+class Ahead:
+    """Plans the waiting pods of one application at a time."""
+
+    def __init__(
+        self,
+        view: CycleView,
+        spots: Spots,
+        costs: Costs,
+        census: Census,
+        kind: Mapping[int, int],
+        calls: Iterable[tuple[int, int]],
+    ) -> None:
+        self._ledger = view.ledger
+        self._spots = spots
+        self._paid = costs.paid
+        self._census = census
+        self._kind = kind
+        self._start = census.spots.sum(axis=1)
+        self._calls = Counter(calls)
+        self._sides = _sides(self._calls)
+        self._waiting: dict[str, Counter[Shape]] = {}
+        for job in view.jobs:
+            for part in (*job.parts(), *(part for _, part in job.effortless)):
+                if part.shape.service is not None:
+                    self._waiting.setdefault(part.shape.service[0], Counter())[part.shape] += len(part.tasks)
+
+    def row(self, shape: Shape, rows: Ints) -> int | None:
+        """The row for the next pod of a shape among those that take it; None where no other pod waits."""
+        pods = self._pods(shape)
+        if len(pods) < 2:
+            return None
+        rows = self._nearest(shape, rows)
+        kinds = np.array([self._kind[pod.number] for pod in pods], dtype=np.int64)
+        asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
+        nodes = plan(
+            Outlook(
+                calls=self._between_kinds(kinds),
+                fixed=self._fixed(kinds, rows),
+                cost=self._between(rows),
+                request=np.stack([pod.request[asked] for pod in pods]),
+                free=self._ledger.free(asked, rows, Pool.NOW).T,
+            )
+        )
+        return int(rows[nodes[0]]) if nodes is not None else None
+
+    def _pods(self, shape: Shape) -> list[Shape]:
+        """The pods that still wait, one of the shape itself first."""
+        assert shape.service is not None
+        placed = np.maximum(self._census.spots.sum(axis=1) - self._start, 0)
+        placed[self._kind[shape.number]] += 1  # the one in question stands first
+        left = [shape]
+        for pod, number in self._waiting.get(shape.service[0], Counter()).items():
+            kind = self._kind[pod.number]
+            gone = min(number, int(placed[kind]))
+            placed[kind] -= gone
+            left += [pod] * min(number - gone, _PODS - len(left))
+        return left
+
+    def _nearest(self, shape: Shape, rows: Ints) -> Ints:
+        """The rows with most room for the shape, of every spot some."""
+        if len(rows) <= _NODES:
+            return rows
+        room = shape.room(self._ledger.free(shape.asked, rows, Pool.NOW))
+        spots = self._spots.of_row[rows]
+        order = np.lexsort((rows, -room, spots))
+        place = np.arange(len(order)) - np.searchsorted(spots[order], spots[order])
+        return np.sort(rows[order[np.lexsort((-room[order], place))[:_NODES]]])
+
+    def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
+        """(pods x rows): what each would cost with those that stand."""
+        result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
+        spots = self._spots.of_row[rows]
+        for kind in dict.fromkeys(kinds.tolist()):
+            callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
+            for others, paid in ((callees, self._paid), (callers, self._paid.T)):
+                cost = (paid @ self._census.at(others.kinds, others.times))[spots]
+                there, counts = self._census.rows(others.kinds, others.times)
+                here = np.searchsorted(rows, there)
+                on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
+                np.subtract.at(cost, here[on], (counts * self._paid.diagonal()[self._spots.of_row[there]])[on])
+                result[kinds == kind] += cost
+        return result
+
+    def _between_kinds(self, kinds: Ints) -> Ints:
+        """(pods x pods): how often the one calls the other."""
+        known, place = np.unique(kinds, return_inverse=True)
+        table = np.array([[self._calls.get((a, b), 0) for b in known.tolist()] for a in known.tolist()], dtype=np.int64)
+        result: Ints = table[place[:, None], place]
+        return result
+
+    def _between(self, rows: Ints) -> Ints:
+        spots = self._spots.of_row[rows]
+        cost: Ints = self._paid[spots[:, None], spots]
+        np.fill_diagonal(cost, 0)
+        return cost
+
+
+def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[Kinds, Kinds]]:
+    """By kind, whom it calls and who calls it."""
+    callees: dict[int, list[int]] = {}
+    callers: dict[int, list[int]] = {}
+    for (caller, callee), times in calls.items():
+        callees.setdefault(caller, []).extend([callee] * times)
+        callers.setdefault(callee, []).extend([caller] * times)
+    kinds = dict.fromkeys((*callees, *callers))
+    return {kind: (Kinds.of(callees.get(kind, ())), Kinds.of(callers.get(kind, ()))) for kind in kinds}

@@ -1,0 +1,265 @@
+"""NetworkOverhead: services near those that they call, within the costs they allow, on links with the bandwidth left.
+
+Filter: a node goes where more placed dependencies violate their `maxNetworkCost` than keep it, or where a link would
+be asked for more than it has left. Score: the sum of the costs to all placed dependencies, turned round so that the
+cheapest node has 100. Costs are looked up per spot (region and zone) and spread over the nodes at the end, so the price
+does not depend on how many dependencies are placed. docs/plugins/network-overhead.md states the rules.
+
+Arguments: `namespaces` (["default"]), `weightsName` ("UserDefined"), `networkTopologyName` ("nt-default"), `strict`
+(false: one violated limit is enough), `bothWays` (false: pods that depend on this one are scored too), `lookAhead`
+(false: so are those that still wait, where `outlook` would place them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.arguments import flag, listed
+from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Purpose, Reach
+from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.job import Task
+from tierwise.model.reason import Reason
+from tierwise.model.services import NetworkMap
+from tierwise.model.shape import Shape
+from tierwise.plugins.network_overhead.bandwidth import Edge, LinkRoom
+from tierwise.plugins.network_overhead.dependencies import Calls, Plan
+from tierwise.plugins.network_overhead.lookahead import Ahead
+from tierwise.plugins.network_overhead.topological_sort import unknown_groups
+from tierwise.plugins.network_overhead.zones import Census, Costs, Spots
+
+__all__ = ["NetworkOverhead"]
+
+_PLUGIN = "NetworkOverhead"
+_BEST = 100
+_TOO_FAR = Reason(
+    "NetworkCostExceeded", _PLUGIN, "did not meet the network requirements of the placed dependencies", curable=True
+)
+
+
+class _Network(msgspec.Struct, frozen=True):
+    """What the cycle's services see of the network; made once, while the plugin is constructed."""
+
+    spots: Spots
+    costs: Costs
+    census: Census
+    links: LinkRoom
+    overloads: Ints  # number of the reason by number of the link, the first entry for none
+    kind: Mapping[int, int]
+    plans: Mapping[int, Plan]
+    pairs: Sequence[tuple[int, int]]  # caller and callee, by kind
+    ahead: Ahead | None
+
+    @classmethod
+    def of(cls, view: CycleView, given: NetworkMap, asked: _Asked) -> _Network:
+        spots = Spots(view.nodes)
+        costs = Costs.of(spots, given.costs(asked.weights))
+        calls = Calls(view.snapshot.services, view.snapshot.shapes, asked.namespaces)
+        census = Census(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
+        edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
+        links = LinkRoom(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
+        pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
+        return cls(
+            spots=spots,
+            costs=costs,
+            census=census,
+            links=links,
+            overloads=np.array([0, *(view.reasons.number(_overload(links, i)) for i in range(len(links.links)))]),
+            kind=calls.kind,
+            plans=calls.plans(costs, both_ways=asked.both_ways, uses_links=links.concerns),
+            pairs=pairs,
+            ahead=Ahead(view, spots, costs, census, calls.kind, pairs) if asked.look_ahead else None,
+        )
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """The plugin's arguments."""
+
+    namespaces: tuple[str, ...]
+    weights: str
+    network: str
+    strict: bool
+    both_ways: bool
+    look_ahead: bool
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> _Asked:
+        look_ahead = flag(arguments, "lookAhead", default=False)
+        return cls(
+            namespaces=listed(arguments, "namespaces", ("default",)),
+            weights=str(arguments.get("weightsName") or "UserDefined"),
+            network=str(arguments.get("networkTopologyName") or "nt-default"),
+            strict=flag(arguments, "strict", default=False),
+            both_ways=look_ahead or flag(arguments, "bothWays", default=False),
+            look_ahead=look_ahead,
+        )
+
+
+def _overload(links: LinkRoom, number: int) -> Reason:
+    text = f"would overload the network link {links.links[number]}, which carries {links.capacity[number]}"
+    return Reason("LinkBandwidthExceeded", _PLUGIN, text)
+
+
+class NetworkOverhead:
+    """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
+
+    answers = frozenset[Purpose]()
+    counts = False
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._view = view
+        self._asked = _Asked.of(arguments)
+        self._rows = len(view.nodes)
+        self._too_far = view.reasons.number(_TOO_FAR)
+        self._given = view.snapshot.services.map(self._asked.network, self._asked.namespaces)
+        served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
+        self._network = _Network.of(view, self._given, self._asked) if self._given is not None and served else None
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Pods that the job's own services call: their going would leave nothing to be near to."""
+        network = self._network
+        if network is None:
+            return np.zeros(len(victims), dtype=bool)
+        callers = {network.kind.get(part.shape.number) for part in cause.job.parts()}
+        called = [callee for caller, callee in network.pairs if caller in callers]
+        kinds = np.array([network.kind.get(shape.number, -1) for shape in self._view.snapshot.shapes])
+        return np.isin(kinds[cause.running.shape[victims]], called)
+
+    def _look(self, shape: Shape) -> tuple[_Network, Plan] | None:
+        """The network and what a shape looks at in it; None where it looks at nothing."""
+        if shape.service is None or self._network is None:
+            return None
+        plan = self._network.plans.get(self._network.kind[shape.number])
+        return (self._network, plan) if plan is not None else None
+
+    def complaints(self) -> Iterable[tuple[Task, Reason]]:
+        """Pods whose group or network does not exist find all nodes equal."""
+        yield from unknown_groups(self._view, self._asked.namespaces, _PLUGIN, "all nodes score equally")
+        reason = None
+        if self._given is None:
+            text = f"NetworkTopology {self._asked.network} does not exist: all nodes score equally"
+            reason = Reason("NetworkTopologyNotFound", _PLUGIN, text)
+        elif self._asked.weights not in self._given.weights:
+            known = ", ".join(sorted(self._given.weights)) or "none"
+            text = f"NetworkTopology {self._asked.network} has no weights {self._asked.weights}, only {known}: "
+            reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
+        if reason is not None:
+            for job in self._view.jobs:
+                for part in (*job.parts(), *(part for _, part in job.effortless)):
+                    if part.shape.service is not None:
+                        yield from ((task, reason) for task in part.tasks)
+
+    # -- filter
+
+    def concerns(self, shape: Shape) -> bool:
+        return self._look(shape) is not None
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why:
+        """The vote of the limits first, then the links."""
+        seen = self._look(shape)
+        if seen is None:
+            return np.zeros(span.stop - span.start, dtype=np.uint16)
+        network, plan = seen
+        why = np.zeros(network.spots.number, dtype=np.uint16)
+        if plan.links:
+            why[:] = network.overloads[network.links.overloaded(plan.kind) + 1]
+        result: Why = why[network.spots.of_row[span]]
+        kept, violated = _vote(network, plan)
+        far = violated > (0 if self._asked.strict else kept)
+        result[far[span]] = self._too_far
+        return result
+
+    # -- score
+
+    def reach(self, ask: Ask) -> Reach:
+        return Reach.FREE if self._look(ask.shape) is not None else Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(0, self._rows) if self._look(ask.shape) is not None else slice(row, row)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """100 for the cheapest node that fits, 0 for the dearest; 0 for all where nothing costs anything."""
+        seen = self._look(ask.shape)
+        result = np.zeros(span.stop - span.start)
+        if seen is None or not fits.any():
+            return result
+        network, plan = seen
+        cost = _cost(network, plan)[span]
+        low, high = int(cost[fits].min()), int(cost[fits].max())
+        if low != high:
+            result[fits] = _BEST - _BEST * (cost[fits] - low) // (high - low)
+        elif high:
+            result[fits] = _BEST
+        row = network.ahead.row(ask.shape, np.flatnonzero(fits) + span.start) if network.ahead is not None else None
+        if row is not None:  # the node that suits the whole application goes before the cheapest one
+            np.minimum(result, _BEST - 1, out=result)
+            result[row - span.start] = _BEST
+        return result
+
+    # -- for people
+
+    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]:
+        """Per row: accumulated cost, limits kept and violated, and the links that a task there would use."""
+        seen = self._look(ask.shape)
+        if seen is None:
+            return [{}] * self._rows
+        network, plan = seen
+        cost = _cost(network, plan)
+        kept, violated = _vote(network, plan)
+        used = _links_used(network.links, plan) if plan.links else {}
+        return [
+            {
+                "cost": int(cost[row]),
+                "satisfied": int(kept[row]),
+                "violated": int(violated[row]),
+                "links": used.get(int(network.spots.of_row[row]), []),
+            }
+            for row in range(self._rows)
+        ]
+
+
+def _vote(network: _Network, plan: Plan) -> tuple[Ints, Ints]:
+    """Per row, how many placed dependencies would keep their limit, and how many would violate it."""
+    kept = np.zeros(network.spots.number, dtype=np.int64)
+    violated = np.zeros(network.spots.number, dtype=np.int64)
+    for limit in plan.limits:
+        placed = network.census.at(limit.callees.kinds, limit.callees.times)
+        kept += limit.kept @ placed
+        violated += limit.violated @ placed
+    of_row = network.spots.of_row
+    kept_rows, violated_rows = kept[of_row], violated[of_row]
+    bare = network.spots.bare
+    if bare.any() and plan.callees:  # a node without labels still keeps every limit to itself
+        rows, counts = network.census.rows(plan.callees.kinds, plan.callees.times)
+        there = bare[of_row[rows]]
+        np.add.at(kept_rows, rows[there], counts[there])
+        np.subtract.at(violated_rows, rows[there], counts[there])
+    return kept_rows, violated_rows
+
+
+def _cost(network: _Network, plan: Plan) -> Ints:
+    """Per row, the sum of what it costs to reach every placed dependency (and to be reached by callers)."""
+    paid, census, of_row = network.costs.paid, network.census, network.spots.of_row
+    per_spot = paid @ census.at(plan.callees.kinds, plan.callees.times)
+    if plan.callers:
+        per_spot += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
+    cost: Ints = per_spot[of_row]
+    here = paid.diagonal()
+    for kinds in (plan.callees, plan.callers):  # whoever stands on the node itself costs nothing
+        rows, counts = census.rows(kinds.kinds, kinds.times)
+        np.subtract.at(cost, rows, counts * here[of_row[rows]])
+    return cost
+
+
+def _links_used(links: LinkRoom, plan: Plan) -> dict[int, list[Mapping[str, object]]]:
+    """By spot, the links that one more pod there would ask for bandwidth, and what they have left."""
+    used: dict[int, list[Mapping[str, object]]] = {}
+    for spots, numbers, needs in links.needs(plan.kind):
+        for spot, link, need in zip(spots.tolist(), numbers.tolist(), needs.tolist(), strict=True):
+            if need:
+                carries, taken = int(links.capacity[link]), int(links.reserved[link])
+                note = {"link": str(links.links[link]), "capacity": carries, "left": carries - taken}
+                used.setdefault(spot, []).append({**note, "needs": need})
+    return used

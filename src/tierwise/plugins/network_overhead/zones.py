@@ -1,0 +1,168 @@
+"""The spots of a network and what it costs to get from one to another, as arrays.
+
+A spot is a region and a zone that some node has. A cost is read from the candidate's spot (first index) to that of
+the pod it wants to reach (second index).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.api.network_aware import REGION, ZONE
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.node import NodeTable
+from tierwise.model.services import Link, Spot
+from tierwise.model.shape import Shape
+
+__all__ = ["Census", "Costs", "Spots"]
+
+
+_SAME_ZONE = 1
+_UNKNOWN = 100  # what a pair without a cost counts for in scores
+_NO_LIMIT_ALLOWS = 2**62
+
+
+class Spots:
+    """The spots of all nodes, in the order of rows."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        region, self.region_names = _codes(nodes, REGION)
+        zone, self.zone_names = _codes(nodes, ZONE)
+        pairs, first, self.of_row = np.unique(
+            region * len(self.zone_names) + zone, return_index=True, return_inverse=True
+        )
+        self.number = len(pairs)
+        self.region: Ints = region[first]
+        self.zone: Ints = zone[first]
+
+    def __getitem__(self, spot: int) -> Spot:
+        return self.region_names[int(self.region[spot])], self.zone_names[int(self.zone[spot])]
+
+    @property
+    def bare(self) -> Bools:
+        """Spots of nodes with neither a region nor a zone."""
+        region = np.array([not name for name in self.region_names], dtype=bool)
+        zone = np.array([not name for name in self.zone_names], dtype=bool)
+        result: Bools = region[self.region] & zone[self.zone]
+        return result
+
+    def pairs(self, link: Link) -> tuple[Ints, Ints]:
+        """The spots that a link joins: every origin with every destination; none with itself."""
+        codes, names = (self.region, self.region_names) if link.regional else (self.zone, self.zone_names)
+        ends = [np.flatnonzero(codes == _number(names, name)) for name in (link.origin, link.destination)]
+        one, other = (side.ravel() for side in np.meshgrid(*ends, indexing="ij"))
+        apart = ((self.region[one] != self.region[other]) == link.regional) & (one != other)
+        return one[apart], other[apart]
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What every pair of spots costs."""
+
+    paid: Ints  # in scores
+    toll: Ints  # held against limits
+    known: Bools  # whether a limit can be judged at all
+    _judged: dict[int, tuple[Ints, Ints]] = {}
+
+    @classmethod
+    def of(cls, spots: Spots, given: Mapping[Link, int]) -> Costs:
+        """Costs by link, spread over the pairs of spots."""
+        between_regions = _table(given, spots.region_names, regional=True)
+        between_zones = _table(given, spots.zone_names, regional=False)
+        near = spots.region[:, None] == spots.region
+        cost = np.where(
+            near,
+            between_zones[spots.zone[:, None], spots.zone],
+            between_regions[spots.region[:, None], spots.region],
+        )
+        known = cost >= 0
+        paid = np.where(known, cost, _UNKNOWN)
+        toll = cost.copy()
+        same = near & (spots.zone[:, None] == spots.zone)
+        paid[same], toll[same], known[same] = _SAME_ZONE, -1, True  # within a zone every limit is kept
+        bare = spots.bare
+        paid[:, bare], toll[:, bare], known[:, bare] = _UNKNOWN, _NO_LIMIT_ALLOWS, True
+        return cls(paid, toll, known)
+
+    def kept(self, limit: int) -> tuple[Ints, Ints]:
+        """Which pairs keep a limit, and which violate it (1 where they do); an unknown cost does neither."""
+        found = self._judged.get(limit)
+        if found is None:
+            within = self.toll <= limit
+            found = (self.known & within).astype(np.int64), (self.known & ~within).astype(np.int64)
+            self._judged[limit] = found
+        return found
+
+
+def _number(names: tuple[str, ...], name: str) -> int:
+    return names.index(name) if name and name in names else -1
+
+
+def _codes(nodes: NodeTable, key: str) -> tuple[Ints, tuple[str, ...]]:
+    """A label over the rows as numbers of its values; the last value is the empty one, for rows without it."""
+    column = nodes.labels.column(key)
+    values = (*column.values, "")
+    codes = column.codes.astype(np.int64)
+    codes[codes < 0] = len(values) - 1
+    return codes, values
+
+
+def _table(given: Mapping[Link, int], names: tuple[str, ...], *, regional: bool) -> Ints:
+    """Costs by number of origin and destination; -1 where there is none. Nodes without the label have no costs."""
+    index = {name: number for number, name in enumerate(names) if name}
+    table = np.full((len(names), len(names)), -1, dtype=np.int64)
+    for link, cost in given.items():
+        if link.regional is regional and link.origin in index and link.destination in index:
+            table[index[link.origin], index[link.destination]] = cost
+    return table
+
+
+# Where tasks of each kind stand: how many at each spot, and on which rows. Follows every placement and rewind.
+#
+# A kind is whatever a plugin tells shapes apart by; a spot is a bucket of rows. The histogram of spots costs the same
+# to read however many tasks stand there.
+
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
+
+class Census:
+    """Counts by kind and spot, from what stands at the start of a cycle onwards."""
+
+    def __init__(self, ledger: Ledger, kind: Mapping[int, int], kinds: int, spot: Ints, spots: int) -> None:
+        """`kind` gives shapes by number; those it leaves out are not counted. `spot` gives every row."""
+        self.spots: Ints = np.zeros((kinds, spots), dtype=np.int64)
+        self._kind = kind
+        self._spot = spot
+        self._stands: list[list[tuple[Ints, Ints]]] = [[] for _ in range(kinds)]
+        for number, rows in ledger.held.items():
+            if number in kind:
+                self.spots[kind[number]] += np.bincount(spot[rows], minlength=spots)
+                self._stands[kind[number]].append((rows, np.ones(len(rows), dtype=np.int64)))
+        ledger.follow(self)
+
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        kind = self._kind.get(shape.number)
+        if kind is None:
+            return
+        spots = self._spot[rows]
+        ledger.note(self.spots, (kind, spots))
+        np.add.at(self.spots[kind], spots, counts)
+        ledger.append(self._stands[kind], (rows, counts))
+
+    def at(self, kinds: Ints, times: Ints) -> Ints:
+        """Tasks of some kinds per spot, each counted so many times."""
+        result: Ints = times @ self.spots[kinds]
+        return result
+
+    def rows(self, kinds: Ints, times: Ints) -> tuple[Ints, Ints]:
+        """The rows of these tasks and how many each holds; rows may repeat."""
+        stands = [
+            (rows, n * counts) for k, n in zip(kinds.tolist(), times, strict=True) for rows, counts in self._stands[k]
+        ]
+        if not stands:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return np.concatenate([rows for rows, _ in stands]), np.concatenate([counts for _, counts in stands])

@@ -1,0 +1,114 @@
+"""Scores for pods without a topology of their own: fuller domains first, inner tiers weighing more than outer ones.
+
+Part of network-topology-aware. A tier t weighs fading^(t-1); a node that stands in no domain of a tier counts as
+if that domain were full, so that pods which do not care leave the domains to gangs that do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import CycleView
+from tierwise.model.arrays import Floats, Ints
+
+__all__ = ["Fading", "Fullness"]
+
+
+# How full domains would be with a request added: the bin-packing measure of network-topology-aware.
+#
+# Per weighted resource that is asked for: (used + request) / allocatable, averaged by weight; 0 where it would not
+# fit. Whole columns are cheaper than picking from them, so all domains are measured at once.
+
+
+class Fullness:
+    """Weighted fullness of the domains of a cycle; pipelined tasks count as used."""
+
+    def __init__(self, view: CycleView, weights: dict[str, float]) -> None:
+        self._ledger = view.ledger
+        self._index = np.array([i for i, name in enumerate(view.axis.names) if name in weights], dtype=np.int64)
+        self._weights = np.array([weights[view.axis.names[i]] for i in self._index])
+        self._shares: dict[bytes, Floats] = {}
+
+    def of(self, request: Ints) -> Floats:
+        """Every domain, with one request added."""
+        weighted = self._weighted(request)
+        ratio = np.zeros(self._ledger.domain_idle.shape[1])
+        over = np.zeros(len(ratio), dtype=bool)
+        for r, share in zip(weighted.tolist(), self._share(weighted), strict=True):
+            asked, idle = int(request[r]), self._ledger.domain_idle[r]
+            ratio += share * (self._ledger.domain_allocatable[r] - idle + asked)
+            over |= idle < asked
+        ratio[over] = 0.0
+        return ratio
+
+    def sums(self, request: Ints, domains: Ints, copies: Ints) -> Floats:
+        """Some domains, with so many requests added one after the other: the sum of the fullness after each."""
+        weighted = self._weighted(request)
+        total = np.zeros(len(domains))
+        over = np.zeros(len(domains), dtype=bool)
+        for r, share in zip(weighted.tolist(), self._share(weighted), strict=True):
+            asked, idle = int(request[r]), self._ledger.domain_idle[r][domains]
+            used = self._ledger.domain_allocatable[r][domains] - idle
+            total += share[domains] * (copies * used + asked * (copies * (copies + 1) // 2))
+            over |= idle < asked * copies
+        total[over] = 0.0
+        return total
+
+    def _weighted(self, request: Ints) -> Ints:
+        return self._index[request[self._index] > 0]
+
+    def _share(self, weighted: Ints) -> Floats:
+        """What one unit of each resource adds to a domain's fullness, (resources x domains)."""
+        key = weighted.tobytes()
+        found = self._shares.get(key)
+        if found is None:
+            weights = self._weights[np.isin(self._index, weighted)]
+            whole = np.maximum(self._ledger.domain_allocatable[weighted], 1)
+            found = self._shares[key] = weights[:, None] / whole / max(float(weights.sum()), 1e-9)
+        return found
+
+
+class Fading:
+    """The tier-weighted fullness of the domains above each node."""
+
+    def __init__(self, view: CycleView, fullness: Fullness, fading: float) -> None:
+        self._topology = view.topology
+        self._fullness = fullness
+        tiers = view.topology.tier
+        lowest, highest = int(tiers.min()), int(tiers.max())
+        self._tier_weight: Floats = np.power(fading, np.maximum(tiers - 1, 0).astype(float))
+        self._sum = _geometric(fading, lowest, highest)
+        self._levels: list[Ints] = []  # found when somebody first asks: gangs with a topology never do
+
+    def score(self, request: Ints, span: slice) -> Floats:
+        """Between 0 and 1 per row of a span."""
+        if not self._sum:
+            return np.zeros(span.stop - span.start)
+        self._levels = self._levels or _levels(self._topology.parent)
+        share = self._tier_weight * (self._fullness.of(request) - 1.0)
+        for level in self._levels[1:]:
+            share[level] += share[self._topology.parent[level]]
+        result: Floats = (1.0 + share / self._sum)[self._topology.leaf[span]]
+        return result
+
+
+def _geometric(fading: float, lowest: int, highest: int) -> float:
+    """The sum of fading^(t-1) over every whole tier from the lowest to the highest, gaps included."""
+    first, count = max(lowest - 1, 0), highest - lowest + 1
+    if fading == 1.0:
+        return float(count)
+    if fading == 0.0:
+        return 1.0 if first == 0 else 0.0
+    with np.errstate(over="ignore"):
+        total = np.power(fading, float(first)) * (1 - np.power(fading, float(count))) / (1 - fading)
+    return float(total) if np.isfinite(total) else 0.0
+
+
+def _levels(parent: Ints) -> list[Ints]:
+    """Domains by their depth: the root, its children, and so on."""
+    levels = [np.array([0])]
+    while True:
+        below = np.flatnonzero(np.isin(parent, levels[-1]))
+        if not len(below):
+            return levels
+        levels.append(below)

@@ -1,0 +1,236 @@
+"""network-topology-aware: where a gang may be searched for, and which domains and nodes suit it best.
+
+Arguments, formulas and defaults are Volcano's, with `unknownTierName: reject` added; how many domains an eviction may
+weigh is an argument of the evicting actions here. docs/plugins/network-topology-aware.md states them all.
+A soft constraint is a hard one whose limit is the virtual root (or, for a sub-job, its job's own limit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from tierwise.framework.arguments import flag, number, words
+from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.gathering import Way
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.gather import Gather
+from tierwise.model.job import Constraint, Job, SubJob
+from tierwise.model.reason import Reason
+from tierwise.model.resources import CPU, MEMORY
+from tierwise.model.topology import HYPERNODES, ROOT, Topology
+from tierwise.plugins.network_topology.binpack import Fading, Fullness
+
+__all__ = ["NetworkTopologyAware"]
+
+_PREFIX = "hypernode.binpack."
+
+
+class NetworkTopologyAware:
+    """Gradients from the tightest tier outwards, bin-packed domains, and nodes near the gang's own."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._topology = view.topology
+        self._ledger: Ledger = view.ledger
+        self._jobs = view.jobs
+        self._fabrics = view.snapshot.fabrics
+        self._kind = view.snapshot.kind
+        self._broken = [fault.text for fault in view.snapshot.faults if fault.code == "BrokenLayers"]
+        self._scale = 100.0 * number(arguments, "weight", 1)
+        self._reject_unknown = str(arguments.get("unknownTierName", "")).lower() == "reject"
+        self._root_tier = int(view.topology.tier[ROOT])
+        self._lowest = int(view.topology.tier.min())
+        self._fullness = Fullness(view, _weights(arguments))
+        self._fading = Fading(view, self._fullness, number(arguments, f"{_PREFIX}normal-pod.fading", 0.8))
+        self._pack_normal = flag(arguments, f"{_PREFIX}normal-pod.enable", default=True)
+
+    # -- constraints
+
+    def admit(self, job: Job) -> Reason | None:
+        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; an unknown layer waits."""
+        if job.gather is not None and job.constraint is not None:
+            return self._unknown_layer(job.gather, self._tree(job.constraint).tier_names)
+        if not self._reject_unknown:
+            return None
+        for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
+            if (
+                constraint is not None
+                and constraint.tier_name
+                and constraint.tier_name not in self._topology.tier_names
+            ):
+                text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode"
+                return Reason("UnknownTierName", "network-topology-aware", text)
+        return None
+
+    def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
+        """A layer that limits must exist: Koordinator knows no limit that means nothing."""
+        unknown = next((name for name in gather.within if name not in names), None)
+        if unknown is None:
+            return None
+        if self._broken:
+            why = f"the ClusterNetworkTopology is broken: {self._broken[0]}"
+        elif not names:
+            why = 'there is no ClusterNetworkTopology named "default"'
+        else:
+            why = f"the layers are {', '.join(sorted(names, key=names.__getitem__))}"
+        text = f'layer "{unknown}" is not in the network topology: {why}'
+        return Reason("UnknownLayer", "network-topology-aware", text)
+
+    def _tree(self, constraint: Constraint) -> Topology:
+        """The tree that a constraint is about."""
+        fabric = self._fabrics.get(constraint.kind)
+        return self._topology if fabric is None else fabric.topology
+
+    def never_fits(self, job: Job, need: Ints) -> Reason | None:
+        """A gang larger than every domain that it may use waits in vain, whoever is evicted."""
+        limit = self.limit(job)
+        groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
+        for group in reversed(groups):
+            if (self._ledger.domain_allocatable[:, group] >= need[:, None]).all(axis=0).any():
+                return None
+        where = "the cluster" if limit is None else f"every hyperNode within tier {limit}"
+        return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
+
+    def limit(self, gang: Job | SubJob) -> int | None:
+        constraint = gang.constraint
+        if constraint is None or constraint.kind in self._fabrics:
+            return None  # the tree of another kind: its ways confine the gang
+        if constraint.hard and constraint.kind == HYPERNODES and self._kind != HYPERNODES:
+            return self._root_tier  # without any hyperNode Volcano has a virtual root around all nodes
+        if constraint.hard:
+            return self._tier(constraint)
+        outer = None if isinstance(gang, Job) else self.limit(self._jobs[gang.job_number])
+        return self._root_tier if outer is None else outer
+
+    def _tier(self, constraint: Constraint) -> int | None:
+        return constraint.tier if constraint.tier is not None else self._topology.tier_names.get(constraint.tier_name)
+
+    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+        """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
+        fabric = self._fabrics.get(job.constraint.kind) if job.constraint is not None else None
+        if fabric is None or job.gather is None or not job.declared:
+            return ()
+        names = fabric.topology.tier_names
+        top = int(fabric.topology.tier[ROOT])
+        limit = min((names[name] for name in job.gather.within if name in names), default=top)
+        multiples = tuple((names[name], number) for name, number in job.gather.multiples if name in names)
+        return tuple(Way(tier, multiples) for tier in (0, *fabric.topology.at_tier) if tier <= limit)
+
+    # -- search space
+
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
+        """Candidate domains by tier, tightest first; for a gang that stands already, around where it stands."""
+        limit = self.limit(gang)
+        if limit is None:
+            return (np.array([within]),)
+        stands = self._stands(gang)
+        if stands is None:
+            return self._with_room(gang, self._topology.by_tier(within, limit), evicting=evicting)
+        top = self._topology.highest(stands, limit)
+        if top is None:
+            return ()
+        if self._topology.contains(top, within):
+            return self._topology.by_tier(within, limit)
+        return self._topology.by_tier(top, limit) if self._topology.contains(within, top) else ()
+
+    def _stands(self, gang: Job | SubJob) -> int | None:
+        """The innermost domain that holds what the gang has placed."""
+        subs = gang.subs if isinstance(gang, Job) else (gang,)
+        rows = [stands[0] for stands in map(self._ledger.stands, subs) if stands is not None]
+        return self._topology.meet_rows(np.concatenate(rows)) if rows else None
+
+    def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
+        """Keep the domains whose idle or soon-idle sums (or, evicting, whose totals) cover the gang's minimum."""
+        least = gang.min_resources if isinstance(gang, Job) and gang.min_resources is not None else self._least(gang)
+        asked = np.flatnonzero(least)
+        free = self._ledger.domain_allocatable[asked] if evicting else self._ledger.domain_idle[asked]
+        if self._ledger.any_releasing and not evicting:
+            free = free + self._ledger.domain_releasing[asked]
+        enough = np.logical_and.reduce(free >= least[asked, None], axis=0)
+        for group in gradients:
+            kept = group[enough[group]]
+            if len(kept):
+                yield kept
+
+    def _least(self, gang: Job | SubJob) -> Ints:
+        """Per resource, the sum of the smallest pending requests that the minimum still needs."""
+        subs = gang.subs if isinstance(gang, Job) else (gang,)
+        missing = max(0, gang.minimum - sum(int(self._ledger.ready[s.number]) for s in subs))
+        parts = [part for sub in subs for part in sub.parts]
+        if len(parts) == 1:
+            return parts[0].shape.request * min(missing, len(parts[0].tasks))
+        if not parts or not missing:
+            return np.zeros(self._ledger.idle.shape[0], dtype=np.int64)
+        requests = np.stack([part.shape.request for part in parts])
+        counts = np.array([len(part.tasks) for part in parts])
+        order = np.argsort(requests, axis=0, kind="stable")
+        sizes, numbers = np.take_along_axis(requests, order, axis=0), counts[order]
+        before = np.cumsum(numbers, axis=0) - numbers
+        result: Ints = (sizes * np.clip(missing - before, 0, numbers)).sum(axis=0)
+        return result
+
+    # -- domains
+
+    def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats:
+        """How full a domain would be with all of the sub-job in it; ties go to where more of it stands.
+
+        `copies` asks for the sum over that many alike sub-jobs placed in a domain one after the other.
+        """
+        if copies is not None:
+            return self._scale * self._fullness.sums(sub.request, domains, copies)
+        raw = self._fullness.of(sub.request)[domains]
+        stands = self._ledger.stands(sub)
+        if stands is not None and len(domains) > 1:
+            best = raw == raw.max()
+            if int(best.sum()) > 1:
+                raw[best] += self._topology.spread(*stands)[domains[best]] / max(1, sub.total)
+        return self._scale * raw
+
+    # -- nodes
+
+    def reach(self, ask: Ask) -> Reach:
+        if ask.settled:
+            return Reach.FIXED
+        if ask.sub.constraint is not None:
+            return Reach.FREE
+        return Reach.SPAN if self._pack_normal else Reach.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        moves = not ask.settled and (ask.sub.constraint is not None or self._pack_normal)
+        return slice(0, len(self._topology.leaf)) if moves else slice(row, row)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        if ask.settled:
+            return np.zeros(span.stop - span.start)
+        if ask.sub.constraint is not None:
+            return self._scale * self._nearness(ask.sub, span, fits)
+        if self._pack_normal:
+            return self._scale * self._fading.score(ask.shape.request, span)
+        return np.zeros(span.stop - span.start)
+
+    def _nearness(self, sub: SubJob, span: slice, fits: Bools) -> Floats:
+        """1 in the domain where the sub-job stands, falling with the tier at which a node meets it."""
+        stands = self._ledger.stands(sub)
+        if stands is None:
+            return np.zeros(span.stop - span.start)
+        here = self._topology.meet_rows(stands[0])
+        width = self._root_tier - self._lowest
+        meeting = self._topology.meeting_tiers(here)
+        per_domain = (self._root_tier - meeting) / width if width else np.ones(len(meeting))
+        per_domain[here] = 1.0 if here != ROOT or not width else 0.0
+        leaf = self._topology.leaf[span]
+        near: Floats = per_domain[leaf]
+        if fits.any():
+            best = fits & (near == near[fits].max())
+            if int(best.sum()) > 1:
+                near[best] += self._topology.spread(*stands)[leaf[best]] / max(1, sub.total)
+        return near
+
+
+def _weights(arguments: Arguments) -> dict[str, float]:
+    weights = {CPU: number(arguments, f"{_PREFIX}cpu", 1), MEMORY: number(arguments, f"{_PREFIX}memory", 1)}
+    for name in words(arguments, f"{_PREFIX}resources"):
+        weights[name] = number(arguments, f"{_PREFIX}resources.{name}", 1)
+    return weights

@@ -1,0 +1,1 @@
+"""The plugin propose: recommends a domain and a division by optimisation."""

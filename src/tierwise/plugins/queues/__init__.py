@@ -1,0 +1,1 @@
+"""Plugins that share a cluster between queues: capacity, proportion, drf, overcommit."""

@@ -1,0 +1,82 @@
+"""capability: no queue, and none above it, is given more than the capability that it declares.
+
+A capability is a promise to everybody else, so it is kept in every profile: the scheduler adds this plugin to each
+cycle in which some queue declares one, and no configuration names it. proportion and capacity say more about queues
+(guarantees, deserved amounts) and are asked first. A queue counts what the queues below it hold; one that names no
+parent stands below the queue called "root", where there is such a queue. The max of an ElasticQuota is one as well,
+in profiles without elasticquota, which knows better what quotas may use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
+from tierwise.plugins.queues.table import UNLIMITED, Promises, QueueTable
+
+__all__ = ["Capability"]
+
+_ROOT = "root"
+
+
+class Capability:
+    """Holds every queue and its ancestors to what they declare."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._table = QueueTable.of(view)
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._promises = Promises(view, self._table)
+        ours = np.array(
+            [not queue.elastic or bool(arguments.get("elastic")) for queue in self._table.queues], dtype=bool
+        )
+        capped = (self._table.capability < UNLIMITED).any(axis=0) & ours
+        chains = [_chain(self._table, queue) for queue in self._table.queues]
+        self._caps = [[column for column in chain if capped[column]] for chain in chains]
+        """Of each queue: itself and its ancestors, those that declare a capability, innermost first."""
+        self._members = {
+            cap: np.array([column for column, chain in enumerate(chains) if cap in chain], dtype=np.int64)
+            for cap in np.flatnonzero(capped).tolist()
+        }
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._table.index.get(job.queue)
+        for cap in self._caps[column] if column is not None else ():
+            held = self._used[:, self._members[cap]].sum(axis=1)
+            short = self._table.short(amounts, held + amounts, self._table.capability[:, cap])
+            if short.any():
+                name = self._table.queues[cap].name
+                text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
+                return Reason("QueueOverCapability", "capability", text, curable=True)
+        return None
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """The minResources must fit each capability beside what is promised; a job let in is promised its own."""
+        column = self._table.index.get(job.queue)
+        if column is None or job.min_resources is None or self._promises.granted(job):
+            return None
+        for cap in self._caps[column]:
+            would = self._promises.among(self._members[cap]) + job.min_resources
+            short = self._table.short(job.min_resources, would, self._table.capability[:, cap])
+            if short.any():
+                text = f"queue {self._table.queues[cap].name} cannot promise it enough {self._table.listed(short)}"
+                return Reason("QueueQuotaExceeded", "capability", text)
+        self._promises.grant(job)
+        return None
+
+
+def _chain(table: QueueTable, queue: Queue) -> list[int]:
+    """The columns of a queue and of its ancestors; where parents go round in a circle, each once."""
+    chain: list[int] = []
+    column: int | None = table.index[queue.name]
+    while column is not None and column not in chain:
+        chain.append(column)
+        above = table.queues[column].parent or ("" if table.queues[column].elastic else _ROOT)
+        column = table.index.get(above)
+    if queue.enclosing and queue.enclosing not in {table.queues[c].name for c in chain}:
+        # What a namespace declares for itself frees it of nothing: what holds it otherwise counts as well.
+        chain += _chain(table, table.queues[table.index[queue.enclosing]])
+    return chain

@@ -1,0 +1,250 @@
+"""capacity: queues deserve the amounts that they declare, and borrow what others leave.
+
+    real capability  min(capability, what the parent could use - guarantees of the siblings)
+    deserved         max(guarantee, min(declared, real capability))
+    share            max held / deserved; 1 where nothing is deserved
+
+A job is given more while every queue of its chain stays within its real capability: deserved matters only for order
+and for reclaiming, and no queue is ever overused. Order: priority, then shares from the outermost queue of the chain
+inwards, so relatives are compared where their chains part; queues that deserve nothing come after equals.
+
+A job may reclaim where all that it needs keeps within the real capabilities and, in at least one resource that it
+needs and its queue names in deserved, within deserved. A victim goes where its queue keeps the guarantee and holds
+more than it deserves of at least one resource that both the queue's deserved and the victim name, counted before the
+victim is taken off; a victim that has no resource in common with what its queue deserves goes as it is. Where either
+queue could take from the other, the one with the smaller share does (`turnabout`).
+
+Chains (`hierarchy`): a parent holds the sum of what its queues hold. Guarantees are kept along the victim's chain up
+to the queue that it shares with the reclaimer; with the argument `ancestorReclaimLevel: n` so many ancestors must
+exceed their deserved as well, and lend theirs to a reclaimer whose own queue has none left.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.arguments import number
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.victim_counts import who_goes
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
+from tierwise.plugins.queues.capacity_tree import Hierarchy
+from tierwise.plugins.queues.table import Promises, QueueTable, ratio
+
+__all__ = ["Capacity", "Turnabout"]
+
+
+# Keeps two queues from taking the same room from each other in turn.
+#
+# Where a queue may reclaim as soon as it keeps within deserved in one resource, and may lose as soon as it exceeds it
+# in one, two queues can each be in both states at once: rich in one resource, poor in another. Whatever one takes the
+# other may take back, for ever. Of such a pair only the queue with the smaller share takes: then the share of the
+# taker afterwards is below the share that the other would have after taking it back, so it does not. `capacity` uses
+# it; docs/decisions/0013 has the argument in full.
+
+
+class Turnabout(msgspec.Struct, frozen=True):
+    """The taker's side: whether its queue could lose again what it takes, and its share once it has it."""
+
+    liable: bool
+    share: float
+
+    @classmethod
+    def of(cls, would: Ints, deserved: Ints, disputed: Bools) -> Turnabout:
+        """`would` is what the taker's queue would hold, `disputed` the resources that it needs and deserves some of."""
+        return cls(bool((disputed & (would > deserved)).any()), ratio(would, deserved))
+
+    def refuses(self, held: Ints, deserved: Ints, disputed: Bools) -> Bools:
+        """Whose queues could take it back and have no larger share; all are (resources x victims), before the loss.
+
+        Monotone in what is held: who is refused at some holding is refused at every smaller one.
+        """
+        if not self.liable:
+            return np.zeros(held.shape[1], dtype=bool)
+        entitled = (disputed & (held <= deserved)).any(axis=0)
+        shares = np.divide(held, deserved, out=np.zeros(held.shape), where=deserved > 0).max(axis=0, initial=0.0)
+        return np.asarray(entitled & (shares <= self.share))
+
+
+class Capacity:
+    """Holds queues to their capability, and lets them take back what they deserve."""
+
+    answers = frozenset((Purpose.RECLAIM,))
+    counts = True
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._table = QueueTable.of(view)
+        self._tree = Hierarchy.of(self._table)
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._promises = Promises(view, self._table)
+        self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
+        self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
+        self.deserved[~self._table.counted] = 0
+
+    def _held(self, column: int) -> Ints:
+        """What a queue and those below it hold."""
+        result: Ints = self._used[:, self._tree.members[column]].sum(axis=1)
+        return result
+
+    def _holdings(self) -> Ints:
+        """The same of all queues, (resources x queues)."""
+        if self._tree.depth == 1:
+            return self._used
+        return np.stack([self._held(column) for column in range(len(self._table.queues))], axis=1)
+
+    # -- orders
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return (-queue.priority, *self._path(queue))
+
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
+        """Nearest relatives of the taker first, then the reverse of the turns: the least important loses first."""
+        return (-self._kinship(queue, taker), queue.priority, *(-key for key in self._path(queue)))
+
+    def _kinship(self, queue: Queue, other: Queue) -> int:
+        """How many queues the chains of two queues share, from the outermost on."""
+        chains = (self._tree.chains[self._table.index[q.name]] for q in (queue, other))
+        first, second = (tuple(reversed(chain)) for chain in chains)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+    def _path(self, queue: Queue) -> list[float]:
+        """Share, and whether nothing is deserved, of each queue of the chain from the outermost on."""
+        chain = self._tree.chains[self._table.index[queue.name]]
+        path = [key for column in reversed(chain) for key in self._rank(column)]
+        return path + [0.0] * (2 * self._tree.depth - len(path))  # one length, or keys of other plugins would mix in
+
+    def _rank(self, column: int) -> tuple[float, float]:
+        deserved = self.deserved[:, column]
+        if not deserved.any():
+            return 1.0, 1.0
+        return ratio(self._held(column), deserved), 0.0
+
+    def entitled(self) -> Ints:
+        return self.deserved
+
+    # -- quotas
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        return self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column], amounts)
+
+    def _closed(self, column: int) -> Reason | None:
+        queue = self._table.queues[column]
+        return None if queue.open else Reason("QueueClosed", "capacity", f"queue {queue.name} is not open")
+
+    def _misplaced(self, column: int) -> Reason | None:
+        why = self._tree.unfit.get(column)
+        return Reason("QueueUnfit", "capacity", why) if why is not None else None
+
+    def _beyond(self, chain: tuple[int, ...], amounts: Ints) -> Reason | None:
+        for above in chain:
+            short = self._table.short(amounts, self._held(above) + amounts, self._tree.real[:, above])
+            if short.any():
+                name = self._table.queues[above].name
+                text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
+                return Reason("QueueOverCapability", "capacity", text, curable=True)
+        return None
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """The minResources must fit each real capability beside what is promised; a job let in is promised its own."""
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        reason = self._misplaced(column)
+        if reason is not None or job.min_resources is None or self._promises.granted(job):
+            return reason
+        for above in self._tree.chains[column]:
+            would = self._promises.among(self._tree.members[above]) + job.min_resources
+            short = self._table.short(job.min_resources, would, self._tree.real[:, above])
+            if short.any():
+                name = self._table.queues[above].name
+                text = f"queue {name} cannot promise it enough {self._table.listed(short)}"
+                return Reason("QueueQuotaExceeded", "capacity", text)
+        self._promises.grant(job)
+        return None
+
+    # -- reclaim
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
+        """What victims free counts for all queues above both, so only the job's own queue must have room as it is."""
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        reason = self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column][:1], need)
+        if reason is not None:
+            return reason
+        if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
+            return None
+        text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
+        return Reason("QueueOverDeserved", "capacity", text)
+
+    def _within_deserved(self, column: int, need: Ints) -> bool:
+        """Whether the need keeps within deserved in at least one resource that both name."""
+        common = self._table.named[:, column] & self._table.counted & (need > 0)
+        return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Whose queue may not lose them; no say in preemption, which stays inside a queue."""
+        if cause.purpose is Purpose.PREEMPT:
+            return np.zeros(len(victims), dtype=bool)
+        table = self._table
+        columns = table.of_job[cause.running.job[victims]]
+        columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
+        requests = cause.running.request[:, victims]
+        asked = (requests > 0) & table.counted[:, None]
+        taker = table.index.get(cause.job.queue, -1)
+        accounts = self._accounts(columns, taker)
+        signal, turnabout = self._signals(cause), self._turnabout(taker, cause.need)
+
+        def may_lose(level: int, held: Ints, queues: Ints, which: Ints) -> Bools:
+            kept = (held - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(axis=0)
+            if level > self._lent:
+                return np.asarray(kept)
+            deserved = self.deserved[:, queues]
+            strange = ~(asked[:, which] & (deserved > 0)).any(axis=0)
+            if not level:
+                strange &= signal[queues]
+            disputed = asked[:, which] & table.named[:, queues]
+            exceeds = (disputed & (held > deserved)).any(axis=0)
+            if not level:
+                exceeds &= ~turnabout.refuses(held, deserved, disputed)
+            return np.asarray(kept & (strange | exceeds))
+
+        goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose) & (columns >= 0)
+        return ~goes
+
+    def _turnabout(self, taker: int, need: Ints) -> Turnabout:
+        if taker < 0:
+            return Turnabout(liable=False, share=0.0)
+        disputed = self._table.named[:, taker] & self._table.counted & (need > 0)
+        return Turnabout.of(self._held(taker) + need, self.deserved[:, taker], disputed)
+
+    def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
+        """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""
+        result = np.full((self._tree.depth, len(columns)), -1, dtype=np.int64)
+        for column in np.unique(columns[columns >= 0]).tolist():
+            concerned = self._tree.unshared(column, reclaimer)
+            result[: len(concerned), columns == column] = np.array(concerned, dtype=np.int64)[:, None]
+        return result
+
+    def _signals(self, cause: Cause) -> Bools:
+        """Queues from which tasks may go that have nothing to do with what their queue deserves.
+
+        Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other in
+        turn; so a reclaimer whose queue deserves none of what it needs leaves its near relatives alone.
+        """
+        result = np.ones(len(self._table.queues), dtype=bool)
+        column = self._table.index.get(cause.job.queue, -1)
+        if not self._lent or column < 0 or ((cause.need > 0) & (self.deserved[:, column] > 0)).any():
+            return result
+        near = set(self._tree.chains[column][1 : 1 + self._lent])
+        for other, chain in enumerate(self._tree.chains):
+            result[other] = not near & set(chain[1 : 1 + self._lent])
+        return result

@@ -1,0 +1,85 @@
+"""drf: jobs that have little go first, by dominant resource fairness.
+
+    share = max over resources of held / total
+
+Jobs are ordered by share, the smallest first. A preemption takes a task only where the victim's job, after losing it
+and all the candidates of the same job before it, still has at least the share that the preemptor would have; shares
+that differ by no more than 0.000001 are equal, as in Volcano. No say in reclaim.
+
+Where a queue declares a path (annotations volcano.sh/hierarchy and volcano.sh/hierarchy-weights), queues are ordered
+by hierarchical share as well: see `fair_tree`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.victim_counts import sums_before
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.plugins.queues.hdrf import FairTree
+from tierwise.plugins.queues.table import counted, total
+
+__all__ = ["Drf", "HierarchicalDrf", "drf"]
+
+_EQUAL = 1e-6
+
+
+def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
+    """The plugin; queues have a say only where one of them declares a path."""
+    declared = any(queue.hierarchy for queue in view.queues.values())
+    return HierarchicalDrf(view) if declared else Drf(view)
+
+
+class Drf:
+    """Orders jobs by dominant share, and keeps preemption from turning it around."""
+
+    answers = frozenset((Purpose.PREEMPT,))
+    counts = True
+
+    def __init__(self, view: CycleView) -> None:
+        self._held = view.ledger.job_used  # read, never written: always current
+        everything = np.where(counted(view.axis), total(view), 0)
+        self._some = np.flatnonzero(everything > 0)
+        self._total = everything[self._some, None].astype(np.float64)
+
+    def share(self, held: Ints) -> Floats:
+        """The dominant share of each column of `held` (resources x n)."""
+        result: Floats = (held[self._some] / self._total).max(axis=0, initial=0.0)
+        return result
+
+    def job_key(self, job: Job) -> tuple[float, ...]:
+        return (float(self.share(self._held[:, [job.number]])[0]),)
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Whose job would be left with less than the preemptor; nobody where the purpose is to reclaim."""
+        if cause.purpose is Purpose.RECLAIM:
+            return np.zeros(len(victims), dtype=bool)
+        jobs = cause.running.job[victims]
+        lost = cause.running.request[:, victims]
+        gains = float(self.share(self._held[:, [cause.job.number]] + cause.need[:, None])[0])
+        keeps = self.share(self._held[:, jobs] - sums_before(lost, jobs) - lost)
+        result: Bools = keeps < gains - _EQUAL
+        return result
+
+
+class HierarchicalDrf:
+    """The same, with an order of queues."""
+
+    answers = frozenset((Purpose.PREEMPT,))
+    counts = True
+
+    def __init__(self, view: CycleView) -> None:
+        self._jobs = Drf(view)
+        self._queues = FairTree(view, np.where(counted(view.axis), total(view), 0))
+
+    def job_key(self, job: Job) -> tuple[float, ...]:
+        return self._jobs.job_key(job)
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return self._queues.key(queue)
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        return self._jobs.spare(cause, victims)

@@ -1,0 +1,184 @@
+"""proportion: queues deserve shares of the cluster by weight.
+
+Per resource, computed once per cycle:
+
+    deserved = max(guarantee, min(real capability, request, level * weight))
+
+with the highest level for which all of it adds up to no more than the cluster has (`water`). The request of a queue
+is what it holds and what its pending tasks ask for, whatever the phase of their job: Volcano counts so, and so do we.
+Everything else compares what a queue holds now, which follows the ledger, with what it deserves:
+
+    share     max held / deserved                       queues: by priority, then share
+    overused  deserved <= held, every resource          gets no turn
+    over      held + asked > deserved, any asked one    is given no more, and may not reclaim it
+    victim    held > deserved, any resource             may lose a task, but never goes below its guarantee
+
+Counts what it lets go: victims are weighed in order, each against what the ones before it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.victim_counts import who_goes
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
+from tierwise.plugins.queues.table import (
+    UNLIMITED,
+    Promises,
+    QueueTable,
+    pending,
+    ratio,
+    real_capability,
+)
+
+__all__ = ["Proportion", "share_out"]
+
+
+# Share one resource by weight: the same level for all, but nobody below its floor or above its cap.
+#
+# share = max(floor, min(cap, level * weight))
+#
+# with the highest level for which the shares add up to no more than there is. Exact: whole units throughout; what
+# rounding down leaves goes unit by unit to the largest fractions, the first in order first. This is where Volcano's
+# rounds (remaining x weight / sum of weights, capped, raised, again) end up, without depending on how many are made.
+
+
+def share_out(total: int, weights: Sequence[int], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
+    """The share of each; weights are positive. The sum exceeds the total only where the floors alone do.
+
+    Each round tries the level of those not settled yet. Where that puts some below their floor and others above
+    their cap, the larger violation in sum settles its side; the other side may yet turn out to be none.
+    """
+    tops = [max(cap, floor) for cap, floor in zip(caps, floors, strict=True)]
+    shares = list(floors)
+    rising = [i for i, (top, floor) in enumerate(zip(tops, floors, strict=True)) if top > floor]
+    left = total - sum(floors) + sum(floors[i] for i in rising)
+    while rising:
+        weight = sum(weights[i] for i in rising)
+        below = [i for i in rising if floors[i] * weight > left * weights[i]]
+        above = [i for i in rising if tops[i] * weight < left * weights[i]]
+        if not below and not above:
+            break
+        lack = sum(floors[i] * weight - left * weights[i] for i in below)
+        excess = sum(left * weights[i] - tops[i] * weight for i in above)
+        settled = ([(i, floors[i]) for i in below] if lack >= excess else []) + (
+            [(i, tops[i]) for i in above] if excess >= lack else []
+        )
+        for i, share in settled:
+            shares[i] = share
+            left -= share
+        gone = {i for i, _ in settled}
+        rising = [i for i in rising if i not in gone]
+    if rising:
+        weight = sum(weights[i] for i in rising)
+        for i in rising:
+            shares[i] = left * weights[i] // weight
+        units = left - sum(shares[i] for i in rising)
+        by_fraction = sorted(rising, key=lambda i: (-(left * weights[i] % weight), i))
+        for i in by_fraction[:units]:
+            shares[i] += 1
+    return shares
+
+
+class Proportion:
+    """Holds every queue to what it deserves by weight."""
+
+    answers = frozenset((Purpose.RECLAIM,))
+    counts = True
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._table = QueueTable.of(view)
+        self._used = view.ledger.queue_used  # read, never written: always current
+        self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
+        self._promises = Promises(view, self._table)
+        self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
+
+    # -- orders
+
+    def queue_key(self, queue: Queue) -> tuple[float, ...]:
+        return (-queue.priority, self._share(queue))
+
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
+        """The reverse: the least important loses first, then the one furthest above what it deserves."""
+        return (queue.priority, -self._share(queue))
+
+    def _share(self, queue: Queue) -> float:
+        column = self._table.index[queue.name]
+        counted = self._table.counted
+        return ratio(self._used[counted, column], self.deserved[counted, column])
+
+    def entitled(self) -> Ints:
+        return self.deserved
+
+    # -- quotas
+
+    def overused(self, queue: Queue) -> Reason | None:
+        column = self._table.index[queue.name]
+        left = self._table.counted & (self.deserved[:, column] > self._used[:, column])
+        if left.any():
+            return None
+        return Reason("QueueOverused", "proportion", f"queue {queue.name} has all that it deserves", curable=True)
+
+    def over(self, job: Job, amounts: Ints) -> Reason | None:
+        column = self._table.index.get(job.queue)
+        if column is None:
+            return None
+        short = self._table.short(amounts, self._used[:, column] + amounts, self.deserved[:, column])
+        if not short.any():
+            return None
+        text = f"queue {job.queue} would have more {self._table.listed(short)} than it deserves"
+        return Reason("QueueOverDeserved", "proportion", text, curable=True)
+
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
+        return self.over(job, need)
+
+    def may_enqueue(self, job: Job) -> Reason | None:
+        """The minResources must fit the real capability beside what is promised; a job let in is promised its own."""
+        column = self._table.index.get(job.queue)
+        if column is None or job.min_resources is None or self._promises.granted(job):
+            return None
+        would = self._promises.among(np.array([column])) + job.min_resources
+        short = self._table.short(job.min_resources, would, self._real[:, column])
+        if short.any():
+            text = f"queue {job.queue} cannot promise it enough {self._table.listed(short)}"
+            return Reason("QueueQuotaExceeded", "proportion", text)
+        self._promises.grant(job)
+        return None
+
+    # -- victims
+
+    def spare(self, cause: Cause, victims: Ints) -> Bools:
+        """Whose queue has no more than it deserves, or would be left below its guarantee; no say in preemption."""
+        if cause.purpose is Purpose.PREEMPT:
+            return np.zeros(len(victims), dtype=bool)
+        table, running = self._table, cause.running
+        columns = table.of_job[running.job[victims]]
+        columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
+        requests = running.request[:, victims]
+
+        def may_lose(level: int, held: Ints, accounts: Ints, which: Ints) -> Bools:
+            above = (held > self.deserved[:, accounts])[table.counted].any(axis=0)
+            after = held - requests[:, which]
+            kept = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
+            return np.asarray(above & kept)
+
+        goes: Bools = who_goes(self._used, requests, columns[None, :], may_lose) & (columns >= 0)
+        return ~goes
+
+
+def _deserved(table: QueueTable, real: Ints, request: Ints) -> Ints:
+    """Shares by weight, resource by resource; what no quota counts is not limited."""
+    result = np.full_like(real, UNLIMITED)
+    order = sorted(range(len(table.queues)), key=lambda column: table.queues[column].order)  # ties: by name
+    weights = [max(1, table.queues[column].weight) for column in order]  # below 1 is Volcano's default of 1
+    caps = np.minimum(real, request)[:, order]
+    for r in np.flatnonzero(table.counted).tolist():
+        floors = table.guarantee[r, order].tolist()
+        result[r, order] = share_out(int(table.total[r]), weights, floors, caps[r].tolist())
+    return result

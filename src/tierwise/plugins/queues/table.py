@@ -1,0 +1,212 @@
+"""What queues declare, as columns: the start of proportion and of capacity.
+
+Columns stand in the order of the ledger's `queue_index`. Host ports are a matter of nodes: no quota counts them.
+A queue's real capability is what it could ever use: the cluster less what is guaranteed to others, and at most what
+it declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from tierwise.dialects.kubernetes.requests import nominal
+from tierwise.framework.extension import CycleView
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Phase
+from tierwise.model.queue import Queue
+from tierwise.model.resources import CPU, MEMORY, MOST, Axis
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["UNLIMITED", "Promises", "QueueTable", "counted", "owed", "pending", "ratio", "real_capability", "total"]
+
+UNLIMITED = MOST
+"""Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
+
+
+class QueueTable(msgspec.Struct, frozen=True):
+    """Queues as columns; amounts are (resources x queues)."""
+
+    index: Mapping[str, int]
+    queues: tuple[Queue, ...]
+    names: tuple[str, ...]  # of the resources
+    counted: Bools  # the resources that quotas look at
+    total: Ints
+    guarantee: Ints
+    capability: Ints  # UNLIMITED where none is declared
+    deserved: Ints  # 0 where none is declared
+    named: Bools  # the resources that `deserved` or the guarantee lists
+    reclaimable: Bools
+    of_job: Ints  # column of each job's queue; -1 where it does not exist
+
+    @classmethod
+    def of(cls, view: CycleView) -> QueueTable:
+        queues = tuple(view.queues.values())
+        axis, everything = view.axis, total(view)
+        most = np.minimum(everything, 2**62 // max(1, len(queues)))  # no sum over queues overflows
+        guarantee = np.minimum(_columns(axis, [q.guarantee for q in queues]), most[:, None])
+        deserved = _columns(axis, [q.deserved for q in queues])
+        index = view.ledger.queue_index
+        return cls(
+            index=index,
+            queues=queues,
+            names=axis.names,
+            counted=counted(axis),
+            total=everything,
+            guarantee=guarantee,
+            capability=_columns(axis, [_limits(q.capability) for q in queues], UNLIMITED),
+            deserved=deserved,
+            named=_columns(axis, [dict.fromkeys([*q.deserved, *q.guarantee], 1) for q in queues]) > 0,
+            reclaimable=np.array([q.reclaimable for q in queues], dtype=bool),
+            of_job=np.array([index.get(job.queue, -1) for job in view.jobs], dtype=np.int64),
+        )
+
+    def short(self, asked: Ints, would: Ints, limit: Ints) -> Bools:
+        """The resources asked for of which `would` be more than the limit."""
+        result: Bools = self.counted & (asked > 0) & (would > limit)
+        return result
+
+    def listed(self, which: Bools) -> str:
+        return ", ".join(self.names[r] for r in np.flatnonzero(which).tolist())
+
+
+def counted(axis: Axis) -> Bools:
+    """The resources that quotas look at."""
+    return np.array([nominal(name) for name in axis.names], dtype=bool)
+
+
+def total(view: CycleView) -> Ints:
+    """What the cluster has: everything that its ready nodes can allocate."""
+    result: Ints = np.minimum(view.nodes.allocatable[:, view.nodes.ready].sum(axis=1), UNLIMITED)
+    return result
+
+
+def real_capability(everything: Ints, guarantee: Ints, capability: Ints) -> Ints:
+    """What queues side by side could ever use: min(capability, everything - guarantees of the others), never below 0.
+
+    `guarantee` and `capability` are (resources x queues); a queue's own guarantee is always its to use.
+    """
+    open_to_all = np.maximum(everything - guarantee.sum(axis=1), 0)
+    result: Ints = np.minimum(open_to_all[:, None] + guarantee, capability)
+    return result
+
+
+def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
+    """What pending tasks ask for, per queue: counted by shape, so that tasks are not added one by one."""
+    counts: dict[tuple[int, int], int] = {}
+    for job in snapshot.jobs:
+        column = ledger.queue_index.get(job.queue)
+        if column is None:
+            continue
+        for part in (*job.parts(), *(part for _, part in job.effortless)):
+            key = (column, part.shape.number)
+            counts[key] = counts.get(key, 0) + len(part.tasks)
+    result = np.zeros_like(ledger.queue_used)
+    for (column, shape), count in counts.items():
+        result[:, column] += snapshot.shapes[shape].request * count
+    return result
+
+
+def ratio(used: Ints, of: Ints) -> float:
+    """The largest `used / of` over the resources of which there is any; 0 where there are none."""
+    some = of > 0
+    return float((used[some] / of[some]).max()) if some.any() else 0.0
+
+
+def _columns(axis: Axis, amounts: list[Mapping[str, int]], absent: int = 0) -> Ints:
+    """Amounts by name as columns; names that nobody in the cluster uses are left out."""
+    result = np.full((len(axis), len(amounts)), absent, dtype=np.int64)
+    for column, given in enumerate(amounts):
+        for name, amount in given.items():
+            if name in axis.index:
+                result[axis.index[name], column] = min(amount, UNLIMITED)
+    return result
+
+
+def _limits(capability: Mapping[str, int]) -> Mapping[str, int]:
+    """A capability of no cpu or no memory is none: Volcano takes it for one that was left out, and so do we."""
+    return {name: amount for name, amount in capability.items() if amount > 0 or name not in (CPU, MEMORY)}
+
+
+def _least(view: CycleView) -> Ints:
+    """The minResources of jobs, (resources x jobs), at most what their pods ask for; 0 where a job states none.
+
+    What a job is let in for in this cycle counts as stated (`grant`): the controllers make its pods after that.
+    """
+    result = np.zeros((len(view.axis), len(view.jobs)), dtype=np.int64)
+    stated = [(job.number, job.min_resources) for job in view.jobs if job.min_resources is not None]
+    if stated:
+        result[:, [number for number, _ in stated]] = np.stack([least for _, least in stated], axis=1)
+    result[:, (result >= UNLIMITED).any(axis=0)] = 0
+    if stated:
+        # A claim costs nothing, pods count in the resource quota of their namespace: who has none claims nothing.
+        numbers = [number for number, _ in stated]
+        asked = np.stack([_asked(view.jobs[number], len(view.axis)) for number in numbers], axis=1)
+        result[:, numbers] = np.minimum(result[:, numbers], asked)
+    return np.minimum(result, UNLIMITED // max(1, len(view.jobs)))
+
+
+def _asked(job: Job, resources: int) -> Ints:
+    """What the pods of a job ask for together."""
+    if len(job.subs) == 1:
+        return job.subs[0].request
+    return sum((sub.request for sub in job.subs), start=np.zeros(resources, dtype=np.int64))
+
+
+def _let_in(view: CycleView) -> Bools:
+    """Jobs that may still claim their minResources: those that wait for it, and those that run with their minimum.
+
+    A running job with fewer tasks than its minimum has given room back (its driver has ended, say): Volcano lets it
+    claim nothing, and so do we.
+    """
+    running = [sum(len(sub.held) for sub in job.subs) for job in view.jobs]
+    return np.array(
+        [
+            job.phase is Phase.INQUEUE or (job.phase is Phase.RUNNING and n >= job.minimum)
+            for job, n in zip(view.jobs, running, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def owed(view: CycleView) -> Ints:
+    """What the jobs that were let in still lack of their minResources, in all."""
+    lack = np.maximum(_least(view) - view.ledger.job_used, 0)
+    result: Ints = lack[:, _let_in(view)].sum(axis=1)
+    return result
+
+
+class Promises:
+    """How much of each queue is promised: minResources of jobs let in, held or not, and of others what they hold.
+
+    What jobs hold beyond their minResources is not promised to anybody: Volcano calls it elastic and leaves it out
+    when it lets a job in. The sums are those at the start of the cycle, plus the jobs granted since; one that another
+    gate refuses after all stays granted until the cycle ends.
+    """
+
+    def __init__(self, view: CycleView, table: QueueTable) -> None:
+        least = _least(view)
+        kept = np.where(_let_in(view), least, np.minimum(least, view.ledger.job_used))
+        known = np.flatnonzero(table.of_job >= 0)
+        self._sums: Ints = np.zeros((len(view.axis), len(table.queues)), dtype=np.int64)
+        np.add.at(self._sums.T, table.of_job[known], kept[:, known].T)
+        self._of_job = table.of_job
+        self._granted: set[int] = set()
+
+    def among(self, queues: Ints) -> Ints:
+        """What is promised by these queues together."""
+        result: Ints = self._sums[:, queues].sum(axis=1)
+        return result
+
+    def granted(self, job: Job) -> bool:
+        """Whether a job was promised its minResources in this cycle; one that states none needs no promise."""
+        return job.min_resources is None or job.number in self._granted
+
+    def grant(self, job: Job) -> None:
+        """Promise a job its minResources; once, however often it asks."""
+        if job.min_resources is not None and not self.granted(job):
+            self._granted.add(job.number)
+            self._sums[:, self._of_job[job.number]] += job.min_resources

@@ -1,0 +1,1 @@
+"""The replay itself: events on a virtual clock and the scheduler's own cycle."""

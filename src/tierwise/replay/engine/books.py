@@ -1,0 +1,235 @@
+"""The books of a replay: who stands where, who waits, and what has come of it so far.
+
+Whoever drives a replay tells the books what happens, in the order of time; they alone change its state, so GPU-hours
+add up whatever the driver. What follows from the state (idle GPUs, the backlog) is derived here, also on resuming.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.model.arrays import Ints
+from tierwise.model.slots import count_slots
+from tierwise.replay.engine.contenders import Contender
+from tierwise.replay.engine.gangs import Gangs
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.state import NEVER, Sample, State
+from tierwise.replay.report.spread import Spreads
+from tierwise.replay.traces.fabric import AXIS, Fabric
+from tierwise.replay.traces.trace import Trace
+
+__all__ = ["SLOT_SIZES", "Backlog", "Books", "most"]
+
+
+# Who waits, and which of them a cycle is shown.
+#
+# A cycle sees at most `look_ahead` gangs of every queue, highest priority and earliest arrival first. Where nobody is
+# evicted and there is one queue, gangs that cannot be placed whatever the policy, by counting idle GPUs host by host,
+# are not shown: the answer is known.
+
+
+Entry = tuple[int, int]
+"""Priority (negated) and number of a job: the turn that it has."""
+
+
+class Backlog:
+    """Waiting jobs by queue and size, in the order of turns."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._queues: list[dict[int, list[Entry]]] = [{} for _ in trace.queues]
+        self.gpus = 0
+
+    def add(self, job: int) -> None:
+        gpus = int(self._trace.gpus[job])
+        line = self._queues[self._trace.queue[job]].setdefault(gpus, [])
+        heapq.heappush(line, (-int(self._trace.priority[job]), job))
+        self.gpus += gpus
+
+    def remove(self, job: int) -> None:
+        """A job that was shown leaves."""
+        gpus = int(self._trace.gpus[job])
+        line = self._queues[self._trace.queue[job]][gpus]
+        entry = (-int(self._trace.priority[job]), job)
+        if line[0] == entry:
+            heapq.heappop(line)
+        else:
+            line.remove(entry)
+            heapq.heapify(line)
+        self.gpus -= gpus
+
+    def shown(self, look_ahead: int, most: Callable[[int], int]) -> list[int]:
+        """The jobs of the next cycle; of each size no more than `most` says can find room."""
+        found: list[int] = []
+        for lines in self._queues:
+            firsts = (heapq.nsmallest(min(look_ahead, most(gpus)), line) for gpus, line in lines.items() if line)
+            found += [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
+        return found
+
+
+def most(idle: Ints, per_host: int, gpus: int) -> int:
+    """How many gangs of a size the idle GPUs of hosts could hold at most, whatever else is placed."""
+    if gpus <= per_host:
+        return int((idle // gpus).sum())
+    whole, rest = divmod(gpus, per_host)
+    hosts = int(np.count_nonzero(idle >= per_host))
+    if rest and np.count_nonzero(idle >= rest) < whole + 1:
+        return 0
+    return hosts // whole
+
+
+SLOT_SIZES = (8, 64)
+"""The gang sizes, in GPUs, for which fragmentation is sampled."""
+
+_LEAVES = 1
+_SAMPLES = 240
+
+
+class Books:
+    """One trace on one fabric under one contender, as far as it has come."""
+
+    def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: State | None) -> None:
+        self.fabric, self.trace = fabric, trace
+        self.state = State.at_start(trace) if state is None else state
+        self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware)
+        self.nodes = fabric.nodes
+        self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
+        self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
+        self.backlog = Backlog(trace)
+        self._aware, self._rules = contender.aware, rules
+        self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
+        self._ready = np.ones(len(fabric.nodes), dtype=bool)
+        self._used = 0
+        self._spreads = Spreads.over(fabric)
+        self._interval = trace.span / _SAMPLES
+        for job, (_, rows) in self.state.running.items():
+            self._stand(job, rows, 1)
+        for job in self.state.waiting:
+            self.backlog.add(job)
+        if self.state.down:
+            self._ready[sorted(self.state.down)] = False
+            self.nodes = replace(fabric.nodes, ready=self._ready.copy())
+
+    @property
+    def idle(self) -> Ints:
+        """GPUs that are free, host by host; none where a host is out of service."""
+        return np.where(self._ready, self._idle, 0)
+
+    def advance(self, to: float) -> None:
+        """Let time go by: add up what is held, and look at the cluster where a sample is due."""
+        state, span = self.state, self.trace.span
+        while len(state.samples) * self._interval <= min(to, span) and len(state.samples) <= _SAMPLES:
+            state.samples.append(self._sample(len(state.samples) * self._interval))
+        passed = to - state.clock
+        if passed > 0:
+            held = self._used
+            state.held += held * passed
+            inside = min(to, span) - state.clock
+            if inside > 0:
+                service = self.fabric.gpus - len(state.down) * self.fabric.gpus_per_host
+                state.window_held += held * inside
+                state.window_service += service * inside
+                state.window_wanted += min(service, held + self.backlog.gpus) * inside
+            state.clock = to
+
+    def arrive(self) -> None:
+        """The next job of the trace comes; one that is larger than the cluster would wait for ever, and is refused."""
+        job = self.state.arrived
+        self.state.arrived += 1
+        if self.trace.gpus[job] > self.fabric.gpus:
+            self.state.refused.append(job)
+        else:
+            self._wait(job)
+
+    def start(self, job: int, rows: Sequence[int]) -> None:
+        """A gang that waited begins to work on these rows, in the order of ranks."""
+        state = self.state
+        state.waiting.remove(job)
+        self.backlog.remove(job)
+        state.running[job] = (state.clock, tuple(rows))
+        self._stand(job, rows, 1)
+        state.waited[job] += state.clock - float(state.ready_since[job])
+        if state.first_start[job] == NEVER:
+            state.first_start[job] = state.clock
+        if len(rows) > 1:
+            state.figures[job] = self._spreads.of(self._dealt(job, rows))
+
+    def finish(self, job: int) -> None:
+        """A gang has done all its work."""
+        state = self.state
+        _, rows = state.running.pop(job)
+        self._stand(job, rows, -1)
+        state.useful += float(state.remaining[job]) * int(self.trace.gpus[job])
+        state.remaining[job] = 0.0
+        state.end[job] = state.clock
+
+    def evict(self, job: int) -> None:
+        """The scheduler takes a gang's place away."""
+        self._stop(job)
+        self.state.evictions[job] += 1
+
+    def _stop(self, job: int) -> None:
+        """What a gang did counts, but for what it has to repeat, and it waits again."""
+        state = self.state
+        start, rows = state.running.pop(job)
+        self._stand(job, rows, -1)
+        ran = state.clock - start
+        again = min(ran, self._rules.restart_cost)
+        state.useful += (ran - again) * int(self.trace.gpus[job])
+        state.lost[job] += again * int(self.trace.gpus[job])
+        state.remaining[job] -= ran - again
+        self._wait(job)
+
+    def host(self, row: int, *, up: bool) -> None:
+        """A host goes out of service and stops the gangs that stand on it, or comes back."""
+        state = self.state
+        if up:
+            state.down.discard(row)
+        else:
+            state.down.add(row)
+            for job in sorted(job for job, (_, rows) in state.running.items() if row in rows):
+                self._stop(job)
+                state.failures += 1
+        self._ready[row] = up
+        self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
+
+    def _wait(self, job: int) -> None:
+        self.state.ready_since[job] = self.state.clock
+        self.state.waiting.add(job)
+        self.backlog.add(job)
+
+    def _stand(self, job: int, rows: Sequence[int], by: int) -> None:
+        """Count the pods of a gang onto their rows, or off them."""
+        queue = self.trace.queue[job]
+        for shape, row in zip(self.gangs.pods(job), rows, strict=True):
+            gpus = int(shape.request[-1])
+            self.standing[shape.number, row] += by
+            self.held_in[:, queue] += by * shape.request
+            self._idle[row] -= by * gpus
+            self._used += by * gpus
+
+    def _dealt(self, job: int, rows: Sequence[int]) -> Ints:
+        """Rows by rank as the pods talk to each other: a contender that is not aware deals them by chance."""
+        if self._aware:
+            return np.array(rows)
+        return np.random.default_rng((self._rules.seed, job)).permutation(rows)
+
+    def _sample(self, time: float) -> Sample:
+        topology = self.fabric.topology
+        total = np.where(self._ready, self.fabric.gpus_per_host, 0)
+        slots = count_slots(topology, self.idle, total, SLOT_SIZES)
+        used = topology.totals(self.fabric.gpus_per_host - self._idle)
+        return Sample(
+            time=time,
+            held=self._used,
+            asked=self.backlog.gpus,
+            running=len(self.state.running),
+            waiting=len(self.state.waiting),
+            fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),
+            leaves=tuple(used[topology.at_tier[_LEAVES]].tolist()) if _LEAVES in topology.at_tier else (),
+        )

@@ -1,0 +1,271 @@
+"""A replay through the embedded cluster: every job is a Volcano Job; controllers, cycles and kubelets do the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.meta import parse_time
+from tierwise.api.volcano import Job
+from tierwise.model.queue import Queue
+from tierwise.model.topology import ROOT
+from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
+from tierwise.replay.engine.books import Books
+from tierwise.replay.engine.contenders import Contender, plugins
+from tierwise.replay.engine.gangs import split
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.state import State
+from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
+from tierwise.replay.traces.trace import QUEUE, Trace
+from tierwise.sim.incidents import NodeBack, NodeLost
+from tierwise.sim.pod_behaviour import RUN_FOR, START_AFTER
+from tierwise.sim.simulation import Life
+
+__all__ = ["JOB_NAME", "Lived", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
+
+
+# A fabric and the jobs of a trace as API objects: nodes, hyperNodes, queues and Volcano Jobs.
+#
+# Names sort as those of the model do, so that ties fall the same way whichever way a trace is replayed.
+
+
+JOB_NAME = "volcano.sh/job-name"
+"""The annotation of a pod that names its Job."""
+
+_VOLCANO = "scheduling.volcano.sh/v1beta1"
+_WHOLE, _REST = "whole", "rest"
+_LOST = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+_ENDLESS = 1_000_000
+"""Retries of a job: in a replay a gang that stops always comes back."""
+
+
+def cluster_of(fabric: Fabric, trace: Trace, queues: tuple[Queue, ...]) -> Objects:
+    """The cluster before anybody comes: nodes, the tree over them, queues and classes of priority."""
+    manifests = [
+        *map(_node, fabric.nodes.names, fabric.nodes.allocatable.T.tolist()),
+        *(_hypernode(fabric, domain) for domain in range(ROOT + 1, len(fabric.topology))),
+        *map(_queue, queues or (Queue(QUEUE),)),
+        *(_class(priority) for priority in sorted(set(trace.priority.tolist()))),
+    ]
+    return Objects.of((codec.decode(raw), raw) for raw in manifests)
+
+
+def job_of(trace: Trace, job: int, gpus_per_host: int, *, aware: bool) -> Raw:
+    """A job of the trace as a Volcano Job that starts whole, restarts as a whole, and is gone when it has ended."""
+    sizes = split(int(trace.gpus[job]), gpus_per_host)
+    whole = sizes.count(sizes[0])
+    tasks = [_task(_WHOLE, whole, sizes[0], float(trace.duration[job]))]
+    if whole < len(sizes):
+        tasks.append(_task(_REST, 1, sizes[-1], float(trace.duration[job])))
+    spec: Raw = {
+        "schedulerName": "volcano",
+        "minAvailable": len(sizes),
+        "queue": trace.queues[trace.queue[job]],
+        "priorityClassName": _named(int(trace.priority[job])),
+        "maxRetry": _ENDLESS,
+        "ttlSecondsAfterFinished": 0,
+        "policies": [{"event": event, "action": "RestartJob"} for event in ("PodEvicted", "PodFailed")],
+        "tasks": tasks,
+    }
+    if aware:
+        spec["networkTopology"] = {"mode": "soft"}
+    metadata: Raw = {"name": f"job-{job}", "namespace": NAMESPACE}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def number_of(name: str) -> int:
+    """The place in the trace of a Job with this name."""
+    return int(name.rpartition("-")[2])
+
+
+def rank_of(pod: str, pods: int) -> int:
+    """The rank of a pod among those of its gang: whole hosts first, then the rest."""
+    _, task, index = pod.rsplit("-", 2)
+    return int(index) if task == _WHOLE else pods - 1
+
+
+def run_for(seconds: float) -> str:
+    """A duration as the kubelets of the embedded cluster read it."""
+    return f"{math.ceil(seconds)}s"
+
+
+def _task(name: str, replicas: int, gpus: int, duration: float) -> Raw:
+    request = _resources(amounts(gpus, 0).tolist())
+    container: Raw = {"name": "train", "image": "replay", "resources": {"requests": request, "limits": request}}
+    pod: Raw = {"containers": [container], "restartPolicy": "Never", "tolerations": [_LOST]}
+    annotations = {START_AFTER: "0s", RUN_FOR: run_for(duration)}
+    return {"name": name, "replicas": replicas, "template": {"metadata": {"annotations": annotations}, "spec": pod}}
+
+
+def _resources(values: list[int]) -> dict[str, str]:
+    """Amounts of the axis as quantities; cpu is counted in thousandths."""
+    return {
+        name: f"{value}m" if name == "cpu" else str(value)
+        for name, value in zip(AXIS.names, values, strict=True)
+        if value
+    }
+
+
+def _node(name: str, allocatable: list[int]) -> Raw:
+    status: Raw = {"allocatable": _resources(allocatable), "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def _hypernode(fabric: Fabric, domain: int) -> Raw:
+    topology = fabric.topology
+    below = [("HyperNode", _path(topology.name[child])) for child in topology.children[domain]]
+    below += [("Node", name) for name in fabric.nodes.names[topology.own_span(domain)]]
+    members = [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in below]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": _path(topology.name[domain])},
+        "spec": {"tier": int(topology.tier[domain]), "members": members},
+    }
+
+
+def _path(name: str) -> str:
+    return name.replace("/", ".").lower()
+
+
+def _queue(queue: Queue) -> Raw:
+    deserved = _resources([queue.deserved.get(name, 0) for name in AXIS.names])
+    spec: Raw = {"weight": queue.weight, "reclaimable": True, **({"deserved": deserved} if deserved else {})}
+    status = {"state": "Open"}
+    return {"apiVersion": _VOLCANO, "kind": "Queue", "metadata": {"name": queue.name}, "spec": spec, "status": status}
+
+
+def _class(priority: int) -> Raw:
+    metadata = {"name": _named(priority)}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": priority}
+
+
+def _named(priority: int) -> str:
+    return f"priority-{priority}"
+
+
+_START = 1_500_000_000.0
+"""When the first job arrives: API objects have times, and any will do."""
+
+_FOREVER = 1e12
+
+
+class Lived:
+    """One trace on one fabric under one contender, lived through."""
+
+    def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules) -> None:
+        self.trace = (trace if rules.queues else trace.in_one_queue()).in_whole_seconds()
+        self.fabric, self.contender, self.rules = fabric, contender, rules
+        self._books = Books(fabric, self.trace, contender, rules, None)
+        self.state = self._books.state
+        self._ahead = _incidents(fabric, rules)
+        self._life = Life(
+            cluster_of(fabric, self.trace, rules.queues),
+            contender.profile,
+            start=_START,
+            incidents=self._ahead,
+            user=_Submitter(self._books, aware=contender.aware),
+            plugins=plugins(),
+        )
+
+    def run(self) -> Iterator[State]:
+        """Live to the end; yields after every moment, where a caller may look."""
+        for moment in self._life.run(_FOREVER):
+            self._keep(moment.at, moment.objects)
+            self._life.forget()
+            self.state.cycles = self._life.cycles
+            yield self.state
+            if self._over():
+                return
+
+    def _over(self) -> bool:
+        """Whether every job has come and gone; failures that are still to come concern nobody."""
+        return self.state.arrived == len(self.trace) and not self.state.running and not self.state.waiting
+
+    def _keep(self, at: float, objects: Objects) -> None:
+        """Write down what happened since the moment before: arrivals, hosts, ends, stops and starts, in this order."""
+        state, books = self.state, self._books
+        books.advance(at)
+        while state.arrived < len(self.trace) and self.trace.arrival[state.arrived] <= at:
+            books.arrive()
+            state.events += 1
+        while state.incidents < len(self._ahead) and self._ahead[state.incidents].after <= at:
+            incident = self._ahead[state.incidents]
+            books.host(self.fabric.nodes.row[incident.node], up=isinstance(incident, NodeBack))
+            state.incidents += 1
+            state.events += 1
+        jobs = objects.every(Job)
+        working = self._working(objects)
+        for job, (start, _) in list(state.running.items()):
+            if f"{NAMESPACE}/job-{job}" not in jobs:
+                books.finish(job)
+                state.events += 1
+            elif job not in working or working[job][0] > start:
+                books.evict(job)
+        for job in sorted(state.waiting & working.keys()):
+            since, rows = working[job]
+            if since >= state.ready_since[job] and state.down.isdisjoint(rows):
+                books.start(job, rows)
+
+    def _working(self, objects: Objects) -> dict[int, tuple[float, tuple[int, ...]]]:
+        """The gangs of which every pod runs: since when, and on which rows in the order of ranks."""
+        found: dict[int, list[tuple[int, int, float]]] = {}
+        for pod in objects.every(Pod).values():
+            since = _running_since(pod)
+            if since is not None:
+                job = number_of(pod.metadata.annotations[JOB_NAME])
+                pods = len(self._books.gangs.pods(job))
+                row = self.fabric.nodes.row[pod.spec.node_name]
+                found.setdefault(job, []).append((rank_of(pod.metadata.name, pods), row, since))
+        return {
+            job: (max(since for *_, since in members) - _START, tuple(row for _, row, _ in sorted(members)))
+            for job, members in found.items()
+            if len(members) == len(self._books.gangs.pods(job))
+        }
+
+
+class _Submitter:
+    """Submits each job when it arrives; a gang that was stopped goes on from its last checkpoint."""
+
+    def __init__(self, books: Books, *, aware: bool) -> None:
+        self._books, self._aware = books, aware
+        self._submitted = 0
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        effects: list[Effect] = []
+        trace, per_host = self._books.trace, self._books.fabric.gpus_per_host
+        while self._submitted < len(trace) and _START + trace.arrival[self._submitted] <= now:
+            if trace.gpus[self._submitted] <= self._books.fabric.gpus:
+                effects.append(Create(job_of(trace, self._submitted, per_host, aware=self._aware)))
+            self._submitted += 1
+        return [*effects, *self._resumed(objects)]
+
+    def due(self) -> float | None:
+        trace = self._books.trace
+        return _START + float(trace.arrival[self._submitted]) if self._submitted < len(trace) else None
+
+    def _resumed(self, objects: Objects) -> Iterator[Effect]:
+        """What is left of the work of gangs that wait again, on pods that were made anew."""
+        remaining, whole = self._books.state.remaining, self._books.trace.duration
+        for pod in objects.every(Pod).values():
+            job = number_of(pod.metadata.annotations[JOB_NAME])
+            left = run_for(float(remaining[job]))
+            if 0 < remaining[job] < whole[job] and pod.metadata.annotations[RUN_FOR] != left:
+                yield PatchStatus(key_of(pod), {}, {RUN_FOR: left})
+
+
+def _running_since(pod: Pod) -> float | None:
+    """When the containers of a pod began to run; None where they do not, or are told to stop."""
+    status = next(iter(pod.status.container_statuses), None)
+    if pod.metadata.deletion_timestamp or pod.status.phase != "Running" or status is None:
+        return None
+    return None if status.state.running is None else parse_time(status.state.running.started_at)
+
+
+def _incidents(fabric: Fabric, rules: Rules) -> list[NodeLost | NodeBack]:
+    """The failures of the replay as those of the embedded cluster, in whole seconds."""
+    names = fabric.nodes.names
+    return [(NodeBack if i.up else NodeLost)(round(i.time), names[i.row]) for i in rules.incidents]

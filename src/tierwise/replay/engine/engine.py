@@ -1,0 +1,200 @@
+"""The replay itself: events on a virtual clock, and the scheduler's own cycle whenever it could change something.
+
+Rules. Time is cut into periods: what happens within one is seen by the scheduler at its end, so arrivals close together
+share a cycle. GPUs are free from the moment that their gang ends. A cycle runs where somebody waits and something
+changed since the last one. A gang that is evicted, or whose host fails, stops as a whole, waits again in the turn of
+its arrival, and repeats the last `restart_cost` seconds of its work, or all of it where it had done less.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from math import ceil, inf
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.report import Decision
+from tierwise.model.arrays import Ints
+from tierwise.model.queue import Queue
+from tierwise.model.snapshot import Snapshot
+from tierwise.replay.engine.books import Books, most
+from tierwise.replay.engine.contenders import Contender, plugins
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.state import NEVER, State
+from tierwise.replay.traces.fabric import AXIS, Fabric
+from tierwise.replay.traces.trace import QUEUE, Trace
+from tierwise.scheduler import cycle
+
+__all__ = ["Decided", "Decider", "Engine"]
+
+
+# What the scheduler decides at a moment: the books as a snapshot, one cycle, and who stops or starts by it.
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Jobs that lose their place, and jobs that get one: their rows in the order of ranks."""
+
+    stopped: tuple[int, ...]
+    started: tuple[tuple[int, tuple[int, ...]], ...]
+    final: bool  # whether another cycle at this moment would decide nothing more
+    again: float | None  # when one may decide otherwise though nothing has changed
+
+
+class Decider:
+    """Calls the scheduler's own cycle for one contender."""
+
+    def __init__(self, books: Books, contender: Contender, rules: Rules) -> None:
+        self._books, self._contender, self._look_ahead = books, contender, rules.look_ahead
+        self._plugins = plugins()
+        self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
+        self._shapes = tuple(books.gangs.shapes)
+        self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
+
+    def decide(self) -> Decided | None:
+        """One cycle over those who wait; None where nobody is worth showing to it."""
+        shown = self._books.backlog.shown(self._look_ahead, self._most)
+        if not shown:
+            return None
+        report = cycle(self._snapshot(shown), self._contender.profile, plugins=self._plugins)
+        started = tuple(_rows(decision) for decision in report.decisions if decision.bound)
+        self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
+        stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
+        more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
+        return Decided(stopped, started, final=not more, again=report.again)
+
+    def _most(self, gpus: int) -> int:
+        if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not
+            return self._look_ahead
+        return most(self._books.idle, self._books.fabric.gpus_per_host, gpus)
+
+    def _snapshot(self, shown: list[int]) -> Snapshot:
+        """What the cycle sees. Who runs is told one by one only to profiles that evict."""
+        books = self._books
+        jobs = [books.gangs.waiting(job, number, self._kept.get(job)) for number, job in enumerate(shown)]
+        standing: dict[int, Ints] = {}
+        standing_in: dict[str, Ints] = {}
+        if self._contender.evicts:
+            running = sorted(books.state.running.items())
+            jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
+        else:
+            every = np.arange(len(books.nodes))
+            standing = {n: np.repeat(every, counts) for n, counts in enumerate(books.standing) if counts.any()}
+            standing_in = dict(zip(self._queues, books.held_in.T, strict=True))
+        return Snapshot(
+            axis=AXIS,
+            nodes=books.nodes,
+            topology=books.fabric.topology,
+            queues=self._queues,
+            jobs=tuple(jobs),
+            shapes=self._shapes,
+            others=(),
+            orphans={},
+            faults=(),
+            now=books.state.clock,
+            standing=standing,
+            standing_in=standing_in,
+        )
+
+
+def _rows(decision: Decision) -> tuple[int, tuple[int, ...]]:
+    by_rank = {task.rank: row for p in decision.placed for task, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+    return int(str(decision.job.order[0])), tuple(by_rank[rank] for rank in range(len(by_rank)))
+
+
+_ROUNDS = 8
+"""Cycles at one moment at most: evictions make room for the next one."""
+
+
+class Engine:
+    """One trace on one fabric under one contender."""
+
+    def __init__(
+        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: State | None = None
+    ) -> None:
+        self.trace = trace if rules.queues else trace.in_one_queue()
+        self.fabric, self.contender, self.rules = fabric, contender, rules
+        self._books = Books(fabric, self.trace, contender, rules, state)
+        self.state = self._books.state
+        self._decider = Decider(self._books, contender, rules)
+        self._ends: list[tuple[float, int, float]] = []
+        for job in self.state.running:
+            self._await_end(job)
+
+    def run(self) -> Iterator[State]:
+        """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
+        while (moment := self._next()) is not None:
+            if self._pass(moment):
+                self._schedule()
+            yield self.state
+
+    def _next(self) -> float | None:
+        """The end of the period in which the next thing happens; None where nothing will."""
+        state = self.state
+        while self._ends and self._stale(self._ends[0]):
+            heapq.heappop(self._ends)
+        times = [self._ends[0][0]] if self._ends else []
+        if state.arrived < len(self.trace):
+            times.append(float(self.trace.arrival[state.arrived]))
+        if state.incidents < len(self.rules.incidents) and (times or state.waiting):
+            times.append(self.rules.incidents[state.incidents].time)
+        if state.again != NEVER and state.waiting:
+            times.append(state.again)
+        if not times:
+            return None
+        period = self.rules.period
+        return max(state.clock, ceil(min(times) / period) * period if period else min(times))
+
+    def _await_end(self, job: int) -> None:
+        start, _ = self.state.running[job]
+        heapq.heappush(self._ends, (start + float(self.state.remaining[job]), job, start))
+
+    def _stale(self, entry: tuple[float, int, float]) -> bool:
+        """Whether an end no longer applies: its gang was stopped in the meantime."""
+        _, job, start = entry
+        return job not in self.state.running or self.state.running[job][0] != start
+
+    def _pass(self, moment: float) -> bool:
+        """Let everything up to a moment happen, in the order of time; whether the scheduler should look."""
+        state, books, incidents = self.state, self._books, self.rules.incidents
+        changed = NEVER < state.again <= moment
+        while True:
+            end = self._ends[0][0] if self._ends else inf
+            arrival = float(self.trace.arrival[state.arrived]) if state.arrived < len(self.trace) else inf
+            incident = incidents[state.incidents].time if state.incidents < len(incidents) else inf
+            first = min(end, arrival, incident)
+            if first > moment:
+                break
+            changed = True
+            if end == first:
+                entry = heapq.heappop(self._ends)
+                if not self._stale(entry):
+                    books.advance(end)
+                    books.finish(entry[1])
+            elif incident == first:
+                books.advance(incident)
+                books.host(incidents[state.incidents].row, up=incidents[state.incidents].up)
+                state.incidents += 1
+            else:
+                books.advance(arrival)
+                books.arrive()
+            state.events += 1
+        books.advance(moment)
+        return changed and bool(state.waiting)
+
+    def _schedule(self) -> None:
+        """Cycles at this moment, until nothing more can come of one."""
+        for _ in range(_ROUNDS):
+            decided = self._decider.decide()
+            if decided is None:
+                return
+            self.state.cycles += 1
+            self.state.again = NEVER if decided.again is None else decided.again
+            for job in decided.stopped:
+                self._books.evict(job)
+            for job, rows in decided.started:
+                self._books.start(job, rows)
+                self._await_end(job)
+            if decided.final:
+                return

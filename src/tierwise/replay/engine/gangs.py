@@ -1,0 +1,129 @@
+"""Jobs of a trace as gangs of the model.
+
+A job of up to a host's GPUs is one pod; a larger one has pods of whole hosts, and one pod for the rest. A gang starts
+whole or not at all. It asks to stand close together (a soft constraint), unless the contender looks at no topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, Job, Part, Phase, Status, SubJob, Task
+from tierwise.model.shape import Shape
+from tierwise.replay.traces.fabric import NAMESPACE, shape
+from tierwise.replay.traces.trace import QUEUE, Trace
+
+__all__ = ["Gangs", "Stand", "gang", "split"]
+
+_SOFT = Constraint(hard=False)
+_NOWHERE: Ints = np.zeros(0, dtype=np.int64)
+
+
+def split(gpus: int, per_host: int) -> tuple[int, ...]:
+    """The GPUs of each pod of a job, largest first."""
+    whole, rest = divmod(gpus, per_host)
+    return (per_host,) * whole + ((rest,) if rest else ())
+
+
+class Gangs(msgspec.Struct):
+    """Makes jobs of the model from jobs of a trace; shapes are numbered as they are met."""
+
+    trace: Trace
+    gpus_per_host: int
+    aware: bool
+    shapes: list[Shape] = []
+    _known: dict[tuple[int, int], Shape] = {}
+
+    def __post_init__(self) -> None:
+        pairs = {(int(g), int(p)) for g, p in zip(self.trace.gpus, self.trace.priority, strict=True)}
+        for gpus, priority in sorted(pairs):
+            for size in split(gpus, self.gpus_per_host):
+                if (size, priority) not in self._known:
+                    made = shape(len(self.shapes), size, priority)
+                    self._known[size, priority] = made
+                    self.shapes.append(made)
+
+    def pods(self, job: int) -> list[Shape]:
+        """The shape of every pod of a job, in the order of ranks."""
+        priority = int(self.trace.priority[job])
+        return [self._known[size, priority] for size in split(int(self.trace.gpus[job]), self.gpus_per_host)]
+
+    def waiting(self, job: int, number: int, kept: Sequence[int] | None) -> Job:
+        """A job that waits, at a place in the snapshot; rows may be kept for it."""
+        return self._model(job, number, Status.PENDING, kept)
+
+    def running(self, job: int, number: int, rows: Sequence[int]) -> Job:
+        """A job that runs on these rows."""
+        return self._model(job, number, Status.RUNNING, rows)
+
+    def _model(self, job: int, number: int, status: Status, rows: Sequence[int] | None) -> Job:
+        trace = self.trace
+        stand = Stand(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows)
+        return gang(stand, self.pods(job), _SOFT if self.aware else None)
+
+
+class Stand(msgspec.Struct, frozen=True):
+    """How a gang stands: its name and turn in the trace, its place in the snapshot, and where its pods run."""
+
+    job: int
+    number: int
+    created: float
+    queue: str = QUEUE
+    status: Status = Status.PENDING
+    rows: Sequence[int] | None = None  # where it runs, or what is kept for it while it waits
+
+
+def gang(stand: Stand, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
+    """A job of the model with pods of these shapes, in the order of ranks."""
+    key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
+    rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
+    tasks = tuple(
+        Task(f"{key}-{i}", s, "", stand.status, row if runs else -1, -1 if runs else row, created, rank=i)
+        for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
+    )
+    order: tuple[object, ...] = (stand.job,)
+    sub = SubJob(
+        key=key,
+        number=stand.number,
+        job_number=stand.number,
+        policy=-1,
+        minimum=len(tasks),
+        constraint=constraint,
+        match_index=0,
+        order=order,
+        priority=shapes[0].priority,
+        parts=() if runs else _parts(tasks),
+        total=len(tasks),
+        request=np.add.reduce([s.request for s in shapes]),
+        held=np.array(rows, dtype=np.int64) if runs else _NOWHERE,
+        ready=len(tasks) if runs else 0,
+        tasks=tasks,
+    )
+    return Job(
+        key=key,
+        number=stand.number,
+        queue=stand.queue,
+        priority=shapes[0].priority,
+        created=created,
+        order=order,
+        phase=Phase.RUNNING if runs else Phase.INQUEUE,
+        declared=True,
+        minimum=len(tasks),
+        roles={},
+        constraint=constraint,
+        policies=(),
+        min_resources=None,
+        subs=(sub,),
+        tasks=tasks,
+    )
+
+
+def _parts(tasks: tuple[Task, ...]) -> tuple[Part, ...]:
+    """Whole hosts first, then the pod for the rest."""
+    same = sum(task.shape is tasks[0].shape for task in tasks)
+    cuts = (tasks[:same], tasks[same:])
+    return tuple(Part(some[0].shape, "", -1, some) for some in cuts if some)

@@ -1,0 +1,22 @@
+"""What a replay goes by besides its trace: periods, the look-ahead, what a restart costs, which hosts fail, queues."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tierwise.model.queue import Queue
+from tierwise.replay.engine.failures import Incident
+
+__all__ = ["Rules"]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What does not come from the trace. Times are seconds."""
+
+    period: float = 10.0
+    look_ahead: int = 64
+    restart_cost: float = 600.0
+    seed: int = 1
+    incidents: tuple[Incident, ...] = ()
+    controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
+    queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one

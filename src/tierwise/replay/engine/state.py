@@ -1,0 +1,99 @@
+"""Everything that changes during a replay, in types that a checkpoint can hold.
+
+What follows from the rest (idle GPUs, who ends when) is not here: the engine derives it, also when it resumes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import asdict
+
+from tierwise.model.arrays import Floats, Ints
+from tierwise.replay.report.spread import FIGURES
+from tierwise.replay.traces.trace import Trace
+
+__all__ = ["NEVER", "Sample", "State"]
+
+NEVER = -1.0
+_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
+
+
+class Sample(msgspec.Struct):
+    """The cluster at one moment."""
+
+    time: float
+    held: int  # GPUs that gangs hold
+    asked: int  # GPUs that waiting gangs ask for
+    running: int
+    waiting: int
+    fragmentation: tuple[float, ...]  # by size, on the tier of leaves
+    leaves: tuple[int, ...]  # GPUs held below every leaf, in the order of the tree
+
+
+class State(msgspec.Struct):
+    """The clock, who runs where, who waits, and what was counted so far."""
+
+    remaining: Floats  # seconds of work left, by job
+    first_start: Floats
+    end: Floats
+    ready_since: Floats  # when it began to wait, by job: its arrival, or its last stop
+    waited: Floats
+    evictions: Floats  # how often, by job
+    lost: Floats  # GPU-seconds of work that has to be done again, by job
+    figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
+    clock: float = 0.0
+    arrived: int = 0
+    again: float = NEVER  # when the scheduler is to look though nothing happens; NEVER where it need not
+    incidents: int = 0  # so many are over
+    running: dict[int, tuple[float, tuple[int, ...]]] = {}  # job -> start, rows by rank
+    waiting: set[int] = msgspec.field(default_factory=set)
+    refused: list[int] = []
+    down: set[int] = msgspec.field(default_factory=set)  # rows out of service
+    failures: int = 0  # gangs stopped by failing hosts
+    useful: float = 0.0  # GPU-seconds of work that counts
+    held: float = 0.0  # GPU-seconds held, over the whole run
+    window_held: float = 0.0  # the same up to the last arrival
+    window_service: float = 0.0  # GPU-seconds of hosts in service up to the last arrival
+    window_wanted: float = 0.0  # GPU-seconds that could have been held: the smaller of asked for and in service
+    cycles: int = 0
+    events: int = 0
+    samples: list[Sample] = []
+
+    @classmethod
+    def at_start(cls, trace: Trace) -> State:
+        jobs = len(trace)
+        return cls(
+            remaining=trace.duration.copy(),
+            first_start=np.full(jobs, NEVER),
+            end=np.full(jobs, NEVER),
+            ready_since=trace.arrival.copy(),
+            waited=np.zeros(jobs),
+            evictions=np.zeros(jobs),
+            lost=np.zeros(jobs),
+            figures=np.full((jobs, len(FIGURES)), np.nan),
+        )
+
+    def kept(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        sets = {"waiting": sorted(self.waiting), "down": sorted(self.down)}
+        return {**asdict(self), **arrays, **sets, "samples": [asdict(sample) for sample in self.samples]}
+
+    @classmethod
+    def restored(cls, raw: dict[str, Any]) -> State:
+        """A state from its JSON data."""
+        arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
+        samples = [
+            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": tuple(s["leaves"])})
+            for s in raw["samples"]
+        ]
+        running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
+        sets = {name: set(raw[name]) for name in ("waiting", "down")}
+        return cls(**{**raw, **arrays, **sets, "samples": samples, "running": running})
+
+    def finished(self) -> Ints:
+        """The jobs that ended, by number."""
+        return np.flatnonzero(self.end >= 0)

@@ -1,0 +1,1 @@
+"""What a replay came to: figures, plots, pages."""

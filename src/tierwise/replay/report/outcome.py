@@ -1,0 +1,169 @@
+"""What a replay came to: every number that docs/reference/simulation-metrics.md defines, as JSON data.
+
+Numbers are rounded once, here, so that the page, the JSON and the report show the same ones.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Bools, Floats
+from tierwise.replay.engine.books import SLOT_SIZES
+from tierwise.replay.engine.embedded import Lived
+from tierwise.replay.engine.engine import Engine
+from tierwise.replay.engine.gangs import split
+from tierwise.replay.engine.state import Sample, State
+from tierwise.replay.report.spread import FIGURES, Spreads
+from tierwise.replay.traces.trace import Trace
+
+__all__ = ["CLASSES", "HOUR", "Data", "figures", "of_queue", "outcome", "spread", "spread_by_size"]
+
+
+# Parts of an outcome: figures of many values, of spread as a whole and by size, and of each queue.
+
+
+Data = dict[str, object]
+HOUR = 3600.0
+
+
+def figures(values: Floats) -> Data:
+    """Mean, median, 95th percentile and maximum; nothing of nothing."""
+    if not len(values):
+        return {"mean": None, "p50": None, "p95": None, "max": None}
+    half, most = np.percentile(values, (50, 95))
+    found = {"mean": values.mean(), "p50": half, "p95": most, "max": values.max()}
+    return {name: round(float(value), 3) for name, value in found.items()}
+
+
+def spread(state: State) -> Data:
+    """Mean and maximum of every figure over the gangs of several pods that started."""
+    known = state.figures[~np.isnan(state.figures[:, 0])]
+    return {"gangs": len(known), **{name: _ends(known[:, i]) for i, name in enumerate(FIGURES)}}
+
+
+def spread_by_size(engine: Engine | Lived) -> list[Data]:
+    """Leaves of gangs by their pods, in classes that double; and how many times the fewest possible that is."""
+    state, per_host = engine.state, engine.fabric.gpus_per_host
+    started = np.flatnonzero(~np.isnan(state.figures[:, 0]))
+    pods = np.array([len(split(int(gpus), per_host)) for gpus in engine.trace.gpus[started]], dtype=np.int64)
+    leaves = state.figures[started, 0]
+    spreads = Spreads.over(engine.fabric)
+    fewest = np.array([spreads.fewest(number) for number in pods.tolist()], dtype=float)
+    classes = np.ceil(np.log2(np.maximum(pods, 1))).astype(np.int64)
+    found: list[Data] = []
+    for size in np.unique(classes).tolist():
+        own = classes == size
+        low, high = 2 ** (size - 1) + 1, 2**size
+        name = str(high) if low >= high else f"{low}-{high}"
+        stretch = _ends(leaves[own] / fewest[own])
+        found.append({"pods": name, "gangs": int(own.sum()), "leaves": _ends(leaves[own]), "stretch": stretch})
+    return found
+
+
+def _ends(values: Floats) -> Data:
+    if not len(values):
+        return {"mean": None, "max": None}
+    return {"mean": round(float(values.mean()), 6), "max": round(float(values.max()), 6)}
+
+
+def of_queue(engine: Engine | Lived, number: int) -> Data:
+    """What came of the jobs of one queue."""
+    state, trace = engine.state, engine.trace
+    own = trace.queue == number
+    ended = own & (state.end >= 0)
+    return {
+        "queue": trace.queues[number],
+        "jobs": int(own.sum()),
+        "finished": int(ended.sum()),
+        "wait_seconds": figures(state.waited[ended]),
+        "evictions": int(state.evictions[own].sum()),
+        "gpu_hours": round(float((trace.gpus * trace.duration)[ended].sum()) / HOUR, 3),
+        "gpu_hours_lost": round(float(state.lost[own].sum()) / HOUR, 3),
+    }
+
+
+CLASSES = ((1, 1), (2, 7), (8, 8), (9, 31), (32, None))
+"""Classes of jobs by GPUs, both ends included."""
+
+
+class _Times(msgspec.Struct, frozen=True):
+    """Waiting and completion times of the jobs that ended."""
+
+    gpus: Floats
+    wait: Floats
+    completion: Floats
+
+    def of(self, chosen: Bools) -> Data:
+        return {
+            "jobs": int(chosen.sum()),
+            "wait_seconds": figures(self.wait[chosen]),
+            "completion_seconds": figures(self.completion[chosen]),
+        }
+
+
+def outcome(engine: Engine | Lived) -> Data:
+    """The numbers of one contender."""
+    state, trace = engine.state, engine.trace
+    ended = state.finished()
+    times = _Times(trace.gpus[ended].astype(float), state.waited[ended], state.end[ended] - trace.arrival[ended])
+    return {
+        "profile": engine.contender.name,
+        "jobs": {
+            "arrived": state.arrived,
+            "finished": len(ended),
+            "running": len(state.running),
+            "waiting": len(state.waiting),
+            "refused": len(state.refused),
+        },
+        "gpus": {
+            "allocation": _ratio(state.window_held, state.window_service),
+            "occupancy": _ratio(state.window_held, state.window_wanted),
+        },
+        "gpu_hours": {
+            "held": round(state.held / HOUR, 3),
+            "useful": round((state.useful + _unfinished(state, trace)) / HOUR, 3),
+            "lost": round(float(state.lost.sum()) / HOUR, 3),
+        },
+        "times": times.of(np.ones(len(ended), dtype=bool)),
+        "times_by_size": [_class(times, low, high) for low, high in CLASSES],
+        "queues": [of_queue(engine, number) for number in range(len(trace.queues))],
+        "spread": spread(state),
+        "spread_by_size": spread_by_size(engine),
+        "fragmentation": {
+            str(size): round(float(np.mean([s.fragmentation[i] for s in state.samples])), 6)
+            for i, size in enumerate(SLOT_SIZES)
+            if state.samples and state.samples[0].fragmentation
+        },
+        "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
+        "cycles": state.cycles,
+        "events": state.events,
+        "samples": [_sample(sample) for sample in state.samples],
+    }
+
+
+def _unfinished(state: State, trace: Trace) -> float:
+    """GPU-seconds that running gangs have worked since they started."""
+    return sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
+
+
+def _class(times: _Times, low: int, high: int | None) -> Data:
+    chosen = (times.gpus >= low) & (times.gpus <= (high or np.inf))
+    name = str(low) if low == high else f"{low}-{high}" if high else f"{low}+"
+    return {"gpus": name, **times.of(chosen)}
+
+
+def _sample(sample: Sample) -> Data:
+    return {
+        "time": round(sample.time, 3),
+        "held": sample.held,
+        "asked": sample.asked,
+        "running": sample.running,
+        "waiting": sample.waiting,
+        "fragmentation": [round(value, 6) for value in sample.fragmentation],
+        "leaves": list(sample.leaves),
+    }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None

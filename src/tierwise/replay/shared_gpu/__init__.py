@@ -1,0 +1,1 @@
+"""Filling nodes with pods that share GPUs."""

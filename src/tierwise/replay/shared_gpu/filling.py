@@ -1,0 +1,271 @@
+"""Filling a cluster: pods that share GPUs arrive one by one and stay, until what arrived asks for a share of all GPUs.
+
+Each pod has a cycle of its own, as it arrives; one that finds no place is gone.
+A plugin of the cycle knows what is left of every device: it says which nodes fit, and what a pod would cost on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tierwise.config.profile import Profile
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.queue import Queue
+from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
+from tierwise.model.shape import Shape, plain_shape
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.tree import grow
+from tierwise.plugins import PLUGINS
+from tierwise.replay.engine.checkpoint import Checkpoint, digest
+from tierwise.replay.engine.gangs import Stand, gang
+from tierwise.replay.engine.run import Progress
+from tierwise.replay.report.outcome import Data
+from tierwise.replay.shared_gpu.devices import (
+    State,
+    after,
+    fitting,
+    fragmentation,
+    options,
+    stranded,
+)
+from tierwise.replay.shared_gpu.openb import WHOLE, Pods
+from tierwise.replay.shared_gpu.policies import SHARED, SharedGpus, strands
+from tierwise.replay.traces.fabric import AXIS, GPU, NAMESPACE, table_of
+from tierwise.replay.traces.trace import QUEUE
+from tierwise.scheduler import cycle
+
+__all__ = ["Filling", "Fillings"]
+
+
+_PODS = 10_000
+_SAMPLES = 100
+"""How often the cluster is looked at while it fills, at equal steps of what was asked for."""
+
+_SIZES = ((0, 0, "0"), (1, 999, "<1"), (1000, 1000, "1"), (1001, 7999, "2-7"), (8000, None, "8+"))
+"""Classes of pods by what they ask for in thousandths of a GPU, both ends included."""
+
+
+class Filling:
+    """A cluster as it fills up under one policy."""
+
+    def __init__(self, names: tuple[str, ...], empty: State, pods: Pods, name: str, profile: Profile) -> None:
+        self.name, self._profile, self._strands = name, profile, strands(profile)
+        self._kinds = pods.kinds
+        self._topology, rows = grow([], names)
+        names, empty = tuple(names[row] for row in rows), empty.at(np.array(rows))
+        self.state = State(empty.cpu.copy(), empty.memory.copy(), empty.left.copy())
+        amounts = np.zeros((len(AXIS), len(names)), dtype=np.int64)
+        index = AXIS.index
+        amounts[index[CPU]], amounts[index[MEMORY]] = empty.cpu, empty.memory
+        amounts[index[POD_SLOTS]], amounts[index[GPU]] = _PODS, empty.left.sum(axis=1)
+        self._nodes = table_of(names, amounts)
+        self._shapes = tuple(self._shape(kind) for kind in range(len(pods.kinds)))
+        self._standing = np.zeros((len(self._shapes), len(names)), dtype=np.int64)
+        self._costs: dict[int, Floats] = {}
+        self._devices: dict[int, Ints] = {}
+        self._seen: dict[int, int] = {}
+        self._moved: list[int] = []
+        self._total = int(empty.left.sum())
+        self._came = np.zeros(len(pods.kinds), dtype=np.int64)  # pods that arrived, by kind
+        self._samples: list[list[float]] = []
+        self._plugins = {**PLUGINS, SHARED: lambda arguments, view: SharedGpus(self, arguments, view)}
+
+    @property
+    def arrived(self) -> int:
+        """Pods that came."""
+        return int(self._came.sum())
+
+    @property
+    def placed(self) -> int:
+        """Pods that found a place."""
+        return int(self._standing.sum())
+
+    def _shape(self, kind: int) -> Shape:
+        kinds = self._kinds
+        amounts = {CPU: kinds.cpu[kind], MEMORY: kinds.memory[kind], GPU: kinds.devices[kind] * kinds.each[kind]}
+        request = AXIS.vector({name: int(amount) for name, amount in amounts.items()} | {POD_SLOTS: 1})
+        return plain_shape(kind, request, namespace=NAMESPACE)
+
+    def arrive(self, kind: int) -> None:
+        """A pod comes: it is placed by a cycle, or it is gone."""
+        arrived = self.arrived
+        job = gang(Stand(arrived, 0, float(arrived)), [self._shapes[kind]])
+        self._came[kind] += 1
+        every = np.arange(len(self._nodes))
+        snapshot = Snapshot(
+            axis=AXIS,
+            nodes=self._nodes,
+            topology=self._topology,
+            queues={QUEUE: Queue(QUEUE)},
+            jobs=(job,),
+            shapes=self._shapes,
+            others=(),
+            orphans={},
+            faults=(),
+            now=float(arrived),
+            standing={n: np.repeat(every, counts) for n, counts in enumerate(self._standing) if counts.any()},
+        )
+        for decision in cycle(snapshot, self._profile, plugins=self._plugins).decisions:
+            self._place(kind, int(decision.placed[0].rows[0]))
+        self._look()
+
+    def _look(self) -> None:
+        """Note how full and how fragmented the cluster is, where a step of what is asked for was passed."""
+        asked = int((self._came * self._kinds.devices * self._kinds.each).sum())
+        if asked * _SAMPLES >= len(self._samples) * self._total:
+            spoilt = float(fragmentation(self.state, self._kinds).sum())
+            figures = (asked / self._total, self.allocation, spoilt / self._total)
+            self._samples.append([round(value, 6) for value in figures])
+
+    def _place(self, kind: int, row: int) -> None:
+        self.costs(kind)  # says which device is best
+        one = self.state.at(np.array([row]))
+        now = after(one, self._kinds, kind, int(self._devices[kind][row]))
+        self.state.cpu[row], self.state.memory[row], self.state.left[row] = now.cpu[0], now.memory[0], now.left[0]
+        self._standing[kind, row] += 1
+        self._moved.append(row)
+
+    def fits(self, kind: int) -> Bools:
+        return fitting(self.state, self._kinds, kind)
+
+    def costs(self, kind: int) -> Floats:
+        """What a pod of a kind would spoil of each node, by the measure of the policy, on its best device there."""
+        if kind not in self._costs:
+            self._costs[kind] = np.zeros(len(self._nodes))
+            self._devices[kind] = np.full(len(self._nodes), -1)
+            rows = list(range(len(self._nodes)))
+        else:
+            rows = sorted(set(self._moved[self._seen[kind] :]))
+        self._seen[kind] = len(self._moved)
+        known: dict[bytes, tuple[float, int]] = {}
+        fits = self.fits(kind)
+        for row in rows:
+            if fits[row]:
+                one = self.state.at(np.array([row]))
+                key = one.cpu.tobytes() + one.memory.tobytes() + one.left.tobytes()
+                if key not in known:
+                    known[key] = self._cheapest(one, kind)
+                self._costs[kind][row], self._devices[kind][row] = known[key]
+        return self._costs[kind]
+
+    def _cheapest(self, one: State, kind: int) -> tuple[float, int]:
+        choices = options(one, self._kinds, kind)
+        each = [after(one, self._kinds, kind, device) for device in choices]
+        stacked = State(
+            *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
+        )
+        found = fragmentation(stacked, self._kinds)
+        if self._strands:
+            found += stranded(stacked, self._kinds)
+        best = int(np.argmin(found[1:]))
+        return float(found[1 + best] - found[0]), choices[best]
+
+    @property
+    def allocated(self) -> float:
+        """GPUs in use, parts of them counted as such."""
+        return (self._total - int(self.state.left.sum())) / WHOLE
+
+    @property
+    def allocation(self) -> float:
+        """The same as a share of all GPUs."""
+        return self.allocated * WHOLE / self._total
+
+    def kept(self) -> Data:
+        """All that changes, as JSON data."""
+        arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
+        return {"arrays": [array.tolist() for array in arrays], "samples": self._samples}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
+        for array, values in zip(arrays, kept["arrays"], strict=True):
+            array[...] = values
+        self._samples = kept["samples"]
+
+    def outcome(self) -> Data:
+        """How much of the cluster is in use, who was refused, and how it came to that."""
+        return {
+            "profile": self.name,
+            "pods": {"arrived": self.arrived, "placed": self.placed, "refused": self.arrived - self.placed},
+            "gpus": {
+                "total": self._total / WHOLE,
+                "allocated": self.allocated,
+                "allocation": round(self.allocation, 6),
+            },
+            "pods_by_size": [self._size(low, high, name) for low, high, name in _SIZES],
+            "samples": [dict(zip(("asked", "allocated", "fragmented"), s, strict=True)) for s in self._samples],
+        }
+
+    def _size(self, low: int, high: int | None, name: str) -> Data:
+        asked = self._kinds.devices * self._kinds.each
+        own = (asked >= low) & (asked <= (self._total if high is None else high))
+        came, stand = int(self._came[own].sum()), int(self._standing[own].sum())
+        return {"gpus": name, "arrived": came, "refused": came - stand}
+
+
+# Several policies that fill the same nodes with the same pods, one after the other; interruptible as replays are.
+
+
+class Fillings:
+    """The same pods on the same nodes under each policy."""
+
+    def __init__(
+        self, names: tuple[str, ...], empty: State, pods: Pods, arriving: Ints, policies: Mapping[str, Profile]
+    ) -> None:
+        self._nodes, self._empty, self._pods, self._arriving = names, empty, pods, arriving
+        self._policies = dict(policies)
+        self.names, self.total = tuple(policies), len(arriving)
+        kinds = pods.kinds
+        columns = [arriving, kinds.cpu, kinds.memory, kinds.devices, kinds.each, kinds.weight]
+        self.digest = digest([*columns, empty.cpu, empty.memory, empty.left], names, self._policies)
+        self._done: list[Data] = []
+        self._filling: Filling | None = None
+
+    def resume(self, point: Checkpoint) -> None:
+        """Go on from a checkpoint of the same inputs."""
+        self._done = list(point.done)
+        if point.state is not None:
+            self._filling = self._begin()
+            self._filling.restore(point.state)
+
+    def _begin(self) -> Filling:
+        name = self.names[len(self._done)]
+        return Filling(self._nodes, self._empty, self._pods, name, self._policies[name])
+
+    def run(self) -> Iterator[None]:
+        """Fill what is left to be filled; yields after every pod."""
+        while len(self._done) < len(self.names):
+            if self._filling is None:
+                self._filling = self._begin()
+            for kind in self._arriving[self._filling.arrived :].tolist():
+                self._filling.arrive(kind)
+                yield
+            self._done.append(self._filling.outcome())
+            self._filling = None
+
+    def progress(self) -> Progress:
+        """Pods that arrived, and what is allocated."""
+        name = self.names[min(len(self._done), len(self.names) - 1)]
+        if self._filling is None:
+            return Progress(name, 0, "")
+        told = f"{self._filling.arrived:,} pods, {100 * self._filling.allocation:.1f} % of GPUs allocated"
+        return Progress(name, self._filling.arrived, told)
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.digest, self._done, self._filling.kept() if self._filling else None)
+
+    def results(self) -> Data:
+        """Everything, as JSON data."""
+        asked = (self._pods.kinds.devices * self._pods.kinds.each)[self._arriving].sum()
+        gpus = int(self._empty.left.sum()) // WHOLE
+        inputs = {
+            "nodes": len(self._nodes),
+            "gpus": gpus,
+            "pods": len(self._arriving),
+            "arrived_load": round(float(asked) / (gpus * WHOLE), 6) if gpus else None,
+            "kinds": len(np.unique(self._arriving)),
+        }
+        return {"inputs": inputs, "outcomes": self._done}

@@ -1,0 +1,1 @@
+"""What is replayed: traces, fabrics and queues."""

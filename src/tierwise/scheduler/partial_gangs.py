@@ -1,0 +1,208 @@
+"""Gangs of which only a part was bound: found, marked with the time, and released where the rest finds no place.
+
+A bind may fail, a scheduler may die half-way, and pods that came last to a full node are taken back (`overbound`).
+Every cycle places what is missing beside what stands, so a part of a gang is normally whole a moment later. Where it is
+not after some time, what stands is evicted: it would hold room for nothing. A gang that was whole once and has lost
+pods since is not meant: that is for its policies and its replacements.
+
+Marks are annotations of the gang's pod group, of whichever dialect, so a restart goes on where the last process
+stopped. A gang that only the annotations of its pods declare has nowhere to keep a mark: its pods tell (`evidence`).
+Pods that nobody would make anew are left alone, and people are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Object
+from tierwise.api.core import Pod
+from tierwise.api.meta import parse_time
+from tierwise.framework.ledger import Ledger, job_ready
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase, Status, SubJob, Task
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Effect, Evict, Key, Objects, PatchStatus, RecordEvent
+from tierwise.scheduler.overbound import bound_together, overbound, owned, partial_since
+
+__all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "release", "tallies"]
+
+
+# The tallies of a cycle once it is over: what was bound stands, and what is taken back does not.
+
+
+def tallies(snapshot: Snapshot, report: CycleReport, back: Collection[str]) -> Ledger:
+    """A ledger on which jobs are as ready as they are now; amounts are those before the cycle."""
+    ledger = Ledger(snapshot)
+    for decision in report.decisions:
+        for placed in decision.placed if decision.bound else ():
+            for task in placed.tasks:
+                if not task.shape.best_effort:  # those were counted before they were placed
+                    _count(ledger, decision.job, placed.sub, task, 1)
+    for job in snapshot.jobs if back else ():
+        for sub in job.subs:
+            for task in sub.tasks:
+                if task.key in back and task.status is Status.RUNNING:
+                    _count(ledger, job, sub, task, -1)
+    return ledger
+
+
+def _count(ledger: Ledger, job: Job, sub: SubJob, task: Task, by: int) -> None:
+    ledger.ready[sub.number] += by
+    for number, name in job.role_names.items():
+        if name == task.role:
+            ledger.role_ready[number] += by
+
+
+PARTIAL: Final = "tierwise.io/partial-since"
+"""Since when a gang that was never whole has had some of its pods bound; "" where it no longer is so."""
+
+DIMINISHED: Final = "tierwise.io/diminished-since"
+"""Since when a gang that was whole has stood below its minimum; "" where it no longer does."""
+
+PATIENCE: Final = 60.0
+"""Seconds that the rest of a gang has to find a place."""
+
+RELEASE: Final = "release"
+"""The stage that evictions of this kind name."""
+
+_RELEASED: Final = "a part of gang {gang} was bound, and the rest has found no place for {patience:.0f} seconds"
+_TAKEN_BACK: Final = "its node was given more than it has, and gang {gang} was bound last"
+_NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
+_GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
+
+
+def release(objects: Objects, snapshot: Snapshot, report: CycleReport, decision: Callable[[str], str]) -> list[Effect]:
+    """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
+    bound, back = _bound(report), overbound(objects, snapshot)
+    held = {job.key: _held(objects, job) for job in snapshot.jobs if job.declared}
+    asked = [
+        job
+        for job in snapshot.jobs
+        if job.declared and (job.key in back or _in_question(job, held[job.key], report, bound))
+    ]
+    if not asked:
+        return []
+    after = tallies(snapshot, report, {_pod_key(pod).path for pods in back.values() for pod in pods})
+    effects: list[Effect] = []
+    for job in asked:
+        lost = back.get(job.key, [])
+        standing = _standing(objects, job, bound.get(job.key, frozenset()), lost)
+        whole = not standing or job_ready(after, job)
+        # Taken back, it was whole only on paper; one that lacks a replacement was whole before.
+        never = job.phase in _NEVER_WHOLE or (bool(lost) and bound_together((*standing, *lost), PATIENCE))
+        case = _Case(job, standing, whole, never, job.key in report.rejections, decision(job.key))
+        found = held[job.key]
+        effects += (Evict(_pod_key(pod), _TAKEN_BACK.format(gang=job.key), job.key, RELEASE) for pod in lost)
+        if found is not None:
+            effects += _by_mark(case, *found, snapshot.now)
+        elif not whole and ((lost and never) or (case.rejected and _waited(partial_since(objects, job), snapshot.now))):
+            effects += _evict(case, None)
+    return effects
+
+
+class _Case(msgspec.Struct, frozen=True):
+    """A gang in question, as it is after the cycle."""
+
+    job: Job
+    standing: list[Pod]
+    whole: bool  # or nothing of it stands
+    never: bool  # it was never whole before
+    rejected: bool
+    decision: str
+
+
+def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effect]:
+    """What becomes of a gang with a pod group."""
+    marks = {mark: text for mark in (PARTIAL, DIMINISHED) if (text := holder.metadata.annotations.get(mark))}
+    if case.whole:
+        if marks:
+            yield PatchStatus(key, {}, dict.fromkeys(marks, ""))
+    elif PARTIAL in marks:
+        since = _time(marks[PARTIAL])
+        if since is None or since > now:
+            yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})  # noted by a clock that was wrong, or by somebody else
+        elif case.rejected and _waited(since, now):
+            yield from _evict(case, key)
+    elif case.never and DIMINISHED not in marks:
+        yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})
+    elif not marks:
+        # Written before its phase says that it queues again: from then on the mark alone tells that it was whole.
+        yield PatchStatus(key, {}, {DIMINISHED: _stamp(now)})
+
+
+def _in_question(
+    job: Job, held: tuple[Key, Object] | None, report: CycleReport, bound: Mapping[str, frozenset[str]]
+) -> bool:
+    """Marked, or a part of it may stand; what was decided and bound without a no is whole."""
+    if held is not None and any(held[1].metadata.annotations.get(mark) for mark in (PARTIAL, DIMINISHED)):
+        return True
+    if job.key in bound and job.key in report.rejections:
+        return True
+    if not any(task.status is Status.RUNNING for task in job.tasks):
+        return False
+    several = bool(job.roles or job.policies) and any(sub.parts for sub in job.subs)
+    return job.phase in _NEVER_WHOLE or several or sum(sub.ready for sub in job.subs) < job.minimum
+
+
+def _bound(report: CycleReport) -> dict[str, frozenset[str]]:
+    """The tasks that were bound in this cycle, by job."""
+    found: dict[str, set[str]] = {}
+    for decision in report.decisions:
+        if decision.bound:
+            keys = (task.key for placed in decision.placed for task in placed.tasks)
+            found.setdefault(decision.job.key, set()).update(keys)
+    return {job: frozenset(keys) for job, keys in found.items()}
+
+
+def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]) -> list[Pod]:
+    pods = objects.every(Pod)
+    standing = (task for task in job.tasks if task.status is Status.RUNNING or task.key in bound)
+    return [pods[task.key] for task in standing if task.key in pods and pods[task.key] not in lost]
+
+
+def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
+    """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
+    for path in job.gangs or (job.key,):
+        namespace, _, name = path.partition("/")
+        for group in _GROUPS:
+            key = Key(group, "PodGroup", namespace, name)
+            record = objects.record(key)
+            if record is not None:
+                return key, record
+    return None
+
+
+def _evict(case: _Case, key: Key | None) -> Iterator[Effect]:
+    text = _RELEASED.format(gang=case.job.key, patience=PATIENCE)
+    alone = []
+    for pod in case.standing:
+        if owned(pod):
+            yield Evict(_pod_key(pod), text, case.job.key, RELEASE)
+        else:
+            alone.append(pod)
+    if alone:
+        left = f"{text}; {len(alone)} pods stay where they are, because nothing would make them anew"
+        yield RecordEvent(key or _pod_key(alone[0]), "Warning", "PartOfGangStands", left, case.decision)
+
+
+def _pod_key(pod: Pod) -> Key:
+    return Key("", "Pod", pod.metadata.namespace or "default", pod.metadata.name)
+
+
+def _waited(since: float | None, now: float) -> bool:
+    return since is not None and now - since >= PATIENCE
+
+
+def _time(text: str) -> float | None:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

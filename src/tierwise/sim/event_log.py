@@ -1,0 +1,165 @@
+"""Takes note of what happens in a simulated cluster: effects that were carried out, and phases that changed.
+
+`Life` hands it everything in order; who shows it, and how, is up to the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tierwise.api.core import Pod
+from tierwise.api.volcano import Job, PodGroup
+from tierwise.dialects.volcano.annotations import role_of
+from tierwise.dialects.volcano.job import defaulted
+from tierwise.explain.job_location import whereabouts
+from tierwise.explain.naming import Names, domain_title
+from tierwise.explain.ranges import compact
+from tierwise.explain.text.page import count
+from tierwise.explain.timeline import Happening
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Objects, RecordEvent, key_of, key_of_raw
+from tierwise.scheduler.effects import pod_key
+
+__all__ = ["Chronicle"]
+
+_GROUP = "scheduling.volcano.sh"
+_QUIET = ("Scheduled", "Gone", "PodGroupPending")
+_STATES = ("Unschedulable", "UnknownTierName", "PodGroupPending")
+_SHOWN = ("Pod", "Job")
+
+
+class Chronicle:
+    """Everything that happened so far, in order."""
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.happenings: list[Happening] = []
+        self.places: dict[str, str] = {}  # the hyperNode where each pod group was last placed
+        self._names = Names(())
+        self._said: dict[tuple[Key, str], str] = {}
+        self._waiting: set[Key] = set()
+
+    def effects(self, done: Sequence[Effect], before: Objects, after: Objects, now: float) -> None:
+        """Note what was carried out between two states of the cluster, and the phases that differ between them."""
+        for effect in done:
+            self.happenings += filter(self._news, self._of_effect(effect, before, after, now - self.start))
+        self.happenings += self._phases(before, after, now - self.start)
+
+    def _news(self, happening: Happening) -> bool:
+        """Whether this happened, or, where it says how things stand, whether they stand otherwise than before."""
+        if happening.reason not in _STATES:
+            return True
+        about = happening.about, happening.reason
+        known, self._said[about] = self._said.get(about), happening.text
+        return known != happening.text
+
+    def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
+        """Note where a cycle placed what."""
+        self._names = Names(snapshot.jobs)
+        for decision in report.decisions:
+            self.happenings.append(self._placed(snapshot, decision, now - self.start))
+
+    def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> Happening:
+        job = decision.job
+        namespace, _, name = job.key.partition("/")
+        about = Key(_GROUP, "PodGroup", namespace, name)
+        if job.lone:
+            about = pod_key(decision.placed[0].tasks[0].key)
+        self._waiting.discard(about)
+        if decision.bound and decision.domain != ROOT:
+            self.places[job.key] = snapshot.topology.name[decision.domain]
+        word = "bound" if decision.bound else "nominated: room is kept"
+        text = f"{count(decision.count(), 'pod')} {word} in {domain_title(snapshot.topology, decision.domain)}"
+        if job.lone:
+            rows = [row for placed in decision.placed for row in placed.rows.tolist()]
+            text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
+        found = whereabouts(snapshot.topology, job, [decision])
+        touched = {placed.sub.key.rpartition("/")[2] for placed in decision.placed}
+        subs: dict[str, list[str]] = {}
+        for sub, place in found.subs.items():
+            if place is not None and sub in touched:
+                subs.setdefault(place.name, []).append(sub)
+        if subs:
+            text += ": " + ", ".join(f"{compact(named)} in {domain}" for domain, named in subs.items())
+        return Happening(at, about, "Placed", text, job=self._names.of(job))
+
+    def _of_effect(self, effect: Effect, before: Objects, after: Objects, at: float) -> Iterator[Happening]:
+        match effect:
+            case Create(raw):
+                key = key_of_raw(raw)
+                if key.kind in _SHOWN:
+                    yield self._pod(after, key, at, "Created", "")
+            case Bind(pod, node):
+                yield self._pod(after, pod, at, "Bound", f"to node {node}", detail=True)
+            case Nominate(pod, node):
+                text = f"node {node} is kept for it" if node else "no node is kept for it any more"
+                yield self._pod(after, pod, at, "Nominated", text, detail=True)
+            case Evict(pod, reason, by, action):
+                yield self._pod(before, pod, at, "Evicted", f"by {action} for {by}: {reason}", warning=True)
+            case Delete(key) if key.kind == "Pod":
+                yield self._pod(before, key, at, "Killing", "told to stop" if after.record(key) else "deleted")
+            case RecordEvent(about, kind, reason, text):
+                objects = before if before.record(about) is not None else after
+                quiet, warning = reason in _QUIET or self._waits_still(about, reason), kind == "Warning"
+                yield self._pod(objects, about, at, reason, text, detail=quiet, warning=warning)
+            case _:
+                return
+
+    def _waits_still(self, group: Key, reason: str) -> bool:
+        """Whether a group has been waiting since it was last placed: then news of why is for those who want it all."""
+        if reason != "Unschedulable" or group in self._waiting:
+            return reason == "Unschedulable"
+        self._waiting.add(group)
+        return False
+
+    def _pod(
+        self,
+        objects: Objects,
+        key: Key,
+        at: float,
+        reason: str,
+        text: str,
+        *,
+        warning: bool = False,
+        detail: bool = False,
+    ) -> Happening:
+        """A happening about a pod, with the job that it is of; or about anything else, with what it is called."""
+        record = objects.record(key)
+        if isinstance(record, PodGroup):
+            return Happening(at, key, reason, text, warning, job=_called(record), detail=detail)
+        job = role = ""
+        if isinstance(record, Pod):
+            job = record.metadata.annotations.get("volcano.sh/job-name", "")
+            role = role_of(record) if job else ""
+        return Happening(at, key, reason, text, warning, job, role, detail)
+
+    def _phases(self, before: Objects, after: Objects, at: float) -> Iterator[Happening]:
+        if not after.alike(before, PodGroup):
+            old = before.every(PodGroup)
+            for path, group in after.every(PodGroup).items():
+                past, present = old[path].status.phase if path in old else "", group.status.phase
+                if present and present != past:
+                    lone = any(owner.kind == "Pod" for owner in group.metadata.owner_references)
+                    yield Happening(at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone)
+        if not after.alike(before, Job):
+            known = before.every(Job)
+            for path, job in after.every(Job).items():
+                was = known.get(path)
+                past, present = was.status.state.phase if was is not None else "", job.status.state.phase
+                if present and present != past:
+                    yield Happening(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")
+                retries = job.status.retry_count
+                if retries and (was is None or retries > was.status.retry_count):
+                    most = defaulted(job).spec.max_retry
+                    yield Happening(at, key_of(job), "Retry", f"retry {retries} of {most}", warning=True)
+
+
+def _turned(past: str, present: str) -> str:
+    return f"{past} → {present}" if past else present
+
+
+def _called(group: PodGroup) -> str:
+    owner = next((reference for reference in group.metadata.owner_references if reference.controller), None)
+    return owner.name if owner is not None else group.metadata.name

@@ -1,0 +1,227 @@
+"""The whole life of what is submitted: controllers, scheduler and kubelets on one cluster, while a clock goes on.
+
+At each moment everything that follows from that moment happens, until nothing changes any more; then the clock jumps
+to the next moment at which something will. Nothing waits for real: whoever shows a life to people decides how fast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from tierwise import controllers
+from tierwise.api.core import Node, Pod
+from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
+from tierwise.explain.timeline import Happening
+from tierwise.framework.extension import Factory
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
+from tierwise.port import Effect, Key, Objects, RecordEvent
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.sim import rounds
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.event_log import Chronicle
+from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
+from tierwise.sim.kubelet import killed, turn
+from tierwise.sim.nodes import Machines
+from tierwise.sim.pod_behaviour import check_habits
+from tierwise.snapshot.builder import Reader
+from tierwise.status.pod_group import statuses
+
+__all__ = ["Life", "Moment", "Nobody", "User"]
+
+
+# Who uses a simulated cluster from outside while it lives.
+
+
+class User(Protocol):
+    """Somebody outside who does things to the cluster, such as submitting jobs when their time comes."""
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        """What is done now; asked again at the same moment until it is nothing."""
+
+    def due(self) -> float | None:
+        """The next moment at which something is to be done whatever happens until then; None where none is."""
+
+
+class Nobody:
+    """A user who leaves the cluster to itself."""
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        return ()
+
+    def due(self) -> float | None:
+        return None
+
+
+_MOST: Final = 1000
+"""Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One stop of the clock: what happened then, in order, and how the cluster stands after it."""
+
+    at: float  # seconds since the start
+    happenings: Sequence[Happening]
+    objects: Objects
+    snapshot: Snapshot
+    report: CycleReport
+
+
+class Life:
+    """A cluster that lives."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        profile: Profile,
+        *,
+        start: float,
+        incidents: Sequence[Incident] = (),
+        user: User | None = None,
+        plugins: Mapping[str, Factory] = PLUGINS,
+    ) -> None:
+        check_habits(objects)
+        _check_nodes(objects, incidents)
+        self.start = float(math.ceil(start))  # the API counts whole seconds
+        self.cycles = 0
+        self.unfinished = True  # whether anything is still going to happen
+        self.cluster = EmbeddedCluster(objects, clock=self.start)
+        self.chronicle = Chronicle(self.start)
+        self._profile, self._plugins = profile, plugins
+        self._reader = Reader(profile)
+        self._user = user or Nobody()
+        self._ahead = sorted(incidents, key=lambda incident: incident.after)
+        self._machines = Machines()
+        self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
+        self._last: tuple[Snapshot, CycleReport] | None = None
+        self._again = math.inf  # when the scheduler is to look though nothing has changed
+
+    def run(self, until: float) -> Iterator[Moment]:
+        """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
+        now = self.start
+        while True:
+            told = len(self.chronicle.happenings)
+            wake = self._live(now)
+            snapshot, report = self._last or self._cycle(now)
+            yield Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
+            following = self._following(now, wake)
+            self.unfinished = following is not None
+            if following is None:
+                return
+            if following > self.start + until:
+                if now < self.start + until:
+                    yield Moment(until, (), self.cluster.read(), snapshot, report)
+                return
+            now = self.cluster.clock = following
+
+    def forget(self) -> None:
+        """Drop what was told so far: for long runs of which nobody keeps a record."""
+        self.chronicle.happenings.clear()
+        self.cluster.events.clear()
+
+    def _live(self, now: float) -> float | None:
+        """Everything that happens at one moment; the time at which kubelets have something to do again."""
+        self._befall(now)
+        for _ in range(_MOST):
+            before = self.cluster.read()
+            self.cluster.apply(self._user.act(before, now))
+            rounds.reconcile(self.cluster, now, self._profile)
+            self._note(before, now)
+            if self.cluster.read() is not self._seen or self._again <= now:
+                self._cycle(now)
+            wake = self._kubelets(now)
+            if self.cluster.read() is before:
+                return wake
+        raise RuntimeError(f"the cluster does not come to rest at {now - self.start:.0f}s")
+
+    def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
+        before = self.cluster.read()
+        snapshot = self._reader.read(before, now)
+        report = cycle(snapshot, self._profile, plugins=self._plugins)
+        self.cluster.apply(effects(snapshot, report))
+        self.chronicle.cycle(snapshot, report, now)
+        self.cluster.apply(statuses(self.cluster.read(), snapshot, report))
+        self._note(before, now)
+        self.cycles += 1
+        self._again = math.inf if report.again is None else math.ceil(report.again)
+        self._seen, self._last = before, (snapshot, report)
+        return self._last
+
+    def _kubelets(self, now: float) -> float | None:
+        """Let the node controller and every kubelet that lives do its work."""
+        before = self.cluster.read()
+        watch = self._machines.watch(before, now)
+        asked, gone, wakes = list(watch.effects), list(watch.gone), [watch.wake]
+        nodes = before.every(Node)
+        for path, pod in before.every(Pod).items():
+            node = pod.spec.node_name
+            if node in nodes and node not in self._machines.down:
+                own = turn(pod, now)
+                asked += own.effects
+                wakes.append(own.wake)
+                if own.gone:
+                    namespace, _, name = path.partition("/")
+                    gone.append(Key("", "Pod", namespace, name))
+        self.cluster.apply(asked)
+        self.cluster.remove(gone)
+        self._note(before, now)
+        return min((wake for wake in wakes if wake is not None), default=None)
+
+    def _befall(self, now: float) -> None:
+        """What comes from outside at this moment."""
+        while self._ahead and self.start + self._ahead[0].after <= now:
+            before = self.cluster.read()
+            match self._ahead.pop(0):
+                case PodFails(_, path, code):
+                    self._fail(path, code, now)
+                case NodeLost(_, node):
+                    self._machines.lose(node, now)
+                    self.cluster.apply([RecordEvent(_node(node), "Warning", "Lost", "the machine falls silent")])
+                case NodeBack(_, node):
+                    back = self._machines.restore(node, before.every(Pod).values(), now)
+                    self.cluster.apply(
+                        [RecordEvent(_node(node), "Normal", "Back", "the machine is there again"), *back]
+                    )
+            self._note(before, now)
+
+    def _fail(self, path: str, code: int, now: float) -> None:
+        pod = self.cluster.read().every(Pod).get(path)
+        alive = (
+            pod is not None and not pod.metadata.deletion_timestamp and pod.spec.node_name not in self._machines.down
+        )
+        if pod is not None and alive and pod.status.phase == "Running":
+            self.cluster.apply(killed(pod, now, code))
+            return
+        namespace, _, name = path.partition("/")
+        text = "it was to fail now, but it does not run"
+        self.cluster.apply([RecordEvent(Key("", "Pod", namespace, name), "Warning", "NotRunning", text)])
+
+    def _note(self, before: Objects, now: float) -> None:
+        self.chronicle.effects(self.cluster.done, before, self.cluster.read(), now)
+        self.cluster.done = []
+
+    def _following(self, now: float, wake: float | None) -> float | None:
+        """The next moment at which something happens; None where nothing ever will."""
+        due = controllers.due(self.cluster.read())
+        again = self._again if self._again < math.inf else None
+        befalls = [self.start + incident.after for incident in self._ahead[:1]]
+        ahead = (wake, due and math.ceil(due), again, self._user.due(), *befalls)
+        return min((float(time) for time in ahead if time is not None and time > now), default=None)
+
+
+def _node(name: str) -> Key:
+    return Key("", "Node", "", name)
+
+
+def _check_nodes(objects: Objects, incidents: Sequence[Incident]) -> None:
+    nodes = objects.every(Node)
+    for incident in incidents:
+        if not isinstance(incident, PodFails) and incident.node not in nodes:
+            raise InputError("it is to be lost or to come back, but there is no such node", obj=f"Node {incident.node}")

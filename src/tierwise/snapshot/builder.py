@@ -1,0 +1,364 @@
+"""Objects into the snapshot of one cycle. The same objects, in whatever order, give the same snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
+from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import PodGroup as GangRecord
+from tierwise.api.natural import natural
+from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.volcano import PodGroup, Queue
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.jobs import JobBuilder
+from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
+from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
+from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
+from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
+from tierwise.dialects.volcano.pod_group import read_queue
+from tierwise.model.arrays import Ints
+from tierwise.model.node import NodeTable
+from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
+from tierwise.model.services import Services
+from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.port import Objects
+from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.jobs import Roster
+from tierwise.snapshot.nodes import Site, look, node_table
+from tierwise.snapshot.pods import Population
+from tierwise.snapshot.quotas import left_by_namespace
+from tierwise.snapshot.shapes import Priorities, Shapes
+from tierwise.snapshot.templates import Common, Template, Templates
+
+__all__ = ["SCHEDULER_NAMES", "Reader", "build"]
+
+
+# Snapshots of a cluster one after another: what has not changed since the last is taken over from it.
+#
+# A live cluster of tens of thousands of pods changes by a few of them between two cycles. Records are compared by
+# identity, which informers keep for what they were told nothing about, and only what is another object is read anew:
+# pods, the jobs that they belong to, nodes. The outcome is that of reading everything, but for the numbers of shapes,
+# which depend on who came first and which no decision looks at.
+
+
+_ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
+"""Resources that stand on every axis."""
+
+_SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
+"""Actions that evict running pods which belong to no group."""
+
+SCHEDULER_NAMES = frozenset(
+    {"", "tierwise", "volcano", "koord-scheduler", "network-aware-scheduler", "default-scheduler"}
+)
+"""Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """What every task is read by: where any of it changes, all of them are read anew."""
+
+    rows: tuple[str, ...]
+    resources: tuple[str, ...]
+    most: tuple[int, ...]
+    ports: frozenset[str]
+    watched: tuple[str, ...]
+    classes: tuple[PriorityClass, ...]
+    budgets: tuple[object, ...]
+    quotas: tuple[object, ...]
+    namespaces: Mapping[str, dict[str, str]]
+    apps: Mapping[str, str]
+
+
+class Reader:
+    """Reads one cluster again and again, for one profile.
+
+    Pods of these schedulers are served; where none are given, those of the usual names and of the profile's.
+    """
+
+    def __init__(self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None) -> None:
+        self._profile = profile
+        self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
+        self._objects = Objects()
+        self._last: Snapshot | None = None
+        self._site: Site | None = None
+        self._table: NodeTable | None = None
+        self._services = Services()
+        self._templates = Templates()
+        self._pods: dict[str, tuple[Pod, Template]] = {}
+        self._firm = 0  # how many of them are non-preemptible
+        self._crowd = 1  # more than there are pods; a power of two, so that it seldom changes
+        self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
+        self._ceiling = 0  # what no amount of the table is more than
+        self._frame: _Frame | None = None
+        self._population: Population
+        self._roster: Roster
+
+    def read(self, objects: Objects, now: float) -> Snapshot:
+        """What one cycle sees; pods are told apart as far as the profile does."""
+        if self._last is not None and objects is self._objects:
+            return replace(self._last, now=now)
+        pods = objects.every(Pod)
+        changed = self._follow(objects.changes(self._objects, Pod), pods)
+        self._count_pods()
+        quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
+        budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
+        site, axis, table = self._ground(objects, quotas)
+        self._settle(site, axis, table, changed, objects, quotas, budgets)
+        if not self._countable():
+            site, axis, table = self._ground(objects, quotas)
+            self._settle(site, axis, table, {}, objects, quotas, budgets)
+        population = self._population
+        drawn = drawn_to(population.drawn.values(), table.row)
+        found = self._roster.sort(
+            JobBuilder(axis, quotas), population.cohorts(), objects.every(PodGroup), objects.every(GangRecord), drawn
+        )
+        self._services = self._read_services(objects)
+        self._objects = objects
+        self._last = Snapshot(
+            axis=axis,
+            nodes=table,
+            topology=site.topology,
+            kind=site.kind,
+            fabrics=site.fabrics,
+            queues={**_queues(objects.every(Queue)), **quotas.queues},
+            jobs=tuple(found.jobs),
+            shapes=population.shapes.all(),
+            others=tuple(found.others),
+            orphans=found.orphans,
+            faults=(
+                *site.faults,
+                *quotas.faults,
+                *found.faults,
+                *_in_order(population.faults),
+                *_crowded(table, axis, population.used),
+            ),
+            now=now,
+            budgets=budgets.allowed,
+            services=self._services,
+            resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
+        )
+        return self._last
+
+    def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
+        """Take note of pods that have come, gone or become others, and say which of them are read differently now.
+
+        True stands for a pod that has come to another node or state alone: most do nothing else all their life.
+        """
+        changed: dict[str, bool] = {}
+        for path in paths:
+            before, pod = self._pods.get(path), pods.get(path)
+            if before is not None and pod is not None and _alike(before[0], pod):
+                self._pods[path] = pod, before[1]
+                if not _stays(before[0], pod):
+                    changed[path] = True
+                continue
+            changed[path] = False
+            if before is not None:
+                self._templates.leave(before[1])
+                self._firm -= firm(before[0].metadata)
+                del self._pods[path]
+            if pod is not None:
+                self._pods[path] = pod, self._templates.join(pod)
+                self._firm += firm(pod.metadata)
+        return changed
+
+    def _ground(self, objects: Objects, quotas: Quotas) -> tuple[Site, Axis, NodeTable]:
+        """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more."""
+        site = look(objects, self._site, self._objects)
+        common = self._templates.common()
+        offered = site.resources | _ALWAYS
+        apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
+        names = site.resources | {*common.ports.names(), *apart}
+        axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
+        most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
+        if (
+            self._table is None
+            or site is not self._site
+            or self._frame is None
+            or self._frame.resources != axis.names
+            or self._ceiling != most
+        ):
+            self._table = node_table(site.nodes, axis, most)
+        self._site, self._ceiling = site, most
+        return site, axis, self._table
+
+    def _count_pods(self) -> None:
+        """Follow their number in powers of two, upwards at once and downwards late: what is read depends on it."""
+        crowd = 1 << len(self._pods).bit_length()
+        if crowd > self._crowd or 4 * crowd < self._crowd:
+            self._crowd, self._tight = crowd, False
+
+    def _countable(self) -> bool:
+        """Whether no sum over pods can be too large; where one could, nodes are bounded more tightly from here on.
+
+        Only pods by the ten thousands that each ask for a whole node of a hundred terabytes come so far.
+        """
+        assert self._frame is not None
+        asked = (most for name, most in zip(self._frame.resources, self._frame.most, strict=True) if name != POD_SLOTS)
+        if self._tight or max(asked) * self._crowd < MOST or self._population.shapes.countable():
+            return True
+        self._tight = True
+        return False
+
+    def _settle(
+        self,
+        site: Site,
+        axis: Axis,
+        table: NodeTable,
+        changed: Mapping[str, bool],
+        objects: Objects,
+        quotas: Quotas,
+        budgets: Budgets,
+    ) -> None:
+        """Bring the population up to date, or begin a new one."""
+        common, classes = self._templates.common(), objects.every(PriorityClass)
+        most = _limits(table, axis, self._crowd)
+        frame = _Frame(
+            rows=site.names,
+            resources=axis.names,
+            most=most,
+            ports=frozenset(common.ports.names()),
+            watched=common.watched,
+            classes=tuple(classes.values()),
+            budgets=budgets.scopes(),
+            quotas=quotas.homes(),
+            namespaces=_labels(objects.every(Namespace), common.namespace_keys),
+            apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
+        )
+        if frame != self._frame:
+            self._frame = frame
+            self._begin(axis, table, np.array(most, dtype=np.int64), common, Priorities(classes), quotas, budgets)
+            changed = dict.fromkeys(self._pods, False)
+        for path, moved in changed.items():
+            if path not in self._pods:
+                self._population.drop(path)
+            elif moved and self._population.knows(path):
+                self._population.move(path, self._pods[path][0])
+            else:
+                self._population.put(path, *self._pods[path])
+        self._population.settle(objects.every(Pod))
+
+    def _begin(
+        self,
+        axis: Axis,
+        table: NodeTable,
+        most: Ints,
+        common: Common,
+        priorities: Priorities,
+        quotas: Quotas,
+        budgets: Budgets,
+    ) -> None:
+        assert self._frame is not None
+        shapes = Shapes(
+            axis,
+            common,
+            priorities,
+            most=most,
+            profile=self._profile,
+            firmness=bool(quotas),
+            namespaces=self._frame.namespaces,
+            apps=self._frame.apps,
+        )
+        self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
+        singly = not _SINGLY.isdisjoint(self._profile.actions)
+        across = groups_across_namespaces(self._profile)
+        trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
+            "priority", "trustPodGroupPriority"
+        )
+        self._roster = Roster(
+            priorities,
+            default_match_policy(self._profile),
+            alone=_always if singly else quotas.sees,
+            across=across,
+            trusts=trusts,
+        )
+
+    def _read_services(self, objects: Objects) -> Services:
+        if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):
+            return self._services
+        groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+        return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _alike(before: Pod, pod: Pod) -> bool:
+    """Whether all that is read of a pod is as it was, but for its node and its state."""
+    old, new = before.metadata, pod.metadata
+    return (
+        old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.creation_timestamp == new.creation_timestamp
+        and _same(counted(before), counted(pod))
+    )
+
+
+def _same(before: PodSpec, spec: PodSpec) -> bool:
+    """Whether two specs differ in node and gates at most."""
+    return before == spec or replace(before, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) == spec
+
+
+def _stays(before: Pod, pod: Pod) -> bool:
+    """Whether its node and its state are as they were; kubelets write much else into its status."""
+    return (
+        before.spec.node_name == pod.spec.node_name
+        and before.spec.scheduling_gates == pod.spec.scheduling_gates
+        and before.status.phase == pod.status.phase
+        and before.status.nominated_node_name == pod.status.nominated_node_name
+        and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
+    )
+
+
+def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:
+    """By resource, what stands for every larger request: more than any node has, and small enough to be added up.
+
+    Of what is counted apart, the same as of what it counts.
+    """
+    countable = MOST // 2 // crowd
+    most = [max(beyond(number), countable) for number in table.allocatable.max(axis=1, initial=0).tolist()]
+    return tuple(most[axis.index.get(name.removeprefix(FIRM_PREFIX), r)] for r, name in enumerate(axis.names))
+
+
+def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:
+    return (faults[path] for path in sorted(faults, key=natural))
+
+
+def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
+    """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
+    over = used > table.allocatable
+    faults = []
+    for row in np.flatnonzero(over.any(axis=0)).tolist():
+        names = ", ".join(axis.names[r] for r in np.flatnonzero(over[:, row]).tolist())
+        faults.append(
+            Fault(f"Node {table.names[row]}", "Oversubscribed", f"its pods ask for more than it has of {names}")
+        )
+    return faults
+
+
+def _labels(records: Mapping[str, Namespace], keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Of every namespace that has one of these labels, those that it has."""
+    if not keys:
+        return {}
+    found = {name: {k: v for k, v in record.metadata.labels.items() if k in keys} for name, record in records.items()}
+    return {name: labels for name, labels in found.items() if labels}
+
+
+def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
+    """The declared queues, and the default one, which always exists."""
+    queues = {name: read_queue(record) for name, record in records.items()}
+    queues.setdefault("default", ModelQueue("default", order=natural("default")))
+    return queues
+
+
+def build(
+    objects: Objects, now: float, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None
+) -> Snapshot:
+    """What one cycle sees; see `Reader`, which builds many in a row and takes over what has not changed."""
+    return Reader(profile, schedulers=schedulers).read(objects, now)

@@ -1,0 +1,221 @@
+"""Jobs from cohorts of pods: a job whose group and pods have not changed is kept, and only numbered anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+
+import msgspec
+
+from tierwise.api.koordinator import PodGroup as GangRecord
+from tierwise.api.natural import natural
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects.jobs import JobBuilder, Member
+from tierwise.dialects.koordinator.gangs import (
+    Drawn,
+    Gang,
+    build_gangs,
+    gang_faults,
+    lone_gather,
+    read_gangs,
+)
+from tierwise.dialects.volcano.pod_group import read_group
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.snapshot import Fault
+from tierwise.snapshot.pods import Cohort
+from tierwise.snapshot.shapes import Priorities
+
+__all__ = ["Roster", "Sorted"]
+
+Stamp = tuple[tuple[Cohort, int], ...]
+"""Cohorts as they were at one time."""
+
+
+class Sorted(msgspec.Struct, frozen=True):
+    """Pods by what they are to this scheduler."""
+
+    jobs: list[Job]
+    others: list[Task]  # they take up room, nothing more
+    orphans: dict[str, str]  # pending pods whose group does not exist -> the group
+    faults: list[Fault]  # what groups say of each other and cannot be
+
+
+class _Rest(msgspec.Struct, frozen=True):
+    """The members of a cohort that is no group's."""
+
+    lone: list[Member]  # pending
+    standing: list[Member]  # running, where such pods are jobs too
+    others: list[Task]
+    orphans: dict[str, str]
+
+
+class Roster:
+    """The jobs of one population.
+
+    `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
+    `across` says that gangs of several namespaces may form one group. `trusts` says that the class of a podGroup counts
+    as it is.
+    """
+
+    def __init__(
+        self,
+        priorities: Priorities,
+        match_policy: str,
+        *,
+        alone: Callable[[str], bool],
+        across: bool = False,
+        trusts: bool = False,
+    ) -> None:
+        self._priorities = priorities
+        self._trusts = trusts
+        self._match_policy = match_policy
+        self._alone = alone
+        self._across = across
+        self._of_group: dict[str, tuple[PodGroup, Stamp, Job]] = {}
+        self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
+        self._of_gangs: tuple[object, list[Job]] = (None, [])
+        self._of_pod: dict[str, tuple[Member, Job]] = {}
+        self._rest: dict[Cohort, tuple[int, _Rest]] = {}
+
+    def sort(
+        self,
+        builder: JobBuilder,
+        cohorts: Sequence[Cohort],
+        groups: Mapping[str, PodGroup],
+        records: Mapping[str, GangRecord],
+        drawn: Drawn,
+    ) -> Sorted:
+        """Every pod to its job, or to those that belong to none."""
+        gangs = self._read_gangs(cohorts, records)
+        grouped: dict[str, list[Cohort]] = {}
+        ganged: dict[str, list[Cohort]] = {}
+        rest: list[Cohort] = []
+        for cohort in cohorts:
+            if cohort.ours and cohort.group in groups:
+                grouped.setdefault(cohort.group, []).append(cohort)
+            elif cohort.ours and cohort.gang in gangs:
+                ganged.setdefault(cohort.gang, []).append(cohort)
+            else:
+                rest.append(cohort)
+        jobs = self._group_jobs(builder, groups, grouped)
+        jobs += self._gang_jobs(builder, gangs, ganged, drawn)
+        found = self._sort_rest(rest)
+        jobs += self._single_jobs(builder, found, drawn)
+        orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
+        return Sorted(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
+
+    def _group_jobs(
+        self, builder: JobBuilder, groups: Mapping[str, PodGroup], cohorts: Mapping[str, list[Cohort]]
+    ) -> list[Job]:
+        jobs = []
+        kept: dict[str, tuple[PodGroup, Stamp, Job]] = {}
+        for key, record in groups.items():
+            own = cohorts.get(key, [])
+            stamp, last = _stamp(own), self._of_group.get(key)
+            if last is not None and last[0] is record and last[1] == stamp:
+                job = builder.again(last[2])
+            else:
+                members = _members(own)
+                job = read_group(builder, record, members, self._priority(record, members))
+            kept[key] = record, stamp, job
+            jobs.append(job)
+        self._of_group = kept
+        return jobs
+
+    def _priority(self, record: PodGroup, members: Sequence[Member]) -> int:
+        """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
+
+        Pods without a priority of their own were admitted by nobody, as in a file, and say nothing about it.
+        """
+        named = record.spec.priority_class_name
+        if named:
+            admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
+            stated = self._priorities.of_class(named)
+            return min(stated, max(admitted)) if admitted and not self._trusts else stated
+        return max((m.task.shape.priority for m in members), default=self._priorities.of_class(""))
+
+    def _read_gangs(self, cohorts: Sequence[Cohort], records: Mapping[str, GangRecord]) -> dict[str, Gang]:
+        named = [cohort for cohort in cohorts if cohort.gang]
+        stamp = (tuple(records.values()), _stamp(named))
+        if self._gangs[0] != stamp:
+            pods = (member.pod for cohort in named for member in cohort.members.values())
+            gangs = read_gangs(records, pods, self._match_policy)
+            self._gangs = stamp, gangs, gang_faults(gangs, across=self._across)
+        return self._gangs[1]
+
+    def _gang_jobs(
+        self,
+        builder: JobBuilder,
+        gangs: Mapping[str, Gang],
+        cohorts: Mapping[str, list[Cohort]],
+        drawn: Drawn,
+    ) -> list[Job]:
+        stamp = (self._gangs[0], _stamp(chain(*cohorts.values())))
+        if self._of_gangs[0] == stamp and not drawn:
+            jobs = [builder.again(job) for job in self._of_gangs[1]]
+        else:
+            members = {key: _members(own) for key, own in cohorts.items()}
+            jobs = build_gangs(builder, gangs, members, drawn, across=self._across)
+        self._of_gangs = stamp if not drawn else None, jobs
+        return jobs
+
+    def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_Rest]:
+        kept = {}
+        for cohort in cohorts:
+            last = self._rest.get(cohort)
+            same = last is not None and last[0] == cohort.version
+            kept[cohort] = last if last is not None and same else (cohort.version, self._look_at(cohort))
+        self._rest = kept
+        return [rest for _, rest in kept.values()]
+
+    def _look_at(self, cohort: Cohort) -> _Rest:
+        rest = _Rest([], [], [], {})
+        named = cohort.group or cohort.gang
+        for member in cohort.members.values():
+            task = member.task
+            counted = cohort.ours and not cohort.group and self._alone(member.pod.metadata.namespace or "default")
+            if counted and task.status is Status.RUNNING:
+                rest.standing.append(member)
+            elif task.status in (Status.RUNNING, Status.RELEASING):
+                rest.others.append(task)
+            elif cohort.ours and named and task.status is Status.PENDING:
+                rest.orphans[task.key] = named
+            elif cohort.ours and not named and task.status in (Status.PENDING, Status.GATED):
+                rest.lone.append(member)
+        return rest
+
+    def _single_jobs(self, builder: JobBuilder, found: Sequence[_Rest], drawn: Drawn) -> list[Job]:
+        jobs = []
+        kept = {}
+        for member in _merged([rest.lone for rest in found]):
+            last, gather = self._of_pod.get(member.task.key), lone_gather(member, drawn)
+            if last is not None and last[0] is member and gather is None and last[1].gather is None:
+                job = builder.again(last[1])
+            else:
+                job = builder.lone(member, gather)
+            kept[member.task.key] = member, job
+            jobs.append(job)
+        for member in _merged([rest.standing for rest in found]):
+            last = self._of_pod.get(member.task.key)
+            same = last is not None and last[0] is member
+            job = builder.again(last[1]) if last is not None and same else builder.standing(member)
+            kept[member.task.key] = member, job
+            jobs.append(job)
+        self._of_pod = kept
+        return jobs
+
+
+def _stamp(cohorts: Iterable[Cohort]) -> Stamp:
+    return tuple((cohort, cohort.version) for cohort in cohorts)
+
+
+def _members(cohorts: Sequence[Cohort]) -> list[Member]:
+    return _merged([[*cohort.members.values()] for cohort in cohorts])
+
+
+def _merged(lists: Sequence[list[Member]]) -> list[Member]:
+    """Members in natural order of their names, from lists that are in that order."""
+    full = [members for members in lists if members]
+    if len(full) < 2:
+        return full[0] if full else []
+    return sorted(chain(*full), key=lambda member: natural(member.task.key))

@@ -1,0 +1,167 @@
+"""Where pods can stand: the nodes of a cluster in the order of its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Node, Taint
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.natural import natural
+from tierwise.api.quantity import amount
+from tierwise.api.volcano import HyperNode
+from tierwise.dialects.koordinator.network_topology import declare_layers, default_topology, layer_faults, read_layers
+from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
+from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.model.arrays import Ints, ranks
+from tierwise.model.node import LabelTable, NodeTable
+from tierwise.model.resources import POD_SLOTS, Axis, ceiling
+from tierwise.model.snapshot import Fault
+from tierwise.model.topology import HYPERNODES, LAYERS, Fabric, Topology
+from tierwise.model.tree import grow
+from tierwise.port import Objects
+
+__all__ = ["Planted", "Site", "look", "node_resources", "node_table", "plant"]
+
+
+# Node records into columns, in the order of the topology's rows.
+
+
+def node_resources(nodes: Sequence[Node]) -> set[str]:
+    """Every resource that some node has."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.status.allocatable or node.status.capacity)
+    return names
+
+
+def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None) -> NodeTable:
+    """The table of these nodes, which stand in topology order already; no amount in it is more than `most`."""
+    names = tuple(node.metadata.name for node in nodes)
+    sets: dict[tuple[Taint, ...], int] = {}
+    taint_set = np.array([sets.setdefault(node.spec.taints, len(sets)) for node in nodes], dtype=np.int32)
+    images = tuple({name: image.size_bytes for image in n.status.images for name in image.names} for n in nodes)
+    return NodeTable(
+        names=names,
+        row={name: i for i, name in enumerate(names)},
+        rank=ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))),
+        allocatable=_allocatable(nodes, axis, ceiling(len(nodes)) if most is None else most),
+        labels=LabelTable(names, [node.metadata.labels for node in nodes]),
+        taints=tuple(sets),
+        taint_set=taint_set,
+        cordoned=np.array([node.spec.unschedulable for node in nodes], dtype=bool),
+        ready=np.array([_ready(node) for node in nodes], dtype=bool),
+        images=images if any(images) else (),
+    )
+
+
+def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
+    """Amounts by resource and row.
+
+    A node that states no pod limit has none; each node has every port once, and no end of what is firm.
+    """
+    result = np.zeros((len(axis), len(nodes)), dtype=np.int64)
+    for name in axis.names:
+        if name.startswith(PORT_PREFIX):
+            result[axis.index[name]] = 1
+        elif name.startswith(FIRM_PREFIX):
+            result[axis.index[name]] = most
+    for row, node in enumerate(nodes):
+        given = node.status.allocatable or node.status.capacity
+        for name, quantity in given.items():
+            result[axis.index[name], row] = min(amount(name, quantity), most)
+        if POD_SLOTS not in given:
+            result[axis.index[POD_SLOTS], row] = most
+    return result
+
+
+def _ready(node: Node) -> bool:
+    """A node that reports no Ready condition is taken to be ready."""
+    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
+
+
+R = TypeVar("R")
+
+
+class Planted(msgspec.Struct, frozen=True, eq=False):
+    """The tree that rows follow, the order of the nodes in it, the kind that declares it, and further trees."""
+
+    topology: Topology
+    order: list[int]
+    kind: str = HYPERNODES
+    faults: tuple[Fault, ...] = ()
+    fabrics: dict[str, Fabric] = {}
+
+
+class Site(msgspec.Struct, frozen=True, eq=False):
+    """Nodes by row, the trees over them, and what is wrong with these."""
+
+    nodes: tuple[Node, ...]
+    names: tuple[str, ...]
+    resources: frozenset[str]  # that some node has
+    topology: Topology
+    faults: tuple[Fault, ...]
+    kind: str = HYPERNODES
+    fabrics: dict[str, Fabric] = {}
+
+
+def look(objects: Objects, last: Site | None = None, at: Objects | None = None) -> Site:
+    """The site of these objects; what has not changed since the last one, seen `at` earlier objects, is taken from it.
+
+    Kubelets report every few minutes and controllers write statuses: that changes records, and no site.
+    """
+    records = objects.every(Node)
+    if last is None or at is None or not _same_tree(objects, at):
+        nodes = list(records.values())
+        found = plant(objects, nodes)
+        ordered = tuple(nodes[i] for i in found.order)
+        names = tuple(node.metadata.name for node in ordered)
+        resources = frozenset(node_resources(nodes))
+        return Site(ordered, names, resources, found.topology, found.faults, found.kind, found.fabrics)
+    if objects.alike(at, Node) or _equal(records, at.every(Node), lambda node: (node.spec, node.status)):
+        return last
+    ordered = tuple(records[name] for name in last.names)
+    return replace(last, nodes=ordered, resources=frozenset(node_resources(ordered)))
+
+
+def plant(objects: Objects, nodes: Sequence[Node]) -> Planted:
+    """The trees over these nodes: rows follow that of the hyperNodes where there are any, else that of the layers."""
+    names = [node.metadata.name for node in nodes]
+    layered, hypernodes = default_topology(objects.every(ClusterNetworkTopology)), objects.every(HyperNode)
+    if layered is None:
+        return Planted(*grow(declare(hypernodes.values(), nodes), names))
+    layers = read_layers(layered)
+    declared = [] if layers.fault else declare_layers(layers, nodes)
+    faults = tuple(layer_faults(layers, nodes))
+    if not hypernodes:
+        return Planted(*grow(declared, names, layers.tiers()), kind=LAYERS, faults=faults)
+    topology, order = grow(declare(hypernodes.values(), nodes), names)
+    other, rows = grow(declared, [names[i] for i in order], layers.tiers())
+    return Planted(topology, order, faults=faults, fabrics={LAYERS: Fabric(other, np.array(rows, dtype=np.int64))})
+
+
+def _same_tree(now: Objects, then: Objects) -> bool:
+    return now.alike(then, Node, HyperNode, ClusterNetworkTopology) or (
+        _equal(now.every(Node), then.every(Node), lambda node: node.metadata.labels)
+        and _equal(now.every(HyperNode), then.every(HyperNode), _spec)
+        and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
+    )
+
+
+def _spec(record: HyperNode | ClusterNetworkTopology) -> object:
+    return record.spec
+
+
+def _equal(now: Mapping[str, R], then: Mapping[str, R], of: Callable[[R], object]) -> bool:
+    """Whether the same names stand for records that are the same in this respect."""
+    if len(now) != len(then):
+        return False
+    for path, record in now.items():
+        before = then.get(path)
+        if before is not record and (before is None or of(before) != of(record)):
+            return False
+    return True

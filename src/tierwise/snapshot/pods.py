@@ -1,0 +1,205 @@
+"""The pods of a cluster as tasks, kept by whom they belong to. Pods come and go one by one.
+
+What a task is depends on more than its pod: on the rows of nodes, the axis of resources, priorities. Those are fixed
+for a population; where one of them changes, a new population takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Pod
+from tierwise.api.meta import parse_time
+from tierwise.api.unsupported import unsupported
+from tierwise.dialects.jobs import Member
+from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
+from tierwise.dialects.koordinator.gangs import SELECTOR, gang_of
+from tierwise.dialects.volcano.annotations import group_of, role_of, spared
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Status, Task
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Fault
+from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.shapes import Shapes
+from tierwise.snapshot.templates import Template
+
+__all__ = ["Cohort", "Population"]
+
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+_HOLDING = (Status.RUNNING, Status.RELEASING)
+_ENDED = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
+
+
+class Cohort(msgspec.Struct, eq=False):
+    """Pods that name the same groups; those of other schedulers stand apart."""
+
+    ours: bool
+    group: str  # a pod group of Volcano's, as namespace/name; "" where they name none
+    gang: str  # a gang of Koordinator's
+    members: dict[str, Member] = {}  # in natural order of their names
+    version: int = 0  # grows with every change
+
+
+class Population:
+    """Tasks by cohort, and what they hold together."""
+
+    def __init__(
+        self, shapes: Shapes, rows: Mapping[str, int], resources: int, schedulers: frozenset[str], budgets: Budgets
+    ) -> None:
+        self.shapes = shapes
+        self.used: Ints = np.zeros((resources, len(rows)), dtype=np.int64)
+        self.drawn: dict[str, Pod] = {}  # pods that draw others towards them
+        self.faults: dict[str, Fault] = {}
+        self._rows = rows
+        self._schedulers = schedulers
+        self._budgets = budgets
+        self._cohorts: dict[tuple[bool, str, str], Cohort] = {}
+        self._homes: dict[str, Cohort] = {}  # by path of the pod
+        self._unsorted: set[Cohort] = set()
+        self._came: list[Task] = []
+        self._went: list[Task] = []
+
+    def cohorts(self) -> list[Cohort]:
+        """Every cohort that has members, in an order that does not depend on who came first."""
+        return [self._cohorts[key] for key in sorted(self._cohorts)]
+
+    def knows(self, path: str) -> bool:
+        """Whether a pod is here; one that left without ever having had a node is not."""
+        return path in self._homes
+
+    def move(self, path: str, pod: Pod) -> None:
+        """A pod that is here has come to another node or state, and is otherwise what it was."""
+        home, status = self._homes[path], _status(pod)
+        if status is None:
+            self.drop(path)
+            return
+        before = home.members[path].task
+        self.faults.pop(path, None)
+        row, nominated = self._place(path, pod, before.key, status)
+        task = replace(before, status=status, row=row, nominated=nominated)
+        self._went.append(before)
+        self._came.append(task)
+        home.members[path] = Member(pod, task)
+        home.version += 1
+        if path in self.drawn:
+            self.drawn[path] = pod
+
+    def put(self, path: str, pod: Pod, template: Template) -> None:
+        """A pod comes, or has become another."""
+        before = self._homes.get(path)
+        if before is not None:
+            self._let_go(path, before)
+        task = self._task(path, pod, template)
+        if task is None:
+            self._remove(path)
+            return
+        home = self._home(pod)
+        if home is not before:
+            self._remove(path)
+            self._homes[path] = home
+            self._unsorted.add(home)
+        home.members[path] = Member(pod, task)
+        home.version += 1
+        self._came.append(task)
+        if pod.metadata.annotations.get(SELECTOR):
+            self.drawn[path] = pod
+
+    def drop(self, path: str) -> None:
+        """A pod is gone."""
+        before = self._homes.get(path)
+        if before is not None:
+            self._let_go(path, before)
+            self._remove(path)
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """After changes: members stand in the order of these paths again, and what they hold is counted."""
+        if self._unsorted:
+            place = {path: i for i, path in enumerate(paths)}
+            for cohort in self._unsorted:
+                cohort.members = dict(sorted(cohort.members.items(), key=lambda item: place[item[0]]))
+        self._unsorted.clear()
+        self._count(self._came, 1)
+        self._count(self._went, -1)
+        self._came, self._went = [], []
+
+    def _count(self, tasks: Iterable[Task], sign: int) -> None:
+        rows: dict[Shape, list[int]] = {}
+        for task in tasks:
+            if task.row >= 0 and task.status in _HOLDING:
+                rows.setdefault(task.shape, []).append(task.row)
+        for shape, where in rows.items():
+            self.used += sign * shape.request[:, None] * np.bincount(where, minlength=self.used.shape[1])
+
+    def _home(self, pod: Pod) -> Cohort:
+        key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod))
+        found = self._cohorts.get(key)
+        if found is None:
+            found = self._cohorts[key] = Cohort(*key)
+        return found
+
+    def _let_go(self, path: str, cohort: Cohort) -> None:
+        """What a pod was counts no longer; its place among the members stays for the moment."""
+        task = cohort.members[path].task
+        self.shapes.leave(task.shape)
+        self._went.append(task)
+        self.drawn.pop(path, None)
+        self.faults.pop(path, None)
+
+    def _remove(self, path: str) -> None:
+        cohort = self._homes.pop(path, None)
+        if cohort is not None:
+            del cohort.members[path]
+            cohort.version += 1
+            if not cohort.members:
+                del self._cohorts[cohort.ours, cohort.group, cohort.gang]
+                self._unsorted.discard(cohort)
+
+    def _task(self, path: str, pod: Pod, template: Template) -> Task | None:
+        status = _status(pod)
+        if status is None:
+            return None
+        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        row, nominated = self._place(path, pod, key, status)
+        refused = unsupported(pod) if not pod.spec.node_name else None
+        created = pod.metadata.creation_timestamp
+        return Task(
+            key=key,
+            shape=self.shapes.join(pod, template),
+            role=role_of(pod),
+            status=status,
+            row=row,
+            nominated=nominated,
+            created=parse_time(created) if created else 0.0,
+            kin=pod.metadata.labels.get(OWNER, ""),
+            spared=spared(pod.metadata) or shielded(pod.metadata),
+            critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
+            budgets=self._budgets.of(pod),
+            unsupported=str(refused) if refused is not None else "",
+        )
+
+    def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
+        """The row that it stands on, and the one that is kept for it; -1 for none."""
+        row, name = -1, pod.spec.node_name
+        if name:
+            row = self._rows.get(name, -1)
+            if row < 0 and status in _HOLDING:
+                text = f"stands on node {name}, which does not exist"
+                self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
+        kept = pod.status.nominated_node_name
+        return row, self._rows.get(kept, -1) if kept else -1
+
+
+def _status(pod: Pod) -> Status | None:
+    """Where a pod stands; None for one that is leaving without ever having had a node."""
+    ended = _ENDED.get(pod.status.phase)
+    if ended is not None:
+        return ended
+    if pod.spec.node_name:
+        return Status.RELEASING if pod.metadata.deletion_timestamp else Status.RUNNING
+    if pod.metadata.deletion_timestamp:
+        return None
+    return Status.GATED if pod.spec.scheduling_gates else Status.PENDING

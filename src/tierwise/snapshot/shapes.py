@@ -1,0 +1,229 @@
+"""Intern pods into shapes: pods that scheduling cannot tell apart share one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.api.core import Pod, PodSpec, PriorityClass
+from tierwise.api.quantity import milli
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.koordinator.elastic_quota import firm
+from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guessed, unasked
+from tierwise.dialects.network_aware.services import service_of
+from tierwise.dialects.volcano.annotations import group_of, queue_of
+from tierwise.model.arrays import Ints
+from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
+from tierwise.model.services import Service
+from tierwise.model.shape import Shape, plain_shape
+from tierwise.snapshot.templates import Common, Template
+
+__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "Priorities", "Shapes", "qos_class"]
+
+
+# The quality-of-service class of a pod, by Kubernetes' rules: how firmly it asks for cpu and memory.
+
+
+GUARANTEED: Final = 0
+BURSTABLE: Final = 1
+BEST_EFFORT: Final = 2
+
+_COUNTED: Final = ("cpu", "memory")
+
+
+def qos_class(spec: PodSpec) -> int:
+    """Guaranteed where every container limits cpu and memory and asks for just that; best effort where none asks."""
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    all_limited = True
+    for container in (*spec.containers, *spec.init_containers):
+        given = container.resources
+        for name in _COUNTED:
+            limit = milli(given.limits.get(name, 0))
+            limits[name] = limits.get(name, 0) + limit
+            requests[name] = requests.get(name, 0) + milli(given.requests.get(name, given.limits.get(name, 0)))
+            all_limited = all_limited and limit > 0
+    if not any(requests.values()) and not any(limits.values()):
+        return BEST_EFFORT
+    return GUARANTEED if all_limited and requests == limits else BURSTABLE
+
+
+_NO_LABELS: Mapping[str, dict[str, str]] = {}
+_NO_APPS: Mapping[str, str] = {}
+
+
+class _Key(msgspec.Struct, frozen=True):
+    """What two pods have in common exactly where scheduling cannot tell them apart."""
+
+    body: bytes  # of their template
+    priority: int
+    never_preempts: bool
+    scheduler: str
+    labels: tuple[tuple[str, str], ...]
+    service: Service | None
+    firm: bool
+    group: str  # whose pods they are, where the profile ties queues to nodes; else ""
+
+
+_LEAST = -(2**31)
+"""The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
+
+
+class Priorities:
+    """The value of a pod's priority: its own, its class's, or the global default's."""
+
+    def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
+        self._classes = classes
+        self._default = next((c.value for c in classes.values() if c.global_default), 0)
+
+    def of_class(self, name: str) -> int:
+        found = self._classes.get(name)
+        return found.value if found is not None else self._default
+
+    def of(self, spec: PodSpec) -> int:
+        named = spec.priority if spec.priority is not None else self.of_class(spec.priority_class_name)
+        return max(_LEAST, min(named, -_LEAST))
+
+    def never(self, spec: PodSpec) -> bool:
+        """Whether a pod must not cause evictions."""
+        named = self._classes.get(spec.priority_class_name)
+        policy = spec.preemption_policy or (named.preemption_policy if named is not None else "")
+        return policy == "Never"
+
+
+class Shapes:
+    """The shapes of the pods that are here, numbered in the order in which they were first met.
+
+    The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
+    `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
+    namespaces that selectors look at, `apps` the namespaces of applications. A pod that asks for more than `most` of a
+    resource, which is more than any node has, counts as asking for so much: it fits nowhere either way.
+    """
+
+    def __init__(
+        self,
+        axis: Axis,
+        common: Common,
+        priorities: Priorities,
+        *,
+        most: Ints,
+        profile: Profile = DEFAULT,
+        firmness: bool = False,
+        namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
+        apps: Mapping[str, str] = _NO_APPS,
+    ) -> None:
+        self._axis = axis
+        self._namespaces = namespaces
+        self._apps = apps
+        self._firmness = firmness
+        self._own_plugins = frozenset(profile.schedulers[1:])
+        self._backfills = profile.backfills
+        self._by_group = any(plugin.name == "nodegroup" for plugin in profile.plugins())
+        self._ports = common.ports
+        self._watched = common.watched
+        self._priorities = priorities
+        self._most = most
+        self._known: dict[_Key, Shape] = {}
+        self._keys: list[_Key | None] = []  # by number; None where a blank stands
+        self._pods: list[int] = []
+        self._all: list[Shape] = []
+        self._blanks: list[int] = []
+
+    def countable(self) -> bool:
+        """Whether what all pods ask for together stays below `MOST`, and so every sum of some of them."""
+        here = [(shape.request, count) for shape, count in zip(self._all, self._pods, strict=True) if count]
+        if not here:
+            return True
+        asked = np.stack([request for request, _ in here], axis=1)
+        counts = np.array([count for _, count in here])
+        return bool(((asked * counts.astype(np.float64)).sum(axis=1) < MOST).all())
+
+    def all(self) -> tuple[Shape, ...]:
+        """Every shape at its number."""
+        return tuple(self._all)
+
+    def join(self, pod: Pod, template: Template) -> Shape:
+        """The shape of a pod that comes."""
+        labels = pod.metadata.labels
+        seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
+        spec = template.spec
+        key = _Key(
+            body=template.body,
+            priority=self._priorities.of(spec),
+            never_preempts=self._priorities.never(spec),
+            scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
+            labels=seen,
+            service=service_of(labels, pod.metadata.namespace or "default", self._apps),
+            firm=self._firmness and firm(pod.metadata),
+            group=(group_of(pod) or gang_of(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._enter(key, template)
+        self._pods[found.number] += 1
+        return found
+
+    def leave(self, shape: Shape) -> None:
+        """A pod that had it goes."""
+        number = shape.number
+        self._pods[number] -= 1
+        if not self._pods[number]:
+            key = self._keys[number]
+            assert key is not None
+            del self._known[key]
+            self._keys[number] = None
+            self._all[number] = self._blank(number)
+            self._blanks.append(number)
+
+    def _enter(self, key: _Key, template: Template) -> Shape:
+        if self._blanks:
+            number = self._blanks.pop()
+        else:
+            number = len(self._all)
+            self._all.append(self._blank(number))
+            self._keys.append(None)
+            self._pods.append(0)
+        made = self._make(number, key, template)
+        self._all[number], self._keys[number], self._known[key] = made, key, made
+        return made
+
+    def _make(self, number: int, key: _Key, template: Template) -> Shape:
+        spec = template.spec
+        asked = effective_request(spec)
+        apart = firm_request(asked) if key.firm else {}
+        unoffered = tuple(sorted(name for name in asked if name not in self._axis.index))
+        known = {name: number for name, number in {**asked, **apart}.items() if name in self._axis.index}
+        everything = {**known, **self._ports.request(spec), POD_SLOTS: 1}
+        if unoffered:
+            everything[UNOFFERED] = 1
+        request = np.minimum(self._axis.vector(everything), self._most)
+        return Shape(
+            number=number,
+            request=request,
+            asked=np.flatnonzero(request),
+            namespace=template.namespace or "default",
+            labels=dict(key.labels),
+            node_selector=spec.node_selector,
+            affinity=spec.affinity,
+            tolerations=spec.tolerations,
+            spread=spec.topology_spread_constraints,
+            images=tuple(c.image for c in (*spec.containers, *spec.init_containers)),
+            priority=key.priority,
+            best_effort=not asked and self._backfills,
+            never_preempts=key.never_preempts,
+            qos=qos_class(spec),
+            service=key.service,
+            scheduler=key.scheduler,
+            unasked=unasked(spec),
+            guessed=guessed(spec),
+            namespace_labels=self._namespaces.get(template.namespace or "default", {}),
+            unoffered=unoffered,
+        )
+
+    def _blank(self, number: int) -> Shape:
+        """A shape without wishes or labels, which nothing counts or places."""
+        return plain_shape(number, self._axis.vector({POD_SLOTS: 1}), namespace="")

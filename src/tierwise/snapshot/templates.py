@@ -1,0 +1,113 @@
+"""Templates: what the pods made from one pattern have in common, whatever else a cluster holds.
+
+Tens of thousands of pods come from a few hundred patterns. What concerns every pod of a cluster, such as the resources
+that anybody names, is read from templates, and shapes are made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tierwise.api.core import Pod, PodSpec
+from tierwise.dialects.kubernetes.requests import Ports, counted
+from tierwise.model.pod_terms import label_keys, namespace_keys
+
+__all__ = ["Common", "Template", "Templates"]
+
+_Key = tuple[bytes, int | None, str, str, str]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Template(msgspec.Struct, eq=False):
+    """One pattern, and how many pods follow it."""
+
+    body: bytes  # what its pods ask of nodes and of other pods, comparable
+    namespace: str
+    spec: PodSpec  # of one of the pods; what differs between them is not to be read from here
+    pods: int = 0
+
+
+class Common(msgspec.Struct, frozen=True):
+    """What the pods of a cluster name, taken together."""
+
+    resources: frozenset[str]
+    ports: Ports
+    watched: tuple[str, ...]  # the label keys that some selector among them looks at
+    namespace_keys: tuple[str, ...] = ()  # the label keys of namespaces that some selector among them looks at
+
+
+class Templates:
+    """The templates that pods follow at the moment."""
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, Template] = {}
+        self._common: Common | None = None
+
+    def join(self, pod: Pod) -> Template:
+        """The template of a pod that comes."""
+        spec = counted(pod)
+        body = _encode(
+            (
+                pod.metadata.namespace,
+                spec.containers,
+                spec.init_containers,
+                spec.overhead,
+                spec.resources,
+                spec.node_selector,
+                spec.affinity,
+                spec.tolerations,
+                spec.topology_spread_constraints,
+            )
+        )
+        key = _key(body, spec)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Template(body, pod.metadata.namespace, spec)
+            self._common = None
+        found.pods += 1
+        return found
+
+    def leave(self, template: Template) -> None:
+        """A pod that followed it goes."""
+        template.pods -= 1
+        if not template.pods:
+            del self._known[_key(template.body, template.spec)]
+            self._common = None
+
+    def common(self) -> Common:
+        """What those that are here name together."""
+        if self._common is None:
+            specs = [template.spec for template in self._known.values()]
+            self._common = Common(
+                frozenset(_resources(specs)),
+                Ports(specs),
+                tuple(sorted(_watched(specs))),
+                tuple(sorted({key for spec in specs for key in namespace_keys(spec.affinity)})),
+            )
+        return self._common
+
+
+def _key(body: bytes, spec: PodSpec) -> _Key:
+    return body, spec.priority, spec.priority_class_name, spec.preemption_policy, spec.scheduler_name
+
+
+def _resources(specs: Iterable[PodSpec]) -> set[str]:
+    """Every resource that some container names."""
+    names: set[str] = set()
+    for spec in specs:
+        names.update(spec.overhead)
+        if spec.resources is not None:
+            names.update(spec.resources.requests)
+        for container in (*spec.containers, *spec.init_containers):
+            names.update(container.resources.requests, container.resources.limits)
+    return names
+
+
+def _watched(specs: Iterable[PodSpec]) -> set[str]:
+    keys: set[str] = set()
+    for spec in specs:
+        if spec.affinity is not None or spec.topology_spread_constraints:
+            keys |= label_keys(spec.affinity, spec.topology_spread_constraints)
+    return keys

@@ -1,0 +1,1 @@
+"""What the API server is told after a cycle: status, conditions and events."""

@@ -1,0 +1,101 @@
+"""Conditions of a pod group as users of Volcano know them: `Scheduled` and `Unschedulable`.
+
+Both follow from where the group is now, and one that says what it said before is the same, with its time and its
+transition: writing them twice changes nothing. Volcano leaves an Unschedulable that no longer holds at "True"; here it
+turns "False".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Condition
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.explain.message import message
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase, Status
+from tierwise.model.reason import Rejection
+
+__all__ = ["READY", "conditions", "phase_after", "unschedulable"]
+
+
+# The phase of a pod group after a cycle, whichever dialect it is written in.
+
+
+_STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
+
+
+def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
+    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed.
+
+    A group that fell below its minimum queues again, as in Volcano; one that need have it only once stays Running.
+    """
+    held = sum(task.status in _STANDING for task in job.tasks) + bound
+    succeeded = sum(task.status is Status.SUCCEEDED for task in job.tasks)
+    ended = succeeded + sum(task.status is Status.FAILED for task in job.tasks)
+    if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
+        return Phase.COMPLETED
+    if held and (held >= job.minimum or job.satisfied):
+        return Phase.RUNNING
+    if held and job.key in report.rejections:
+        return Phase.UNKNOWN
+    phase = report.phases.get(job.key, job.phase)
+    return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING
+
+
+READY: Final = "tasks in gang are ready to be scheduled"
+SCHEDULED: Final = "Scheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+
+
+def unschedulable(job: Job, rejection: Rejection, bound: int) -> str:
+    """How many tasks of a gang wait, and why."""
+    pending = sum(len(part.tasks) for part in job.parts()) - bound
+    return f"{pending}/{len(job.tasks)} tasks in gang unschedulable: {message(rejection)}"
+
+
+def conditions(
+    present: Sequence[Condition], job: Job, *, ready: bool, waits: tuple[str, str] | None, now: float
+) -> list[Raw]:
+    """The conditions of a group whose minimum stands or not, and of which some wait (code and text) or none."""
+    wanted: dict[str, tuple[bool, str, str]] = {
+        SCHEDULED: (ready, READY if ready else "NotEnoughTasks", READY if ready else "the gang is below its minimum"),
+        UNSCHEDULABLE: (True, *waits) if waits is not None else (False, "NothingWaits", "no task waits for a place"),
+    }
+    known = {condition.type: condition for condition in present}
+    kept = [_shown(condition) for condition in present if condition.type not in wanted]
+    for kind, (holds, reason, text) in wanted.items():
+        before = known.get(kind)
+        # That something never was need not be said.
+        if holds or before is not None:
+            kept.append(_condition(before, (kind, "True" if holds else "False", reason, text), job.key, now))
+    return kept
+
+
+def _condition(before: Condition | None, content: tuple[str, str, str, str], key: str, now: float) -> Raw:
+    kind, status, reason, text = content
+    if before is not None and (before.type, before.status, before.reason, before.message) == content:
+        return _shown(before)
+    since = before.last_transition_time if before is not None and before.status == status else ""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": text,
+        "lastTransitionTime": since or stamp(now),
+        "transitionID": made_up_uid("Transition", key, f"{stamp(now)} {content}"),
+    }
+
+
+def _shown(condition: Condition) -> Raw:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "transitionID": condition.transition_id,
+    }

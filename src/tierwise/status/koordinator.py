@@ -1,0 +1,57 @@
+"""What a cycle means for Koordinator's pod groups: they have phases of their own, and no conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.explain.message import decision_id, message
+from tierwise.explain.wire import pod_groups_of
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.status.conditions import READY, phase_after
+
+__all__ = ["MESSAGE_ANNOTATION", "gang_statuses"]
+
+MESSAGE_ANNOTATION: Final = "tierwise.io/unschedulable"
+_GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
+_PHASES: Final = {
+    Phase.PENDING: "Pending",
+    Phase.INQUEUE: "Pending",
+    Phase.RUNNING: "Running",
+    Phase.UNKNOWN: "Unknown",
+    Phase.COMPLETED: "Finished",
+}
+
+
+def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    """Status patches and events of the gangs that a cycle changed."""
+    gangs = objects.every(Gang)
+    for job in snapshot.jobs if gangs else ():
+        for key in pod_groups_of(job):
+            if key in gangs:
+                yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))
+
+
+def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decision: str) -> Iterator[Effect]:
+    """The phase, and the message as an annotation."""
+    namespace, name = gang.metadata.namespace or "default", gang.metadata.name
+    keys = (Key(group, "PodGroup", namespace, name) for group in _GROUPS)
+    key = next(key for key in keys if objects.record(key) is gang)
+    bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
+    phase = _PHASES[phase_after(job, report, bound)]
+    rejection = report.rejections.get(job.key)
+    text = f"{rejection.verdict.words}: {message(rejection)}" if rejection is not None else ""
+    known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
+    if text and text != known:
+        code = rejection.reason.code if rejection is not None else ""
+        yield RecordEvent(key, "Warning", code, text, decision)
+    elif bound and rejection is None:
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
+    status: Raw = {"phase": phase} if gang.status.phase != phase else {}
+    if status or text != known:
+        yield PatchStatus(key, status, {MESSAGE_ANNOTATION: text} if text != known else {})

@@ -1,0 +1,158 @@
+"""What a cycle means for pod groups: phase, conditions, counts, chosen domains, events. Only changes are asked for.
+
+The one place that writes the status of a pod group, as in Volcano, where that is the scheduler's. Whoever runs a cycle
+applies these effects after those of the scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.volcano.pod_group import formers
+from tierwise.explain.job_location import Place, whereabouts
+from tierwise.explain.message import decision_id
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.job import Job, Phase
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
+from tierwise.status.koordinator import gang_statuses
+
+__all__ = ["TIER_ANNOTATION", "statuses"]
+
+# Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
+TIER_ANNOTATION: Final = "tierwise.io/tier"
+_LONGEST: Final = 100_000
+"""Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
+_GROUP: Final = "scheduling.volcano.sh"
+NOBODY: Final[Mapping[str, Job]] = {}
+
+
+def statuses(
+    objects: Objects, snapshot: Snapshot, report: CycleReport, told: Mapping[str, Job] = NOBODY
+) -> list[Effect]:
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve.
+
+    A job that is the very one `told` of by an earlier cycle, and of which this one decided nothing, is passed over.
+    """
+    decisions: dict[str, list[Decision]] = {}
+    for decision in report.decisions:
+        decisions.setdefault(decision.job.key, []).append(decision)
+    heard = {*decisions, *report.rejections, *report.phases}
+    fresh = [job for job in snapshot.jobs if job.declared and (job.key in heard or told.get(job.key) is not job)]
+    writer = _Writer(objects, snapshot, report, _counts(objects) if fresh else Counter())
+    effects = [e for job in fresh for e in writer.of(job, decisions.get(job.key, []))]
+    effects += gang_statuses(objects, snapshot, report)
+    return effects + list(_complaints(snapshot, report))
+
+
+def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    about = {task.key for task, _ in report.complaints}
+    whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in about} if about else {}
+    for task, reason in report.complaints:
+        namespace, _, name = task.key.partition("/")
+        decision = decision_id(snapshot.now, whose[task.key])
+        yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text, decision)
+
+
+def _counts(objects: Objects) -> Counter[tuple[str, str]]:
+    """How many pods of each group are in each phase."""
+    phases = ((group_of(pod), pod.status.phase) for pod in objects.every(Pod).values())
+    return Counter((group, phase) for group, phase in phases if group and phase)
+
+
+class _Writer:
+    def __init__(
+        self, objects: Objects, snapshot: Snapshot, report: CycleReport, counts: Counter[tuple[str, str]]
+    ) -> None:
+        self._objects = objects
+        self._snapshot = snapshot
+        self._report = report
+        self._counts = counts
+
+    def of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
+        """What becomes of one group."""
+        namespace, _, name = job.key.partition("/")
+        key = Key(_GROUP, "PodGroup", namespace, name)
+        record = self._objects.record(key)
+        if not isinstance(record, PodGroup):
+            return
+        bound = sum(decision.count() for decision in decisions if decision.bound)
+        rejection = self._report.rejections.get(job.key)
+        phase = phase_after(job, self._report, bound)
+        waits = None
+        if rejection is not None:
+            code = f"{rejection.verdict.camel}:{rejection.reason.code}"
+            waits = code, unschedulable(job, rejection, bound)
+        wanted = self._status(record, job, phase, waits)
+        decision = decision_id(self._snapshot.now, job.key)
+        yield from _events(key, record, bound, waits, decision)
+        if bound or rejection is not None:
+            yield from _unknown_tiers(self._snapshot, job, key, decision)
+        marks = self._marks(record, job, decisions)
+        if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
+            yield PatchStatus(key, wanted, marks)
+
+    def _status(self, record: PodGroup, job: Job, phase: Phase, waits: tuple[str, str] | None) -> Raw:
+        """The fields that differ from what is there."""
+        status = record.status
+        running, succeeded, failed = (self._counts[job.key, p] for p in ("Running", "Succeeded", "Failed"))
+        ready = phase in (Phase.RUNNING, Phase.COMPLETED)
+        said = conditions(status.conditions, job, ready=ready, waits=waits, now=self._snapshot.now)
+        differs = {
+            "phase": status.phase != phase.value,
+            "conditions": [(c.type, c.transition_id) for c in status.conditions]
+            != [(c["type"], c["transitionID"]) for c in said],
+            "running": status.running != running,
+            "succeeded": status.succeeded != succeeded,
+            "failed": status.failed != failed,
+        }
+        wanted: Raw = {"phase": phase.value, "conditions": said}
+        wanted |= {"running": running, "succeeded": succeeded, "failed": failed}
+        return {field: value for field, value in wanted.items() if differs[field]}
+
+    def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
+        """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
+        found = whereabouts(self._snapshot.topology, job, decisions)
+        marks: dict[str, str] = {}
+        if found.whole is not None and not found.whole.anywhere:
+            marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
+        stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+        if stand:
+            known = {sub: msgspec.to_builtins(former) for sub, former in formers(record.metadata).items()}
+            text = json.dumps({**known, **stand}, separators=(",", ":"))
+            if len(text) <= _LONGEST:
+                marks[SUB_GROUPS_ANNOTATION] = text
+        return marks
+
+
+def _wire(place: Place) -> Raw:
+    return {"hyperNode": place.name, "tier": place.tier}
+
+
+def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
+    """News for people: what waits, unless that was said before; and that pods were placed."""
+    if waits is not None:
+        if not any(
+            (c.type, c.status, c.message) == ("Unschedulable", "True", waits[1]) for c in record.status.conditions
+        ):
+            yield RecordEvent(key, "Warning", "Unschedulable", waits[1], decision)
+    elif bound:
+        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
+
+
+def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key, decision: str) -> Iterator[Effect]:
+    """A tier name that no hyperNode has limits nothing: people should hear of it."""
+    for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
+        if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
+            text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
+            yield RecordEvent(key, "Warning", "UnknownTierName", text, decision)

@@ -1,0 +1,36 @@
+"""Runs to make boards of: what `serve` shows for objects, without a server."""
+
+from __future__ import annotations
+
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.explain.board import Board
+from tierwise.explain.text.schedule import Run
+from tierwise.port import Objects
+from tierwise.sim import rounds
+from tierwise.web.shows import Show
+
+__all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]
+
+HOSTILE = "<script>alert(1)</script>\"'&"
+"""A name that no API server would let through; manifests may say anything."""
+
+
+class Fixed:
+    """A source that always has the same to say."""
+
+    def __init__(self, show: Show | str) -> None:
+        self._show = show
+
+    def show(self) -> Show | str:
+        return self._show
+
+
+def scheduled(objects: Objects, profile: Profile = DEFAULT, *, now: float = 0.0) -> Run:
+    """All cycles that change anything."""
+    history = rounds.schedule(objects, profile, now=now)
+    return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
+
+
+def shown(objects: Objects, profile: Profile = DEFAULT) -> Show:
+    """The same, ready to be served."""
+    return Show(Board(scheduled(objects, profile)), mode="manifests", title="drawn")

@@ -1,0 +1,131 @@
+"""The status of pod groups: phases, conditions, counts and places; written once, and only where it changes."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.lives import gang, machines
+from tests.support.manifests import (
+    NOW,
+    applied,
+    children,
+    hypernode,
+    nodes,
+    objects,
+    pod_group,
+)
+
+from tierwise.api.codec import Raw
+from tierwise.api.volcano import PodGroup, PodGroupStatus
+from tierwise.config.profile import DEFAULT
+from tierwise.port import (
+    HYPERNODE_ANNOTATION,
+    SUB_GROUPS_ANNOTATION,
+    Effect,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+)
+from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import build
+from tierwise.status.pod import pod_events
+from tierwise.status.pod_group import TIER_ANNOTATION, statuses
+
+
+def told(world: Objects, now: float = NOW) -> tuple[Objects, list[Effect]]:
+    """The world with what one cycle says of its groups; nothing is bound."""
+    snapshot = build(world, now)
+    effects = statuses(world, snapshot, cycle(snapshot, DEFAULT))
+    return applied(world, [effect for effect in effects if isinstance(effect, PatchStatus)]), effects
+
+
+def status(world: Objects) -> PodGroupStatus:
+    """What is said of the gang."""
+    return world.every(PodGroup)["default/a"].status
+
+
+def standing(raws: list[Raw], **phases: str) -> list[Raw]:
+    """The pods of a gang on nodes n0, n1, ... by their phases; those without one wait."""
+    found: list[Raw] = [raws[0]]
+    for index, raw in enumerate(raws[1:]):
+        phase = phases.get(f"p{index}", "")
+        spec = raw["spec"]
+        assert isinstance(spec, dict)
+        found.append({**raw, "spec": {**spec, "nodeName": f"n{index}"}, "status": {"phase": phase}} if phase else raw)
+    return found
+
+
+def test_a_gang_that_waits_says_why_once() -> None:
+    """Inqueue and Unschedulable with a reason; a second cycle, a minute later, has nothing to add."""
+    world, effects = told(objects(*machines("n0"), *gang("a", 2)))
+    _, nothing = told(world, NOW + 60)
+
+    found = status(world)
+    assert ("Inqueue", ["Unschedulable"]) == (found.phase, [c.type for c in found.conditions])
+    assert found.conditions[0].message.startswith("2/2 tasks in gang unschedulable")
+    assert ["Unschedulable"] == [effect.reason for effect in effects if isinstance(effect, RecordEvent)]
+    assert [] == nothing
+
+
+def test_a_gang_that_found_its_place_is_unschedulable_no_more() -> None:
+    """Unschedulable turns False with a new time, Scheduled turns True, and the counts are there."""
+    waiting, _ = told(objects(*machines("n0"), *gang("a", 2)))
+    group = waiting.raw(next(key for key in waiting if key.kind == "PodGroup")) or {}
+    pods = standing(gang("a", 2), p0="Running", p1="Running")
+    world, _ = told(objects(*machines("n0", "n1"), group, *pods[1:]), NOW + 60)
+
+    found = status(world)
+    said = {c.type: (c.status, c.last_transition_time) for c in found.conditions}
+    later = "2025-10-09T08:54:20Z"
+    assert {"Scheduled": ("True", later), "Unschedulable": ("False", later)} == said
+    assert ("Running", 2, 0, 0) == (found.phase, found.running, found.succeeded, found.failed)
+
+
+def test_phases_follow_the_pods() -> None:
+    """Completed when all is over and enough went well; Pending again below the minimum; Unknown where some stand."""
+    nodes_ = machines("n0", "n1")
+    over, _ = told(objects(*nodes_, *standing(gang("a", 2), p0="Succeeded", p1="Succeeded")))
+    half, _ = told(objects(*machines("n0"), *standing(gang("a", 2), p0="Running")))
+    fallen = standing(gang("a", 2), p0="Failed", p1="Failed")
+    fallen[0] = pod_group("a", phase="Running", minMember=2)
+    down, _ = told(objects(*nodes_, *fallen))
+
+    assert ["Completed", "Unknown", "Pending"] == [status(world).phase for world in (over, half, down)]
+    assert (2, 2) == (status(over).succeeded, status(down).failed)
+
+
+def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:
+    """The innermost hyperNode of each, with its tier."""
+    policy = {"name": "p", "subGroupSize": 1, "matchLabelKeys": ["part"]}
+    pods = standing(gang("a", 2), p0="Running", p1="Running")
+    for index, raw in enumerate(pods[1:]):
+        metadata = raw["metadata"]
+        assert isinstance(metadata, dict)
+        raw["metadata"] = {**metadata, "labels": {"part": str(index)}}
+    pods[0] = pod_group("a", phase="Running", minMember=2, subGroupPolicy=[policy])
+    racks = [hypernode("r0", 1, nodes("n0")), hypernode("r1", 1, nodes("n1"))]
+    tree = [*racks, hypernode("s0", 2, children("r0", "r1"))]
+    world, _ = told(objects(*machines("n0", "n1"), *tree, *pods))
+
+    marks = world.every(PodGroup)["default/a"].metadata.annotations
+    assert ("s0", "2") == (marks[HYPERNODE_ANNOTATION], marks[TIER_ANNOTATION])
+    subs = {"p-0": {"hyperNode": "r0", "tier": 1}, "p-1": {"hyperNode": "r1", "tier": 1}}
+    assert subs == json.loads(marks[SUB_GROUPS_ANNOTATION])
+
+
+def test_the_event_of_a_victim_names_no_job_of_another_namespace() -> None:
+    """Who profits is named to those who may see it: in the same namespace."""
+    snapshot = build(Objects(), now=0.0)
+
+    def told(by: str) -> str:
+        evict = Evict(Key("", "Pod", "team-a", "p"), f"to make room for {by}: cheapest", by, "preempt")
+        (event,) = (e for e in pod_events(snapshot, [Outcome(evict, ok=True)]) if isinstance(e, RecordEvent))
+        return event.message
+
+    assert "to make room for team-a/x: cheapest (preempt, for team-a/x)" == told("team-a/x")
+    assert "secret" not in told("evil/secret")
+    assert "secret" not in told("pod evil/secret")
+    assert "a job of another namespace" in told("evil/secret")
