@@ -32,6 +32,9 @@ class Proxy:
         self.done: Counter[str] = Counter()  # how often each fault was committed
         self.quiet = False  # while true all goes well
         self.blind = False  # while true nothing is told of pods that change
+        self.freezes_at = ""  # how the path of the write ends at whose arrival everything stands still
+        self.frozen = threading.Event()  # while set nothing is passed on, in either direction
+        self.since: list[str] = []  # writes that have come since the last thaw
 
     def __enter__(self) -> Proxy:
         self._thread.start()
@@ -50,6 +53,12 @@ class Proxy:
         file = self._plane.folder / "proxied"
         file.write_text(json.dumps(self._plane.describe(self.url)))
         return str(file)
+
+    def thaw(self) -> None:
+        """Pass on what comes from now on; requests that were held meanwhile are lost, and nobody is told."""
+        self.freezes_at = ""
+        self.since.clear()
+        self.frozen.clear()
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
@@ -85,6 +94,9 @@ class Proxy:
         fault = self._draw(request)
         body = await request.read()
         assert request.transport is not None
+        if await self._held(request):
+            request.transport.abort()
+            return web.Response()
         if fault == "late":
             await asyncio.sleep(self._chance.uniform(0.05, 0.5))
         elif fault == "dropped":
@@ -102,6 +114,17 @@ class Proxy:
             request.transport.abort()  # the server is down
             return web.Response()
 
+    async def _held(self, request: web.Request) -> bool:
+        """Wait where everything stands still; whether it did."""
+        if request.method == "POST":
+            self.since.append(request.path)
+            if self.freezes_at and request.path.endswith(self.freezes_at):
+                self.frozen.set()
+        held = self.frozen.is_set()
+        while self.frozen.is_set():
+            await asyncio.sleep(0.05)
+        return held
+
     async def _pass_on(self, request: web.Request, answer: aiohttp.ClientResponse, fault: str) -> web.StreamResponse:
         assert request.transport is not None
         skipped = ("transfer-encoding", "connection")
@@ -115,7 +138,7 @@ class Proxy:
         left = self._chance.randint(1, 2000) if fault == "half" else 2**60
         watches_pods = request.path.endswith("/pods") and "watch" in request.query
         async for chunk in answer.content.iter_any():
-            while self.blind and watches_pods:
+            while self.frozen.is_set() or (self.blind and watches_pods):
                 await asyncio.sleep(0.05)
             await passed.write(chunk[:left])
             left -= len(chunk)

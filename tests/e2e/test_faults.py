@@ -170,6 +170,54 @@ def test_leader_fails_and_the_next_goes_on(world: World) -> None:
     assert [] == world.audit()
 
 
+def test_frozen_leader_sends_nothing_after_its_term(world: World) -> None:
+    """Its binds hang while the next leader gives the nodes away: they are looked up then, and not sent again."""
+    world.racks(1, 2)
+    _priority(world, "high", 1000)
+    words = ("--no-controllers", "--lease-duration", "6", "--lease-namespace", NAMESPACE)
+    with Proxy(world.plane, (), share=0.0) as proxy:
+        proxy.freezes_at = "/binding"
+        first = world.run(*words, kubeconfig=Path(proxy.kubeconfig()))
+        world.until(lambda: _holder(world).endswith(f"_{first.pid}"), 60)
+        second = world.run(*words)
+        _gang_of_two(world, "one")
+        assert proxy.frozen.wait(60)
+        _gang_of_two(world, "urgent", priorityClassName="high")
+        world.until(lambda: len(world.running("urgent")) == 2, 60)
+        assert _holder(world).endswith(f"_{second.pid}")
+        proxy.thaw()
+        # The last word on a bind without an answer comes when the server must have given it up.
+        world.until(lambda: world.said().count("was not bound after all") == 2, 60)
+
+        assert [] == [path for path in proxy.since if path.endswith("/binding")]
+        assert {"urgent-0", "urgent-1"} == {p["metadata"]["name"] for p in world.pods() if p["spec"].get("nodeName")}
+        assert [] == world.audit()
+        second.terminate()
+        second.wait(timeout=30)
+        for found in world.pods("urgent"):
+            world.api.delete("Pod", found["metadata"]["name"], now=True)
+        world.until(lambda: len(world.running("one")) == 2, 60)  # the first leads again, and nothing is left of it
+
+    assert [] == world.audit()
+
+
+def _priority(world: World, name: str, value: int) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    world.api.apply({**kind, "value": value})
+
+
+def _gang_of_two(world: World, name: str, **more: str) -> None:
+    """A podGroup and its pods, each of which fills a node."""
+    meta: Json = {"name": name, "namespace": "default"}
+    group: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
+    world.api.create({**group, "spec": {"minMember": 2, "queue": "default", **more}})
+    mark = {"scheduling.k8s.io/group-name": name}
+    spec = task("w", 1)["template"]["spec"] | {"schedulerName": "tierwise", **more}
+    for i in range(2):
+        meta = {"name": f"{name}-{i}", "namespace": "default", "annotations": mark}
+        world.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
 def test_leader_that_ends_in_order_hands_over_at_once(world: World) -> None:
     """SIGTERM gives the lease back: the next one does not wait for it to lapse."""
     world.racks(1, 2)
