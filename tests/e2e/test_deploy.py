@@ -15,14 +15,24 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.e2e.accounts import NAMESPACE, NODES
-from tests.e2e.api import ApiRefusal, Json, path_of
+from tests.e2e.api import Api, ApiRefusal, Json, path_of
 from tests.e2e.world import World, job, task
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+MADE_BY_SVC = ("/api/v1/services", "/api/v1/configmaps", "/apis/networking.k8s.io/v1/networkpolicies")
+COMPONENTS = ("scheduler", "controllers", "webhook")
+POLICIES = ("controllers-write", "hypernodes", "jobs", "podgroups", "queues")
 PLUGIN = [sys.executable, "-c", "from tierwise.cli.kubectl import main; main()"]
+
+
+def _queue(name: str, **spec: object) -> Json:
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+TOO_MUCH = _queue("q", deserved={"cpu": 4}, capability={"cpu": "2"})
 
 
 def test_two_components_with_their_own_rights_run_a_job(world: World, tmp_path: Path) -> None:
@@ -100,10 +110,6 @@ def reviewed(world: World) -> Iterator[World]:
             world.api.ask("DELETE", path)
 
 
-def _queue(name: str, **spec: object) -> Json:
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
-
-
 def _answers(world: World) -> bool:
     """Whether reviews are answered by now: until then the API server refuses what it cannot have reviewed."""
     return _refusal(world, _queue("probe")) == ""
@@ -167,24 +173,84 @@ def test_a_webhook_that_hangs_stops_no_job(reviewed: World) -> None:
         reviewed.webhook.send_signal(signal.SIGCONT)
 
 
-def test_policies_hold_without_a_webhook(world: World) -> None:
-    """What CEL can say is refused by the API server itself."""
-    made = []
-    for file in sorted((ROOT / "deploy/kustomize/components/policies").glob("*s.yaml")):
-        for manifest in yaml.safe_load_all(file.read_text()):
-            plural = {"P": "validatingadmissionpolicies", "B": "validatingadmissionpolicybindings"}
-            made.append(f"{REGISTRATION}/{plural['B' if manifest['kind'].endswith('Binding') else 'P']}")
-            world.api.ask("POST", made[-1], manifest)
-            made[-1] += f"/{manifest['metadata']['name']}"
-    wrong = _queue("q", deserved={"cpu": 4}, capability={"cpu": "2"})
-
+@pytest.fixture
+def policed(world: World) -> Iterator[World]:
+    """A world with all policies, which take a moment to be known."""
+    files = sorted((ROOT / "deploy/kustomize/components/policies").glob("[!k]*.yaml"))
+    made = [manifest for file in files for manifest in yaml.safe_load_all(file.read_text())]
+    plurals = {"ValidatingAdmissionPolicy": "policies", "ValidatingAdmissionPolicyBinding": "policybindings"}
+    paths = [f"{REGISTRATION}/validatingadmission{plurals[manifest['kind']]}" for manifest in made]
+    for path, manifest in zip(paths, made, strict=True):
+        world.api.ask("POST", path, manifest)
+    controllers = Api(world.plane, world.accounts.token("tierwise-controllers"))
     try:
-        world.until(lambda: _refusal(world, wrong) != "", 20)  # a policy takes a moment to be known
-        assert "spec.deserved: more than the capability" in _refusal(world, wrong)
-        world.api.create(_queue("q", deserved={"cpu": 1}, capability={"cpu": "2"}))
+        world.until(lambda: _refusal(world, TOO_MUCH) != "" and _write(controllers, _settings()) != "", 60)
+        yield world
     finally:
-        for path in reversed(made):
-            world.api.ask("DELETE", path)
+        controllers.close()
+        for path, manifest in zip(paths, made, strict=True):
+            world.api.ask("DELETE", f"{path}/{manifest['metadata']['name']}")
+
+
+def _settings(name: str = "settings", **more: object) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **more}}
+
+
+def _write(api: Api, manifest: Json) -> str:
+    """What the API server has against an object that somebody makes, without making it."""
+    try:
+        api.ask("POST", f"{path_of(manifest['kind'], namespace='default')}?dryRun=All", manifest)
+    except ApiRefusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def test_policies_hold_without_a_webhook(policed: World) -> None:
+    """What CEL can say is refused by the API server itself."""
+    assert "spec.deserved: more than the capability" in _refusal(policed, TOO_MUCH)
+    policed.api.create(_queue("q", deserved={"cpu": 1}, capability={"cpu": "2"}))
+
+
+def test_the_controllers_write_for_jobs_alone(policed: World) -> None:
+    """With every policy in force a job with its plugins comes up and goes again; what belongs to no job is not theirs.
+
+    Others, and the records of topology sources, are not held up.
+    """
+    policed.accounts.install("base/network.yaml")
+    policed.racks(racks=1, size=2)
+    policed.run("--no-controllers")
+    policed.run(verb="controllers")
+    policed.api.create(job("train", task("worker", 2), plugins={"svc": [], "env": []}, ttlSecondsAfterFinished=1))
+    policed.until(lambda: len(policed.running("train")) == 2, 60)
+    theirs = Api(policed.plane, policed.accounts.token("tierwise-controllers"))
+    foreign = "/api/v1/namespaces/default/configmaps/settings"
+    try:
+        policed.api.create(_settings())
+        assert "only what belongs to a Volcano job" in _write(theirs, _settings("other"))
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}
+        assert "make only what belongs" in _write(theirs, _settings("other", ownerReferences=[owner]))
+        owner["apiVersion"] = "batch.volcano.sh/v1alpha1"
+        assert "" == _write(theirs, _settings("other", ownerReferences=[owner]))
+        assert "" == _write(theirs, _settings("tierwise-discovery-ufm"))
+        for method, body in (("PUT", _settings(ownerReferences=[owner])), ("DELETE", None)):
+            with pytest.raises(ApiRefusal, match="the controllers change only what belongs to a Volcano job"):
+                theirs.ask(method, foreign, body)
+    finally:
+        theirs.close()
+        policed.api.ask("DELETE", foreign)
+    assert [1, 1, 1] == [len(_of_train(policed, path)) for path in MADE_BY_SVC]
+    for name in policed.running("train"):
+        policed.api.patch("Pod", name, {"status": {"phase": "Succeeded"}}, status=True)
+    policed.until(lambda: not policed.api.list("Job"), 60)
+    assert [0, 0, 0] == [len(_of_train(policed, path)) for path in MADE_BY_SVC]
+    assert "belongs to a Volcano job" not in policed.said()
+    assert "forbidden" not in policed.said()
+
+
+def _of_train(world: World, path: str) -> list[str]:
+    """The objects of a kind that are named like the job."""
+    names = [found["metadata"]["name"] for found in world.api.ask("GET", path)["items"]]
+    return [name for name in names if name.startswith("train")]
 
 
 def test_the_plugin_looks_with_the_right_to_read(world: World, tmp_path: Path) -> None:
@@ -213,22 +279,84 @@ def _plugin(world: World, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
-@pytest.mark.parametrize(
-    ("folder", "namespace", "object_"),
-    [
-        ("default", NAMESPACE, "deployment.apps/tierwise-scheduler"),
-        ("node-programs", NODES, "daemonset.apps/tierwise-probe"),
-    ],
-)
-def test_everything_is_accepted_as_it_is(world: World, folder: str, namespace: str, object_: str) -> None:
-    """Server-side apply of the manifests, as users do it; dry, so that nothing stays."""
-    world.accounts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    command = ["kubectl", "--kubeconfig", str(world.plane.kubeconfig), "apply", "--server-side", "--dry-run=server"]
-    done = subprocess.run([*command, "-k", str(ROOT / "deploy/kustomize" / folder)], capture_output=True, text=True)
+FOREIGN = {
+    "monitoring.coreos.com": ("ServiceMonitor", "PrometheusRule"),
+    "cert-manager.io": ("Issuer", "Certificate"),
+}
+"""Kinds of others that components bring objects of."""
 
-    assert f"{object_} serverside-applied (server dry run)" in done.stdout
-    assert 0 == done.returncode, done.stderr
+
+@pytest.fixture
+def served(world: World) -> Iterator[World]:
+    """A world that serves kinds of the Prometheus operator and of cert-manager, and has both of our namespaces."""
+    for namespace in (NAMESPACE, NODES):
+        world.accounts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    made = []
+    for group, kind in ((group, kind) for group, kinds in FOREIGN.items() for kind in kinds):
+        plural = f"{kind.lower()}s"
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        spec = {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        }
+        made.append((f"{plural}.{group}", f"/apis/{group}/v1/{plural}"))
+        definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        world.api.create({**definition, "metadata": {"name": made[-1][0]}, "spec": spec})
+    try:
+        world.until(lambda: all(_is_served(world, path) for _, path in made), 60)
+        yield world
+    finally:
+        for name, _ in made:
+            world.api.delete("CustomResourceDefinition", name)
+
+
+def _is_served(world: World, path: str) -> bool:
+    try:
+        world.api.ask("GET", path)
+    except ApiRefusal:
+        return False
+    return True
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
+def test_everything_is_accepted_as_it_is(served: World, tmp_path: Path) -> None:
+    """Server-side apply of every kustomization, and of every component on the base; dry, so that nothing stays."""
+    deploy = ROOT / "deploy"
+    components = sorted(file.parent for file in (deploy / "kustomize/components").glob("*/kustomization.yaml"))
+    every = {file.parent for file in deploy.rglob("kustomization.yaml")}
+    for component in components:
+        overlay = tmp_path / component.name
+        overlay.mkdir()
+        lines = [f"resources: [{os.path.relpath(deploy / 'kustomize/base', overlay)}]"]
+        lines.append(f"components: [{os.path.relpath(component, overlay)}]")
+        (overlay / "kustomization.yaml").write_text("\n".join(lines) + "\n")
+    alone = sorted(every - set(components))
+    accepted = {folder.name: _dry(served, folder) for folder in [*alone, *(tmp_path / c.name for c in components)]}
+
+    assert {"base", "default", "node-programs", "crds"} <= {folder.name for folder in alone}
+    for name in ("base", "default", *(component.name for component in components)):
+        assert {f"deployment.apps/tierwise-{part}" for part in COMPONENTS} <= accepted[name], name
+        assert {f"networkpolicy.networking.k8s.io/tierwise{end}" for end in ("", "-webhook")} <= accepted[name], name
+    policies = {f"validatingadmissionpolicy.admissionregistration.k8s.io/tierwise-{name}" for name in POLICIES}
+    assert policies <= accepted["default"] & accepted["policies"]
+    assert "daemonset.apps/tierwise-probe" in accepted["node-programs"]
+    assert "servicemonitor.monitoring.coreos.com/tierwise" in accepted["monitoring"]
+    assert "certificate.cert-manager.io/tierwise-webhook" in accepted["cert-manager"]
+    assert "role.rbac.authorization.k8s.io/tierwise-discovery" in accepted["discovery-secret"]
+
+
+def _dry(world: World, folder: Path) -> set[str]:
+    """What the API server would apply of a kustomization, all of it."""
+    command = ["kubectl", "--kubeconfig", str(world.plane.kubeconfig), "apply", "--server-side", "--dry-run=server"]
+    # Other tests have made some of these objects as somebody else.
+    done = subprocess.run([*command, "--force-conflicts", "-k", str(folder)], capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr), folder
+    said = " serverside-applied (server dry run)"
+    lines = done.stdout.splitlines()
+    assert all(line.endswith(said) for line in lines), done.stdout
+    return {line.removesuffix(said) for line in lines}
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
