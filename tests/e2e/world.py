@@ -100,16 +100,24 @@ class World:
         )
 
     def run(
-        self, *arguments: str, verb: str = "run", kubeconfig: Path | None = None, clock: Path | None = None
+        self,
+        *arguments: str,
+        verb: str = "run",
+        kubeconfig: Path | None = None,
+        clock: Path | None = None,
+        defective: bool = False,
     ) -> subprocess.Popen[bytes]:
         """A process of tierwise with the rights of its component, acting alone unless told otherwise.
 
-        `clock` is a file that says by how many seconds its wall clock is wrong.
+        `clock` is a file that says by how many seconds its wall clock is wrong; a defective one stumbles over pods with
+        the label `defect`.
         """
         led = verb == "webhook" or any("lease" in argument for argument in arguments)
         alone = [] if led else ["--no-leader-election"]
         where = ["--kubeconfig", str(kubeconfig or self.accounts.of(verb, arguments))]
         program = [sys.executable, "-m", "tests.e2e.jumping", str(clock)] if clock is not None else _COMMAND
+        if defective:
+            program = [sys.executable, "-m", "tests.e2e.defective"]
         command = [*program, verb, *where, *alone, *arguments]
         with (self._folder / f"{verb}-{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(command, stderr=log, stdout=log, cwd=_ROOT)
