@@ -84,6 +84,7 @@ class FakeApi:
         self.frozen = threading.Event()  # set when a request is held
         self.requests: list[str] = []  # "METHOD path"
         self.bodies: list[Json] = []  # of patches
+        self.texts: dict[str, str] = {}  # what is sent for a word in a manifest: JSON that Python cannot write
         self.kubelet = True  # terminating pods are gone at once
         self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
@@ -221,7 +222,8 @@ class FakeApi:
         meta = {"resourceVersion": str(self._version)}
         if start + limit < len(found):
             meta["continue"] = str(start + limit)
-        return web.json_response({"metadata": meta, "items": found[start : start + limit]})
+        text = self._text({"metadata": meta, "items": found[start : start + limit]})
+        return web.Response(text=text, content_type="application/json")
 
     async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])
@@ -236,11 +238,17 @@ class FakeApi:
             while True:
                 for version, kind, type_, found in self._log[at:]:
                     if version > since and kind in (plural, "*"):
-                        await answer.write(json.dumps({"type": type_, "object": found}).encode() + b"\n")
+                        await answer.write(self._text({"type": type_, "object": found}).encode() + b"\n")
                 at = len(self._log)
                 async with self._news:
                     while len(self._log) == at:
                         await self._news.wait()
+
+    def _text(self, told: Json) -> str:
+        text = json.dumps(told)
+        for word, meant in self.texts.items():
+            text = text.replace(json.dumps(word), meant)
+        return text
 
     @asynccontextmanager
     async def _watched(self, request: web.Request) -> AsyncIterator[None]:
@@ -268,7 +276,7 @@ class FakeApi:
             case "POST", "binding":
                 return await self._bind(at, known, body)
             case "POST", "eviction":
-                return await self._delete(at, known)
+                return await self._delete(at, known, body.get("deleteOptions", {}))
             case "PUT", _:
                 if body["metadata"].get("resourceVersion") != known["metadata"]["resourceVersion"]:
                     return _refused(409, "Conflict")
@@ -280,7 +288,7 @@ class FakeApi:
                     return _refused(409, "Conflict")
                 return await self._save(at, _merged(known, body), "MODIFIED")
             case _:
-                return await self._delete(at, known)
+                return await self._delete(at, known, body)
 
     async def _bind(self, at: tuple[str, str, str], pod: Json, body: Json) -> web.Response:
         if body["metadata"].get("uid") not in ("", pod["metadata"]["uid"]):
@@ -294,7 +302,9 @@ class FakeApi:
         await self._save(at, _merged(pod, bound), "MODIFIED")
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
-    async def _delete(self, at: tuple[str, str, str], known: Json) -> web.Response:
+    async def _delete(self, at: tuple[str, str, str], known: Json, options: Json) -> web.Response:
+        if options.get("preconditions", {}).get("uid") not in (None, known["metadata"]["uid"]):
+            return _refused(409, "Conflict")
         if at[0] == "pods" and known["spec"].get("nodeName") and not self.kubelet:
             stamp = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
             return await self._save(at, _merged(known, stamp), "MODIFIED")

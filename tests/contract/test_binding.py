@@ -141,6 +141,15 @@ def test_node_gone_before_sending_keeps_all_back(api: FakeApi, cluster: KubeClus
     assert all("node n1 is gone" in outcome.error for outcome in outcomes)
 
 
+def test_pod_that_is_known_to_leave_keeps_all_back(api: FakeApi, cluster: KubeCluster) -> None:
+    """The same where a pod of the gang is on its way out."""
+    leaving = api.get("pods", "p1")
+    api.put({**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert eventually(cluster, lambda: bool(cluster.read().every(Pod)["default/p1"].metadata.deletion_timestamp))
+
+    assert ([False] * SIZE, 0) == ([outcome.ok for outcome in _bind(cluster)], _binds(api))
+
+
 def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a refusal that stays, what was not sent yet is kept back, and the others' gangs are not touched."""
     monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)

@@ -59,6 +59,18 @@ def _wrong_number(record: Object) -> Object:
     return replace(record, spec=replace(record.spec, min_member="four"))
 
 
+class _Unranked(int):
+    """A priority that can be read, and raises when an action puts jobs into an order."""
+
+    def __neg__(self) -> int:
+        raise ArithmeticError("somebody asked who comes first")
+
+
+def _cursed_priority(record: Object) -> Object:
+    assert isinstance(record, Pod)
+    return replace(record, spec=replace(record.spec, priority=_Unranked(7)))
+
+
 class _Poisoned(KubeCluster):
     """A cluster in which one object is not what the codec lets through: it stands for a defect of some layer."""
 
@@ -109,6 +121,7 @@ GROUP = Key("scheduling.volcano.sh", "PodGroup", "default", "bad")
         (POD, _unreadable_spec),
         (POD, _trapped_labels),
         (POD, _trapped_annotations),
+        (POD, _cursed_priority),
         (GROUP, _wrong_conditions),
         (GROUP, _wrong_number),
         (GROUP, _trapped_annotations),
@@ -130,6 +143,39 @@ def test_the_loop_outlives_it(world: World, key: Key, poison: Callable[[Object],
 
     cluster.poison = None
     assert 3 == world.turn(after=PAUSE)
+
+
+def test_job_that_makes_an_action_raise_is_set_aside(world: World) -> None:
+    """A crash in the middle of the cycle is that of one job: the others are placed by the same action at once."""
+    cluster, watcher = world.cluster, _Watcher()
+    assert isinstance(cluster, _Poisoned)
+    world.loop._observers = (watcher,)
+    cluster.key, cluster.poison = POD, _cursed_priority
+    others = [m for i in range(3) for m in (pod_group(f"g{i}"), pod(f"p{i}", cpu="4", group=f"g{i}"))]
+    world.put(pod_group("bad"), pod("evil", cpu="8", group="bad"), *others)
+
+    assert 3 == world.turn()
+    [crash] = watcher.crashes
+    assert (POD, "scheduling", True) == (crash.key, crash.stage, "in allocate" in crash.trace)
+    assert "ArithmeticError: somebody asked who comes first" in crash.text
+
+
+@pytest.mark.parametrize("when", ["listed", "watched"])
+def test_object_that_no_decoder_can_read_hides_nobody(when: str) -> None:
+    """A podGroup that is nested more deeply than any decoder goes: lists and watches go on behind it."""
+    with FakeApi() as api:
+        api.texts["deep"] = '{"a":' * 5_000 + "1" + "}" * 5_000
+        deep = pod_group("deep")
+        deep["spec"]["more"] = "deep"
+        good = [pod_group("g", minimum=2), pod("p0", group="g"), pod("p1", group="g")]
+        api.put(node("n0"), *((deep, *good) if when == "listed" else ()))
+        with KubeCluster(Access(api.url)) as cluster:
+            assert cluster.synced(timeout=10)
+            api.put(*(() if when == "listed" else (deep, *good)))
+            assert eventually(cluster, lambda: ["default/g"] == list(cluster.read().every(PodGroup)))
+            assert eventually(cluster, lambda: 2 == len(cluster.read().every(Pod)))
+
+            assert 2 == World(api, cluster).turn()
 
 
 def test_a_running_pod_that_is_set_aside_still_takes_up_room(world: World) -> None:

@@ -16,7 +16,7 @@ from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster, Options
 from tierwise.kube.lease import LeaseOptions, LeaseTimes
-from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Outcome, PatchStatus, Update
+from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Outcome, PatchStatus, RecordEvent, Update
 
 TIMES = LeaseTimes(duration=15.0, deadline=10.0, retry=0.01)
 LOST = "withheld: no longer the leader"
@@ -177,6 +177,14 @@ def test_who_begins_to_lead_knows_what_was_bound_until_then(world: _World) -> No
     assert eventually(second, second.leading)
 
     assert "n0" == second.read().every(Pod)["default/p1"].spec.node_name
+
+
+def test_standby_tells_nothing(world: _World) -> None:
+    """Events of a decision that nobody let it take are not recorded either."""
+    world.leader("a")
+    [outcome] = world.scheduler("b").apply([RecordEvent(_key("p0"), "Normal", "Scheduled", "to n0", "d")])
+
+    assert (False, LOST) == (outcome.ok, outcome.error)
 
 
 def _listed_again(world: _World) -> bool:

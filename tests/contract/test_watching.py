@@ -147,6 +147,15 @@ def test_the_network_is_described_in_trusted_namespaces_alone(api: FakeApi) -> N
     assert {"tierwise/x-controller-configmap", "somebody/measured"} == kept
 
 
+def test_what_is_no_longer_of_interest_goes(api: FakeApi, cluster: KubeCluster) -> None:
+    """A ConfigMap that held measurements and holds none any more is not kept as it was."""
+    api.put(_described("measured", "somebody", entry="netperf.p50"))
+    assert eventually(cluster, lambda: "somebody/measured" in cluster.read().every(ConfigMap))
+    api.put(_described("measured", "somebody", entry="other"))
+
+    assert eventually(cluster, lambda: "somebody/measured" not in cluster.read().every(ConfigMap))
+
+
 def _described(name: str, namespace: str, entry: str = "volcano-controller.conf") -> Raw:
     meta = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {entry: "x"}}

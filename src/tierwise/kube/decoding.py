@@ -7,7 +7,8 @@ manifest is kept, because controllers put it back changed.
 from __future__ import annotations
 
 import logging
-from typing import Final
+import re
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,7 +19,7 @@ from tierwise.api.errors import InputError
 from tierwise.kube.errors import refusal
 from tierwise.kube.kinds import Resource
 
-__all__ = ["LEAN", "Entry", "Event", "Page", "event", "page", "read"]
+__all__ = ["LEAN", "Entry", "Event", "Page", "decoded", "event", "page", "read"]
 
 log = logging.getLogger(__name__)
 
@@ -63,14 +64,45 @@ class _Marked(msgspec.Struct):
     metadata: _ListMeta
 
 
+T = TypeVar("T")
+
+_DEEPEST: Final = 256
+"""How deeply the values of an object are nested at most; an API server takes 10,000 levels, and no decoder of ours."""
+_CUT: Final = b'"tierwise.io: nested too deeply"'
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+
 _LIST: Final = msgspec.json.Decoder(_List)
 _LINE: Final = msgspec.json.Decoder(_Line)
 _MARK: Final = msgspec.json.Decoder(_Marked)
 
 
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """An answer with several objects, of which one that is nested too deeply must not hide the others: it is cut."""
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        return decoder.decode(_cut(data))
+
+
+def _cut(data: bytes) -> bytes:
+    """JSON with a word instead of every value that lies too deep; without recursion, for that is what fails."""
+    kept: list[bytes] = []
+    depth = begun = 0  # where the part begins that is kept
+    for token in _TOKEN.finditer(data):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST:
+                kept += (data[begun : token.start()], _CUT)
+        elif token[0] in (b"}", b"]"):
+            if depth == _DEEPEST:
+                begun = token.end()
+            depth -= 1
+    return b"".join((*kept, data[begun:]))
+
+
 def page(resource: Resource, data: bytes) -> Page:
     """A page of a list; objects that cannot be read are named in the log and left out."""
-    found = _LIST.decode(data)
+    found = decoded(_LIST, data)
     entries = (read(resource, item) for item in found.items or ())
     kept = [entry for entry in entries if entry is not None]
     return Page(found.metadata.resource_version, found.metadata.continue_, kept)
@@ -78,7 +110,7 @@ def page(resource: Resource, data: bytes) -> Page:
 
 def event(resource: Resource, line: bytes) -> Event:
     """One watch event; ApiError where the server says that it cannot go on (410: too old a version)."""
-    found = _LINE.decode(line)
+    found = decoded(_LINE, line)
     if found.type == "ERROR":
         raise refusal(500, found.object)
     if found.type == "BOOKMARK":
@@ -110,4 +142,8 @@ def _read(resource: Resource, data: bytes | msgspec.Raw) -> Entry:
     meta = raw.get("metadata")
     if isinstance(meta, dict):
         meta.pop("managedFields", None)
-    return codec.decode(raw), None if lean is not None else raw
+    record = codec.decode(raw)
+    if _CUT in bytes(data):
+        found = record.metadata
+        raise InputError("nested too deeply", obj=f"{resource.kind} {found.namespace}/{found.name}")
+    return record, None if lean is not None else raw

@@ -18,6 +18,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
+from tierwise.kube.decoding import decoded
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.kinds import Resource, discover, of_interest
 
@@ -34,6 +35,9 @@ class _Meta(msgspec.Struct, rename={"rest": "continue"}):
 class _List(msgspec.Struct):
     items: list[Raw]
     metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_PAGES: Final = msgspec.json.Decoder(_List)
 
 
 async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
@@ -56,7 +60,7 @@ async def _every(client: Client, resource: Resource, left_out: Callable[[str], N
     query = {"limit": _PAGE}
     while True:
         try:
-            page = msgspec.json.decode(await client.ask("GET", resource.collection, query=query), type=_List)
+            page = decoded(_PAGES, await client.ask("GET", resource.collection, query=query))
         except ApiError as error:
             if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
                 raise

@@ -76,7 +76,7 @@ def read_request(body: bytes) -> Request:
     """The request in a review; InputError where it is none."""
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"this is no AdmissionReview: {error}") from None
     if (review.api_version, review.kind) != (_VERSION, "AdmissionReview"):
         raise InputError(f"{_VERSION} AdmissionReview is expected, not {review.api_version} {review.kind}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import types
 from collections.abc import Callable, Coroutine, Generator
@@ -26,13 +28,13 @@ class _Server:
 
     async def send(self, method: str, path: str, body: Any = None) -> bytes:
         await _moment()
-        answer = self._carry_out(method, body)
+        answer = self.carry_out(method, body)
         await _moment()
         if isinstance(answer, ApiError):
             raise answer
         return answer
 
-    def _carry_out(self, method: str, body: Any) -> bytes | ApiError:
+    def carry_out(self, method: str, body: Any) -> bytes | ApiError:
         if method == "GET":
             return json.dumps(self.lease).encode() if self.lease else ApiError(404, "NotFound", "")
         if method == "POST" and self.lease:
@@ -146,6 +148,100 @@ def test_late_answer_does_not_make_a_lease_older_than_it_is(server: _Server, clo
     second.renew()
 
     assert (True, False, "a") == (first.lease.held(), second.lease.held(), server.holder())
+
+
+def test_first_hold_counts_from_its_begin(server: _Server, clock: _Clock) -> None:
+    """So does the hold of who makes the lease: a slow creation does not stretch it."""
+    first = _Candidate(server, clock, "a")
+    for _ in range(4):  # a GET, and all of the POST but its answer
+        first.step()
+    clock.now = 6.0
+    first.renew()
+    assert first.lease.held()
+
+    clock.now = 10.0
+    assert not first.lease.held()
+
+
+def test_holder_with_longer_times_is_waited_for(server: _Server, clock: _Clock) -> None:
+    """A lease says for how long its holder may be silent; our own times do not count for others."""
+    spec = {"holderIdentity": "slow", "leaseDurationSeconds": 60, "renewTime": "1", "leaseTransitions": 1}
+    server.lease = {"metadata": {"name": "tierwise", "resourceVersion": "0"}, "spec": spec}
+    second = _Candidate(server, clock, "b")
+    second.renew()
+    clock.now = 59.9
+    second.renew()
+    assert (False, "slow") == (second.lease.held(), server.holder())
+
+    clock.now = 60.0
+    second.renew()
+    assert (True, "b") == (second.lease.held(), server.holder())
+
+
+def test_what_others_hold_is_not_given_back(server: _Server, clock: _Clock) -> None:
+    """Who ends after another has taken over leaves the lease alone, and holds nothing itself."""
+    first = _Candidate(server, clock, "a")
+    first.renew()
+    assert server.lease is not None
+    server.lease["spec"]["holderIdentity"] = "b"
+    _to_its_end(first.lease.release())
+
+    assert (False, "b") == (first.lease.held(), server.holder())
+
+
+def test_who_gave_the_lease_back_holds_it_no_more(server: _Server, clock: _Clock) -> None:
+    """A renewal that was under way at the end does not make us act again."""
+    first = _Candidate(server, clock, "a")
+    first.renew()
+    _to_its_end(first.lease.release())
+    assert "" == server.holder()
+
+    first.renew()
+    assert not first.lease.held()
+
+
+def test_giving_back_is_no_loss() -> None:
+    """A renewal that the end overtakes fails, and nobody counts that as a lost lease."""
+    assert 0 == asyncio.run(_losses_at_the_end())
+
+
+async def _losses_at_the_end() -> int:
+    at_once, ended, changed = _AtOnce(), asyncio.Event(), asyncio.Event()
+    times = LeaseTimes(duration=15.0, deadline=10.0, retry=0.001)
+    lease = Lease(at_once, LeaseOptions("tierwise", "kube-system", "a", times), lambda: 0.0)  # type: ignore[arg-type]
+    running = asyncio.get_running_loop().create_task(lease.run(changed.set))
+    await changed.wait()
+    at_once.until = ended  # the next renewal is under way until then
+    await at_once.asked.wait()
+    at_once.until = None
+    await lease.release()
+    ended.set()
+    await running
+    return lease.losses
+
+
+class _AtOnce:
+    """A server that answers in no time, or when the test says so."""
+
+    def __init__(self) -> None:
+        self._server = _Server()
+        self.until: asyncio.Event | None = None
+        self.asked = asyncio.Event()
+
+    async def send(self, method: str, path: str, body: Any = None) -> bytes:
+        if method == "PUT" and self.until is not None:
+            self.asked.set()
+            await self.until.wait()
+        answer = self._server.carry_out(method, body)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+
+def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(StopIteration):
+        while True:
+            work.send(None)
 
 
 WORDS = ("step a", "step b", "renew a", "renew b", "give up a", "give up b")

@@ -257,3 +257,26 @@ def test_assumption_ends_with_its_pod(world: _World) -> None:
     world.expire("")
 
     assert 0 == len(world.store.assumed)
+
+
+def test_bound_pod_is_not_shown_as_waiting_by_a_late_event(world: _World) -> None:
+    """What the watch tells of a time before the bind leaves the pod on its node, with what it was told there."""
+    world.write("p0")
+    uid = world.pods["p0"].uid
+    world.store.assume(_key("p0"), uid, node="n0", marks={"rank": "3"})
+    world.watch("")
+    [pod] = world.store.read().every(Pod).values()
+
+    assert ("n0", "3") == (pod.spec.node_name, pod.metadata.annotations.get("rank"))
+    assert str(world.version) == pod.metadata.resource_version
+
+
+def test_server_that_was_restored_is_believed() -> None:
+    """Versions go back: what the server no longer knows goes, and what it says from there on counts."""
+    store = Store()
+    store.listed(PODS, [_entry("p0", _State("a", 50))], "60", watching=False)
+    store.listed(PODS, [_entry("p1", _State("b", 20))], "30", watching=False)
+    assert ["default/p1"] == list(store.read().every(Pod))
+
+    store.answered(PODS, _entry("p1", _State("b", 31, "n0")))
+    assert "n0" == store.read().every(Pod)["default/p1"].spec.node_name
