@@ -16,7 +16,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.message import decision_id
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster, Pulse
-from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.telemetry import Telemetry
 from tierwise.scheduler.partial_gangs import PATIENCE
@@ -38,7 +38,7 @@ class _World:
         self.now = START
         self._loop = Loop(
             cluster,
-            [Duty(frozenset({"tierwise"}), DEFAULT)],
+            [SchedulerProfile(frozenset({"tierwise"}), DEFAULT)],
             clock=lambda: self.now,
             ticks=lambda: self.now,
             with_controllers=False,

@@ -14,7 +14,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.scheduler.partial_gangs import PARTIAL, PATIENCE
 
 START = 1_800_000_000.0
@@ -27,7 +27,7 @@ class _World:
         self.api = api
         self.cluster = cluster
         self.now = START
-        duty = Duty(frozenset({"tierwise"}), DEFAULT)
+        duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
         self.loop = Loop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:

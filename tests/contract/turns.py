@@ -13,7 +13,7 @@ from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.loop import Loop, SchedulerProfile
 
 __all__ = ["START", "World"]
 
@@ -27,7 +27,7 @@ class World:
         self.api = api
         self.cluster = cluster
         self.now = START
-        duty = Duty(frozenset(names), DEFAULT)
+        duty = SchedulerProfile(frozenset(names), DEFAULT)
         self.loop = Loop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:

@@ -75,7 +75,7 @@ class _Room:
         spot = int(self.spots.of_row[row])
         if self.links.concerns(kind) and self.links.overloaded(kind)[spot] >= 0:
             return False
-        self.ledger.take(shape, np.array([row]), np.array([1]), pool=Pool.NOW)
+        self.ledger.place(shape, np.array([row]), np.array([1]), pool=Pool.IDLE)
         self.standing.append((shape.number, row))
         return True
 

@@ -15,7 +15,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.text.page import ASCII, UNICODE, Page
 from tierwise.explain.text.submit import View, frame
 from tierwise.sim.incidents import Incident, NodeLost, PodFails
-from tierwise.sim.simulation import Life
+from tierwise.sim.simulation import Simulation
 from tierwise.snapshot.builder import build
 
 WORLD = Path(__file__).parent / "life.yaml"
@@ -58,7 +58,7 @@ def test_frame(width: int, height: int, golden: Golden) -> None:
 def _view(until: float) -> View:
     start = parse_time("2026-03-02T09:01:00Z")
     incidents: list[Incident] = [PodFails(90, "default/train-2", 137), NodeLost(200, "n1")]
-    life = Life(load([str(WORLD)]), DEFAULT, start=start, incidents=incidents)
+    life = Simulation(load([str(WORLD)]), DEFAULT, start=start, incidents=incidents)
     last = list(life.run(until))[-1]
     after = build(last.objects, start + last.at)
     told = life.chronicle

@@ -10,8 +10,8 @@ from tests.support.draw import Gang, Groups, draw, objects_of
 from tests.support.strategies import Scene, node_names, trees
 
 from tierwise.actions.placement.demand import Demand, demand
-from tierwise.actions.placement.fit import Take
-from tierwise.actions.placement.search import NOW_ONLY, Found, candidates, search_lot
+from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, search_lot
 from tierwise.actions.placement.uniform_groups import alike, groups_held, place_alike
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
@@ -40,28 +40,28 @@ def _open(scene: Scene) -> tuple[Cycle, Job, Demand]:
     return cycle, job, demand(cycle, job)
 
 
-def _at_once(cycle: Cycle, job: Job, asked: Demand) -> Found | None:
+def _at_once(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
     uniform = alike(cycle, job, asked)
     assert uniform is not None
     with cycle.ledger.statement():
         return place_alike(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
 
 
-def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Take] | None:
+def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Placement] | None:
     """The takes of all sub-groups, placed one after the other below a domain; None where one finds no place."""
-    takes: list[Take] = []
+    placements: list[Placement] = []
     with cycle.ledger.statement():
-        for lot in asked.lots:
-            found = search_lot(cycle, job, lot, within=domain, pools=NOW_ONLY)
+        for task_group in asked.task_groups:
+            found = search_lot(cycle, job, task_group, within=domain, pools=NOW_ONLY)
             if isinstance(found, bool):
                 return None
-            takes += found.takes
-    return takes
+            placements += found.placements
+    return placements
 
 
-def _inner(cycle: Cycle, takes: list[Take] | tuple[Take, ...]) -> Counter[str]:
+def _inner(cycle: Cycle, placements: list[Placement] | tuple[Placement, ...]) -> Counter[str]:
     """How many sub-groups each innermost domain took."""
-    return Counter(cycle.topology.name[cycle.topology.meet_rows(take.rows)] for take in takes)
+    return Counter(cycle.topology.name[cycle.topology.meet_rows(take.rows)] for take in placements)
 
 
 @given(alike_scenes())
@@ -87,7 +87,7 @@ def _compare(scene: Scene) -> None:
     in_turn = _in_turn(cycle, job, asked, found.domain)
 
     assert in_turn is not None
-    assert _inner(cycle, in_turn) == _inner(cycle, found.takes)
+    assert _inner(cycle, in_turn) == _inner(cycle, found.placements)
 
 
 @given(alike_scenes())
@@ -115,10 +115,10 @@ def test_held_is_what_can_be_placed(scene: Scene) -> None:
     cycle, job, asked = _open(scene)
     uniform = alike(cycle, job, asked)
     assert uniform is not None
-    held = groups_held(cycle, uniform, Pool.NOW)
+    held = groups_held(cycle, uniform, Pool.IDLE)
     for domain in range(len(cycle.topology)):
         number = 0
         with cycle.ledger.statement():
-            for lot in asked.lots:
-                number += not isinstance(search_lot(cycle, job, lot, within=domain, pools=NOW_ONLY), bool)
-        assert min(int(held[domain]), len(asked.lots)) == number
+            for task_group in asked.task_groups:
+                number += not isinstance(search_lot(cycle, job, task_group, within=domain, pools=NOW_ONLY), bool)
+        assert min(int(held[domain]), len(asked.task_groups)) == number

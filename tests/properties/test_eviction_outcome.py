@@ -98,7 +98,7 @@ def numbers(cycle: Cycle) -> dict[str, object]:
         "domain_releasing": ledger.domain_releasing,
         "budgets": ledger.budgets,
     }
-    stands = {sub.key: ledger.stands(sub) for job in cycle.snapshot.jobs for sub in job.subs}
+    stands = {sub.key: ledger.placed_rows(sub) for job in cycle.snapshot.jobs for sub in job.subs}
     where = {key: sorted(zip(*(a.tolist() for a in s), strict=True)) for key, s in stands.items() if s is not None}
     return {name: array.tolist() for name, array in arrays.items()} | {"stands": where}
 

@@ -221,7 +221,7 @@ def agree_throughout(data: st.DataObject, nodes: list[NodeDraft], groups: list[P
     mark = w.ledger.mark()
     cluster = list(before)
     for number, n in data.draw(st.lists(moves, max_size=3), "placements"):
-        w.take(number, n.name)
+        w.place(number, n.name)
         cluster.append(Standing(drafts[number], n))
         agree(cluster)
     w.ledger.rewind(mark)

@@ -14,7 +14,7 @@ from tests.support.strategies import Scene, profile, scenes, trees
 from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, Reach
+from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
 from tierwise.framework.walk import walk
@@ -69,7 +69,7 @@ def _span(cycle: Cycle, data: DataObject) -> slice:
 
 def _pool(cycle: Cycle, data: DataObject) -> Pool:
     """LATER is asked for only where something is being released."""
-    pools = tuple(Pool) if cycle.ledger.any_releasing else (Pool.NOW,)
+    pools = tuple(Pool) if cycle.ledger.any_releasing else (Pool.IDLE,)
     return data.draw(st.sampled_from(pools))
 
 
@@ -78,8 +78,8 @@ def _disturb(cycle: Cycle, data: DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 2))):
         shape, pool = data.draw(st.sampled_from(cycle.snapshot.shapes)), _pool(cycle, data)
         row = data.draw(st.integers(0, len(cycle.nodes) - 1))
-        if cycle.rooms.of(shape).rows(pool)[row] > 0:
-            cycle.ledger.take(shape, np.array([row]), np.array([1]), pool=pool)
+        if cycle.fit_counts.of(shape).rows(pool)[row] > 0:
+            cycle.ledger.place(shape, np.array([row]), np.array([1]), pool=pool)
 
 
 def _plain(picks: Picks) -> dict[int, int]:
@@ -88,12 +88,12 @@ def _plain(picks: Picks) -> dict[int, int]:
 
 def _exact(cycle: Cycle, ask: Ask) -> list[Kernel]:
     """The kernels that promise the answer of `reference` here."""
-    reach = cycle.pipeline.reach(ask)
+    effect = cycle.pipeline.effect(ask)
     kernels: list[Kernel] = [step]
-    sticky = reach <= (Reach.ROW if cycle.ledger.any_releasing else Reach.SPAN)
+    sticky = effect <= (ScoreEffect.ROW if cycle.ledger.any_releasing else ScoreEffect.SPAN)
     if not cycle.pipeline.moving(ask.shape) and sticky:
         kernels.append(runs)
-        if reach <= Reach.ROW:
+        if effect <= ScoreEffect.ROW:
             kernels.append(fill)
     assert kernel_for(cycle, ask) in kernels
     return kernels
@@ -114,18 +114,18 @@ def test_kernels_equal_reference(scene: Scene, scorers: str, count: int, data: D
 @pytest.mark.parametrize(
     ("running", "kept", "pool"),
     [
-        ("n0!:cpu=4 n2!:cpu=4", 0, Pool.LATER),  # what waits is charged to its domain as if the room were there
-        ("n0!:cpu=8", 1, Pool.NOW),  # the same for what waited before
+        ("n0!:cpu=4 n2!:cpu=4", 0, Pool.FUTURE_IDLE),  # what waits is charged to its domain as if the room were there
+        ("n0!:cpu=8", 1, Pool.IDLE),  # the same for what waited before
     ],
 )
 def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, pool: Pool) -> None:
     """Pipelined pods count as used in their domains, which can lower the score of the very node that took one."""
-    world = draw("r0[n0 n1] r1[n2]", running=running, cordoned="n1" if pool is Pool.LATER else "")
+    world = draw("r0[n0 n1] r1[n2]", running=running, cordoned="n1" if pool is Pool.FUTURE_IDLE else "")
     cycle = _open(Scene(world, (Gang("g", tasks=2, each="cpu=4"),)), "domains")
     (job,) = cycle.snapshot.jobs
     ask = Ask(job.subs[0].parts[0].shape, job.subs[0], job)
     if kept:
-        cycle.ledger.take(ask.shape, np.array([0]), np.array([kept]), pool=Pool.LATER)
+        cycle.ledger.place(ask.shape, np.array([0]), np.array([kept]), pool=Pool.FUTURE_IDLE)
     everywhere = slice(0, len(cycle.nodes))
 
     expected = _plain(reference(cycle, ask, 2, everywhere, pool))
@@ -153,7 +153,7 @@ def test_step_equals_reference_where_filters_move(
     ask, span = _ask(cycle, data), _span(cycle, data)
 
     assert cycle.pipeline.moving(ask.shape)
-    assert _plain(reference(cycle, ask, count, span, Pool.NOW)) == _plain(step(cycle, ask, count, span, Pool.NOW))
+    assert _plain(reference(cycle, ask, count, span, Pool.IDLE)) == _plain(step(cycle, ask, count, span, Pool.IDLE))
 
 
 @given(scenes(gangs=3), st.sampled_from(sorted(SCORERS)), st.integers(0, 12), st.data())

@@ -14,7 +14,7 @@ from tests.support.strategies import Scene, scenes
 
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.fit_count import Room
+from tierwise.framework.fit_count import FitCount
 from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.running import RunningTable, running_table
 from tierwise.scheduler import open_cycle
@@ -50,7 +50,7 @@ class Hands:
         """Every number of the ledger, byte by byte."""
         ledger = self.cycle.ledger
         arrays = [getattr(ledger, name).tobytes() for name in _ARRAYS]
-        stands = [ledger.stands(sub) for job in self.cycle.snapshot.jobs for sub in job.subs]
+        stands = [ledger.placed_rows(sub) for job in self.cycle.snapshot.jobs for sub in job.subs]
         return [
             *arrays,
             *(tally.values.tobytes() for tally in self._tallies),
@@ -69,12 +69,12 @@ class Hands:
 
     def _pool(self) -> Pool:
         """Nothing is pipelined before something is being released."""
-        return self._data.draw(st.sampled_from(tuple(Pool) if self.cycle.ledger.any_releasing else (Pool.NOW,)))
+        return self._data.draw(st.sampled_from(tuple(Pool) if self.cycle.ledger.any_releasing else (Pool.IDLE,)))
 
     def _take(self) -> None:
         if self.cycle.snapshot.shapes:
             shape = self._data.draw(st.sampled_from(self.cycle.snapshot.shapes))
-            self.cycle.ledger.take(shape, *self._rows(), pool=self._pool())
+            self.cycle.ledger.place(shape, *self._rows(), pool=self._pool())
 
     def _stand(self) -> None:
         parts = [(sub, part) for job in self.cycle.snapshot.jobs for sub in job.subs for part in sub.parts]
@@ -139,7 +139,7 @@ def test_a_statement_is_undone_when_something_goes_wrong() -> None:
 
     def fail() -> None:
         with cycle.ledger.statement():
-            cycle.ledger.take(cycle.snapshot.shapes[0], np.array([0]), np.array([1]), pool=Pool.NOW)
+            cycle.ledger.place(cycle.snapshot.shapes[0], np.array([0]), np.array([1]), pool=Pool.IDLE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -147,7 +147,7 @@ def test_a_statement_is_undone_when_something_goes_wrong() -> None:
     assert before == cycle.ledger.idle.tobytes()
 
 
-def _same(kept: Room, fresh: Room) -> None:
+def _same(kept: FitCount, fresh: FitCount) -> None:
     for pool in Pool:
         assert fresh.rows(pool).tolist() == kept.rows(pool).tolist()
         assert fresh.domains(pool).tolist() == kept.domains(pool).tolist()
@@ -162,7 +162,7 @@ def _naive(ledger: Ledger, cycle: Cycle, number: int, pool: Pool) -> list[int]:
         for r in shape.asked.tolist():
             idle = int(ledger.idle[r, row])
             later = idle + int(ledger.releasing[r, row]) - int(ledger.pipelined[r, row])
-            least = min(least, (later if pool is Pool.LATER else min(idle, later)) // int(shape.request[r]))
+            least = min(least, (later if pool is Pool.FUTURE_IDLE else min(idle, later)) // int(shape.request[r]))
         result.append(0 if why else max(0, least))
     return result
 
@@ -174,7 +174,7 @@ def test_rooms_keep_up_with_the_ledger(scene: Scene, data: DataObject) -> None:
     cycle = hands.cycle
     marks = [cycle.ledger.mark()]
     for shape in cycle.snapshot.shapes:
-        cycle.rooms.of(shape)
+        cycle.fit_counts.of(shape)
     for step in data.draw(st.lists(st.sampled_from(("act", "act", "mark", "rewind", "look")), max_size=10)):
         if step == "act":
             hands.act()
@@ -183,9 +183,9 @@ def test_rooms_keep_up_with_the_ledger(scene: Scene, data: DataObject) -> None:
         elif step == "rewind":
             cycle.ledger.rewind(marks.pop() if len(marks) > 1 else marks[0])
         elif cycle.snapshot.shapes:
-            cycle.rooms.of(data.draw(st.sampled_from(cycle.snapshot.shapes)))
+            cycle.fit_counts.of(data.draw(st.sampled_from(cycle.snapshot.shapes)))
     for shape in cycle.snapshot.shapes:
-        kept = cycle.rooms.of(shape)
-        _same(kept, Room(shape, cycle.pipeline.why_not(shape), cycle.ledger, cycle.topology))
-        for pool in Pool if cycle.ledger.any_releasing else (Pool.NOW,):
+        kept = cycle.fit_counts.of(shape)
+        _same(kept, FitCount(shape, cycle.pipeline.why_not(shape), cycle.ledger, cycle.topology))
+        for pool in Pool if cycle.ledger.any_releasing else (Pool.IDLE,):
             assert _naive(cycle.ledger, cycle, shape.number, pool) == kept.rows(pool).tolist()

@@ -14,7 +14,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.port import Objects
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.simulation import Life, Moment
+from tierwise.sim.simulation import Moment, Simulation
 
 NODES = ("n0", "n1", "n2")
 LETTERS = {
@@ -71,7 +71,7 @@ def _bytes(world: Objects) -> str:
     return "\n".join(f"{key}: {world.raw(key)}" for key in world)
 
 
-def _run(raws: list[Raw], incidents: list[Incident]) -> tuple[Life, list[Moment]]:
+def _run(raws: list[Raw], incidents: list[Incident]) -> tuple[Simulation, list[Moment]]:
     return lived(machines(*NODES, allocatable="cpu=2 pods=9"), raws, incidents=incidents, until=1200)
 
 

@@ -14,7 +14,7 @@ from tierwise.framework.victim_counts import ordinals, sums_before, who_goes
 from tierwise.model.arrays import Bools, Ints
 from tierwise.plugins.queues.capacity import Capacity
 from tierwise.plugins.queues.drf import drf
-from tierwise.plugins.queues.proportion import Proportion, share_out
+from tierwise.plugins.queues.proportion import Proportion, water_fill
 
 CLAIMS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=7)
 """Weight, floor and cap of each queue."""
@@ -42,7 +42,7 @@ def test_water_filling_equals_rounds(total: int, claims: list[tuple[int, int, in
     """Without guarantees every share is that of the rounds, rounded up or down; together they leave nothing over."""
     weights, caps = [w for w, _, _ in claims], [c for _, _, c in claims]
     exact = rounds(total, weights, caps)
-    shares = share_out(total, weights, [0] * len(claims), caps)
+    shares = water_fill(total, weights, [0] * len(claims), caps)
 
     assert all(abs(share - one) < 1 for share, one in zip(shares, exact, strict=True))
     assert min(total, sum(caps)) == sum(shares)
@@ -52,7 +52,7 @@ def test_water_filling_equals_rounds(total: int, claims: list[tuple[int, int, in
 def test_water_filling_keeps_its_bounds(total: int, claims: list[tuple[int, int, int]]) -> None:
     """Nobody below its floor or above its cap, and no more than there is, unless the floors alone are more."""
     weights, floors, caps = ([claim[i] for claim in claims] for i in range(3))
-    shares = share_out(total, weights, floors, caps)
+    shares = water_fill(total, weights, floors, caps)
     tops = [max(floor, cap) for floor, cap in zip(floors, caps, strict=True)]
 
     assert all(floor <= share <= top for floor, share, top in zip(floors, shares, tops, strict=True))
@@ -63,7 +63,7 @@ def test_water_filling_keeps_its_bounds(total: int, claims: list[tuple[int, int,
 def test_water_stands_level(total: int, claims: list[tuple[int, int, int]]) -> None:
     """Whoever could have more has, by weight, no less than anybody above its floor has: give or take one unit."""
     weights, floors, caps = ([claim[i] for claim in claims] for i in range(3))
-    shares = share_out(total, weights, floors, caps)
+    shares = water_fill(total, weights, floors, caps)
     wanting = [Fraction(s + 1, w) for s, w, c in zip(shares, weights, caps, strict=True) if s < c]
     lifted = [Fraction(s - 1, w) for s, w, f in zip(shares, weights, floors, strict=True) if s > f]
 
@@ -140,7 +140,7 @@ def test_shares_are_restored_by_rewinding(steps: list[tuple[str, int, bool]]) ->
 
     def answers() -> list[object]:
         orders = [plugin.queue_key(q) for plugin in plugins for q in queues]
-        quotas = [plugin.over(job, hall.vector("cpu=1")) for plugin in plugins for job in jobs]
+        quotas = [plugin.quota_exceeded(job, hall.vector("cpu=1")) for plugin in plugins for job in jobs]
         return [*orders, *quotas, *(fair.job_key(job) for job in jobs)]
 
     before = answers()

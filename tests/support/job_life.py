@@ -40,7 +40,7 @@ def command(name: str, action: str, job: str = "train") -> Raw:
     }
 
 
-class Life:
+class Simulation:
     """The objects around one job, settled after every change; the pod group starts as soon as there is one."""
 
     def __init__(self, batch: Raw, *others: Raw) -> None:

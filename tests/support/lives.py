@@ -15,7 +15,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.sim.incidents import Incident
-from tierwise.sim.simulation import Life, Moment
+from tierwise.sim.simulation import Moment, Simulation
 
 __all__ = ["gang", "life", "lived", "machines", "phases", "reasons", "workers"]
 
@@ -46,12 +46,14 @@ def gang(job: str, number: int, policy: str = "Never", **marks: str) -> list[Raw
     return [pod_group(job, phase="Pending", minMember=number), *workers(job, number, policy, **marks)]
 
 
-def life(*raws: Sequence[Raw], incidents: Sequence[Incident] = ()) -> Life:
+def life(*raws: Sequence[Raw], incidents: Sequence[Incident] = ()) -> Simulation:
     """A cluster of these objects, about to live."""
-    return Life(objects(*(raw for part in raws for raw in part)), DEFAULT, start=NOW, incidents=incidents)
+    return Simulation(objects(*(raw for part in raws for raw in part)), DEFAULT, start=NOW, incidents=incidents)
 
 
-def lived(*raws: Sequence[Raw], incidents: Sequence[Incident] = (), until: float = 86_400) -> tuple[Life, list[Moment]]:
+def lived(
+    *raws: Sequence[Raw], incidents: Sequence[Incident] = (), until: float = 86_400
+) -> tuple[Simulation, list[Moment]]:
     """A cluster at its end, and every moment of its life."""
     cluster = life(*raws, incidents=incidents)
     return cluster, list(cluster.run(until))
@@ -62,6 +64,6 @@ def phases(moment: Moment) -> dict[str, int]:
     return dict(Counter(pod.status.phase for pod in moment.objects.every(Pod).values()))
 
 
-def reasons(cluster: Life, name: str) -> list[tuple[float, str]]:
+def reasons(cluster: Simulation, name: str) -> list[tuple[float, str]]:
     """When what happened to the object of a name."""
     return [(h.at, h.reason) for h in cluster.chronicle.happenings if h.about.name == name]

@@ -165,7 +165,7 @@ def close_reference(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool)
     stood = _stood(cycle, ask)
     taken: Counter[int] = Counter()
     with cycle.ledger.statement():
-        _recurse(cycle, replace(ask, settled=True), domain, count, pool, stood, taken)
+        _recurse(cycle, replace(ask, distance_decided=True), domain, count, pool, stood, taken)
     rows = sorted(taken)
     return np.array(rows, dtype=np.int64), np.array([taken[row] for row in rows], dtype=np.int64)
 
@@ -175,7 +175,7 @@ def _stood(cycle: Cycle, ask: Ask) -> Counter[int]:
     for subs in ((ask.sub,), ask.job.subs):
         found: Counter[int] = Counter()
         for sub in subs:
-            rows, counts = cycle.ledger.stands(sub) or (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+            rows, counts = cycle.ledger.placed_rows(sub) or (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
             for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
                 found[row] += number
         if found:
@@ -229,5 +229,5 @@ def _room(cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> int:
 
 def _take(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, taken: Counter[int]) -> None:
     rows, counts = reference(cycle, ask, count, span, pool)
-    cycle.ledger.take(ask.shape, rows, counts, pool=pool)
+    cycle.ledger.place(ask.shape, rows, counts, pool=pool)
     taken.update(dict(zip(rows.tolist(), counts.tolist(), strict=True)))

@@ -109,7 +109,7 @@ class _Room:
 
     free: dict[str, dict[str, int]]
 
-    def take(self, node: str, asks: str) -> bool:
+    def place(self, node: str, asks: str) -> bool:
         wanted = {"pods": 1} | _amounts(asks)
         if any(self.free[node].get(name, 0) < number for name, number in wanted.items()):
             return False
@@ -151,7 +151,7 @@ def scenes(draw_: DrawFn, gangs: int = 4, busy: bool = True, leaving: bool = Fal
 def _busy_pod(draw_: DrawFn, room: _Room, names: list[str], marks: tuple[str, ...]) -> str:
     node, asks = draw_(st.sampled_from(names)), draw_(st.sampled_from(ASKS))
     mark = draw_(st.sampled_from(marks))
-    return f"{node}{mark}:{asks.replace(' ', ',')}" if room.take(node, asks) else ""
+    return f"{node}{mark}:{asks.replace(' ', ',')}" if room.place(node, asks) else ""
 
 
 def _within() -> SearchStrategy[int | str | None]:
@@ -232,7 +232,7 @@ def _standing(draw_: DrawFn, room: _Room, names: list[str], asks: list[str]) -> 
     for asked in asks[: draw_(st.sampled_from((0, 0, 1, 3, len(asks))))]:
         mark = draw_(st.sampled_from(("-", "-", "n", "n", "n!", "~", "+")))
         node = draw_(st.sampled_from(names)) if mark.startswith("n") else ""
-        fits = not node or room.take(node, asked)
+        fits = not node or room.place(node, asked)
         spots.append((node + mark[1:] if node else mark) if fits else "-")
     return " ".join(spots)
 

@@ -106,8 +106,8 @@ class World(msgspec.Struct, frozen=True):
         shape = self.shape(number)
         return next(Ask(shape, job.subs[0], job) for job in self.snapshot.jobs if job.tasks[-1].shape is shape)
 
-    def take(self, number: int, name: str, count: int = 1, pool: Pool = Pool.NOW) -> None:
-        self.ledger.take(self.shape(number), np.array([self.row(name)]), np.array([count]), pool=pool)
+    def place(self, number: int, name: str, count: int = 1, pool: Pool = Pool.IDLE) -> None:
+        self.ledger.place(self.shape(number), np.array([self.row(name)]), np.array([count]), pool=pool)
 
     def codes(self, why: Why) -> dict[str, str]:
         """Reason codes of all nodes by name, "" where there is no objection."""
@@ -243,5 +243,5 @@ def _job(number: int, shape: Shape, pending: int, standing: tuple[Task, ...]) ->
         min_resources=None,
         subs=(sub,),
         tasks=(*standing, *waiting),
-        effortless=((0, part),) if shape.best_effort else (),
+        best_effort_parts=((0, part),) if shape.best_effort else (),
     )

@@ -15,12 +15,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import diagnose
-from tierwise.actions.diagnosis.rejection_cache import Refusals
-from tierwise.actions.enqueue import INCOMPLETE, objection
-from tierwise.actions.placement.commit import decide, over_now
-from tierwise.actions.placement.demand import Demand, Lot, demand, needs, surplus
-from tierwise.actions.placement.fit import Take, place_tasks
-from tierwise.actions.placement.search import Found, home
+from tierwise.actions.diagnosis.rejection_cache import RejectionCache
+from tierwise.actions.enqueue import INCOMPLETE, admission_reason
+from tierwise.actions.placement.commit import commit, over_now
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus
+from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.search import SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
@@ -31,39 +31,39 @@ from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["Rescue", "allocate", "place_nominated"]
+__all__ = ["MakeRoom", "allocate", "place_nominated"]
 
 
 # Place a nominated gang where room was kept for it, or say that it no longer can be.
 
 
-def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> Found | None:
+def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
     """Every demanded task on the node that it was nominated to; None, and no trace, where one of them does not fit."""
     with cycle.ledger.statement() as statement:
-        takes: list[Take] = []
-        for lot in asked.lots:
-            found = _lot(cycle, job, lot)
+        placements: list[Placement] = []
+        for task_group in asked.task_groups:
+            found = _lot(cycle, job, task_group)
             if found is None:
                 return None
-            takes += found
+            placements += found
         if not _within_limits(cycle, job):
             return None
         statement.keep()
-        domain = home(cycle, job)
-        return Found(ROOT if domain is None else domain, tuple(takes), 0.0)
+        domain = current_domain(cycle, job)
+        return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0)
 
 
-def _lot(cycle: Cycle, job: Job, lot: Lot) -> list[Take] | None:
-    takes: list[Take] = []
-    missing = lot.need
-    for portion in lot.portions:
-        rows = _nominated(cycle, portion.part, min(portion.left, missing))
-        placed = _place(cycle, Ask(portion.part.shape, lot.sub, job), portion.part, rows)
+def _lot(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
+    placements: list[Placement] = []
+    missing = task_group.need
+    for tasks_left in task_group.remaining:
+        rows = _nominated(cycle, tasks_left.part, min(tasks_left.left, missing))
+        placed = _place(cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left.part, rows)
         if placed is None:
             return None
-        takes += placed
+        placements += placed
         missing -= len(rows)
-    return takes if missing <= 0 else None
+    return placements if missing <= 0 else None
 
 
 def _nominated(cycle: Cycle, part: Part, most: int) -> Ints:
@@ -76,17 +76,17 @@ def _nominated(cycle: Cycle, part: Part, most: int) -> Ints:
     return np.array(rows, dtype=np.int64)
 
 
-def _place(cycle: Cycle, ask: Ask, part: Part, rows: Ints) -> list[Take] | None:
+def _place(cycle: Cycle, ask: Ask, part: Part, rows: Ints) -> list[Placement] | None:
     """On idle room where every node has it, else on room that is still being released."""
     if not len(rows):
         return []
     numbers = np.bincount(rows)
     distinct = np.flatnonzero(numbers)
-    for pool in (Pool.NOW, Pool.LATER):
-        room = cycle.rooms.of(ask.shape).rows(pool)[distinct]
+    for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
+        room = cycle.fit_counts.of(ask.shape).rows(pool)[distinct]
         if (room >= numbers[distinct]).all() and _allowed(cycle, ask, distinct, pool):
             placed = place_tasks(cycle, ask, part, (distinct, numbers[distinct]), pool)
-            return [Take(placed.sub, part, rows, pool)]  # each task on its own node, not dealt out anew
+            return [Placement(placed.sub, part, rows, pool)]  # each task on its own node, not dealt out anew
     return None
 
 
@@ -99,14 +99,14 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     fabric = cycle.fabric(job)
     if fabric is not None:
         ways = cycle.pipeline.ways(job, job.minimum)
-        rows = [stands[0] for stands in map(cycle.ledger.stands, job.subs) if stands is not None]
+        rows = [stands[0] for stands in map(cycle.ledger.placed_rows, job.subs) if stands is not None]
         if not ways or not rows:
             return True
         spread = fabric.topology.meet_rows(fabric.positions[np.concatenate(rows)])
         return int(fabric.topology.tier[spread]) <= max(ways[-1].tier, 1)
     gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
     for gang in gangs:
-        limit, here = cycle.pipeline.limit(gang), home(cycle, gang)
+        limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
         if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
             return False
     return True
@@ -115,7 +115,7 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
-Rescue = Callable[[Job], None]
+MakeRoom = Callable[[Job], None]
 """Makes room for a job that was refused, or says why it does not."""
 
 _ONE_LINE = ""
@@ -124,16 +124,16 @@ _ONE_LINE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, rescue: Rescue | None = None) -> None:
+def allocate(cycle: Cycle, *, rescue: MakeRoom | None = None) -> None:
     """Place what can be placed of the jobs that have left phase Pending."""
     _Allocation(cycle, rescue=rescue).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, rescue: Rescue | None) -> None:
+    def __init__(self, cycle: Cycle, *, rescue: MakeRoom | None) -> None:
         self._cycle = cycle
         self._rescue = rescue
-        self._refusals = Refusals(cycle)
+        self._refusals = RejectionCache(cycle)
         self._waiting: dict[str, list[Entry]] = {}
 
     def run(self) -> None:
@@ -168,7 +168,7 @@ class _Allocation:
         return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else ()
 
     def _admit(self, job: Job) -> None:
-        reason = objection(self._cycle, job)
+        reason = admission_reason(self._cycle, job)
         if reason is None:
             self._push(job)
         else:
@@ -177,7 +177,7 @@ class _Allocation:
 
     def _push(self, job: Job) -> None:
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        line = _ONE_LINE if self._cycle.pipeline.in_one_line else self._cycle.snapshot.queues[job.queue].line
+        line = _ONE_LINE if self._cycle.pipeline.global_queue else self._cycle.snapshot.queues[job.queue].line
         heapq.heappush(self._waiting.setdefault(line, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:
@@ -207,7 +207,7 @@ class _Allocation:
         if not asked.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
             return False
-        if not asked.lots:
+        if not asked.task_groups:
             return self._place_surplus(job)
         return self._place_minimum(job, asked, nominated=nominated)
 
@@ -219,21 +219,21 @@ class _Allocation:
         over = None
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
-            if isinstance(found, Found):
+            if isinstance(found, SearchResult):
                 over = self._over_with(job, asked, found)
-            if isinstance(found, Found) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
+            if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
                     return False
-                bound = all(take.pool is Pool.NOW for take in found.takes)
-                late = over_now(self._cycle, job, found.takes) if bound else None
+                bound = all(placement.pool is Pool.IDLE for placement in found.placements)
+                late = over_now(self._cycle, job, found.placements) if bound else None
                 if late is not None and not nominated:  # others are still on their way out of its queue
                     self._cycle.report.reject(job, Rejection("quota", job.key, late))
                     return False
                 statement.keep()
                 bound = bound and late is None
-                self._decide(job, found.takes, score=found.score, bound=bound, proposed=found.proposed)
+                self._decide(job, found.placements, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
             return self._refuse(job, Rejection("quota", job.key, over))
@@ -249,39 +249,39 @@ class _Allocation:
             self._rescue(job)
         return False
 
-    def _delay(self, job: Job, found: Found) -> Delay | None:
+    def _delay(self, job: Job, found: SearchResult) -> Delay | None:
         if not self._cycle.pipeline.delays:
             return None
-        return self._cycle.pipeline.not_yet(job, np.concatenate([take.rows for take in found.takes]))
+        return self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
 
     def _over(self, job: Job, asked: Demand) -> Reason | None:
         if not self._cycle.pipeline.has_quotas:
             return None
-        return self._cycle.pipeline.over(job, needs(asked, len(self._cycle.view.axis)))
+        return self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis)))
 
-    def _over_with(self, job: Job, asked: Demand, found: Found) -> Reason | None:
+    def _over_with(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
         """Where tasks differ, others than quotas were asked about may have found the place: these must be allowed."""
         if not self._cycle.pipeline.has_quotas:
             return None
         given = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
-        for take in found.takes:
-            given += take.part.shape.request * len(take.rows)
+        for placement in found.placements:
+            given += placement.part.shape.request * len(placement.rows)
         if (given == needs(asked, len(given))).all():
             return None
         with self._cycle.ledger.statement():
             self._cycle.ledger.charge(job, -given)  # it is charged already
-            return self._cycle.pipeline.over(job, given)
+            return self._cycle.pipeline.quota_exceeded(job, given)
 
-    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> Found | bool:
+    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> SearchResult | bool:
         if nominated:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
         if self._cycle.pipeline.ways(job, asked.tasks):
-            return self._gather(job, asked.lots[0]) or False
+            return self._gather(job, asked.task_groups[0]) or False
         return find_place(self._cycle, job, asked)
 
-    def _gather(self, job: Job, least: Lot) -> Found | None:
+    def _gather(self, job: Job, least: TaskGroup) -> SearchResult | None:
         """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
         from tierwise.actions.placement.gather import (  # few clusters gather, and importing the core must stay cheap
             everything,
@@ -290,49 +290,54 @@ class _Allocation:
 
         whole = everything(least)
         over = self._over(job, Demand((whole,))) if whole.need > least.need else None
-        lots = (whole, least) if over is None and whole.need > least.need else (least,)
-        return next((found for lot in lots if (found := gather_lot(self._cycle, job, lot)) is not None), None)
+        task_groups = (whole, least) if over is None and whole.need > least.need else (least,)
+        return next(
+            (found for task_group in task_groups if (found := gather_lot(self._cycle, job, task_group)) is not None),
+            None,
+        )
 
     def _place_surplus(self, job: Job) -> bool:
         """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
-        takes: list[Take] = []
-        left: list[Lot] = []
-        for lot in surplus(self._cycle, job):
-            allowed = self._allowed(job, lot)
-            placed = place_surplus(self._cycle, job, replace(lot, need=allowed)) if allowed else []
-            takes += placed
-            missing = lot.need - sum(len(take.rows) for take in placed)
+        placements: list[Placement] = []
+        left: list[TaskGroup] = []
+        for task_group in surplus(self._cycle, job):
+            allowed = self._allowed(job, task_group)
+            placed = place_surplus(self._cycle, job, replace(task_group, need=allowed)) if allowed else []
+            placements += placed
+            missing = task_group.need - sum(len(placement.rows) for placement in placed)
             if missing:
-                left.append(replace(lot, need=missing))
+                left.append(replace(task_group, need=missing))
             if placed and self._cycle.pipeline.shares_move:
                 self._decide(job, placed, score=0.0, bound=True)
                 return self._cycle.backlog.some_left(job)
-        if takes:
-            self._decide(job, takes, score=0.0, bound=True)
+        if placements:
+            self._decide(job, placements, score=0.0, bound=True)
         if left:
             self._cycle.report.reject(job, self._why_left(job, left))
         elif self._cycle.backlog.some_left(job):
             self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
 
-    def _allowed(self, job: Job, lot: Lot) -> int:
-        """How many tasks of a lot the quotas leave, and the turn."""
-        single = len(lot.portions) == 1
-        together = _as_one(self._cycle, job, lot) or bool(self._cycle.pipeline.ways(job, lot.need))
-        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else lot.need
+    def _allowed(self, job: Job, task_group: TaskGroup) -> int:
+        """How many tasks of a task group the quotas leave, and the turn."""
+        single = len(task_group.remaining) == 1
+        together = _as_one(self._cycle, job, task_group) or bool(self._cycle.pipeline.ways(job, task_group.need))
+        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else task_group.need
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()  # surplus starts at once, and they are not gone yet
             if not single:
-                over = self._cycle.pipeline.over(job, needs(Demand((lot,)), len(self._cycle.view.axis)))
+                over = self._cycle.pipeline.quota_exceeded(
+                    job, needs(Demand((task_group,)), len(self._cycle.view.axis))
+                )
                 return 0 if over is not None else wanted
-            allowed = self._cycle.pipeline.headroom(job, lot.portions[0].part.shape.request, wanted)
-        return 0 if _as_one(self._cycle, job, lot) and allowed < lot.need else allowed
+            allowed = self._cycle.pipeline.headroom(job, task_group.remaining[0].part.shape.request, wanted)
+        return 0 if _as_one(self._cycle, job, task_group) and allowed < task_group.need else allowed
 
-    def _why_left(self, job: Job, left: list[Lot]) -> Rejection:
-        first = left[0].portions[0].part.shape
+    def _why_left(self, job: Job, left: list[TaskGroup]) -> Rejection:
+        first = left[0].remaining[0].part.shape
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()
-            over = self._cycle.pipeline.over(job, first.request)
+            over = self._cycle.pipeline.quota_exceeded(job, first.request)
         if over is not None:
             return Rejection("quota", job.key, over)
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
@@ -340,15 +345,15 @@ class _Allocation:
     def _decide(
         self,
         job: Job,
-        takes: Iterable[Take],
+        placements: Iterable[Placement],
         *,
         score: float,
         bound: bool,
         proposed: Proposal | Abstained | None = None,
     ) -> None:
-        decide(self._cycle, job, takes, action="allocate", score=score, bound=bound, proposed=proposed)
+        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
 
 
-def _as_one(cycle: Cycle, job: Job, lot: Lot) -> bool:
-    """Whether a lot is a sub-job that must be placed whole."""
-    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub)
+def _as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
+    """Whether a task group is a sub-job that must be placed whole."""
+    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tierwise.actions.diagnosis.diagnose import diagnose
-from tierwise.actions.enqueue import INCOMPLETE, objection
-from tierwise.actions.placement.commit import decide
-from tierwise.actions.placement.demand import Demand, Lot, Portion
+from tierwise.actions.enqueue import INCOMPLETE, admission_reason
+from tierwise.actions.placement.commit import commit
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, sub_ready
@@ -20,7 +20,7 @@ _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place y
 def backfill(cycle: Cycle) -> None:
     """Every pending best-effort pod of a job that may run."""
     for job in cycle.snapshot.jobs:
-        if job.effortless:
+        if job.best_effort_parts:
             if cycle.report.probe is not None:
                 cycle.report.probe.look(cycle, job)
             _serve(cycle, job)
@@ -29,14 +29,14 @@ def backfill(cycle: Cycle) -> None:
 def _serve(cycle: Cycle, job: Job) -> None:
     if not any(job.parts()):  # else allocate has given its room back when its turn came
         cycle.nominations.release(job)
-    reason = objection(cycle, job)
+    reason = admission_reason(cycle, job)
     if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
         reason = _WAITS
     if reason is not None:
         if job.key not in cycle.report.rejections:
             cycle.report.reject(job, Rejection("gate", job.key, reason))
         return
-    for number, part in job.effortless:
+    for number, part in job.best_effort_parts:
         sub = job.subs[number]
         if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, sub):
             cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
@@ -49,17 +49,17 @@ def _place(cycle: Cycle, job: Job, sub: SubJob, part: Part) -> None:
     known = cycle.report.rejections.get(job.key)
     wanted = cycle.backlog.left(part)
     allowed = cycle.pipeline.headroom(job, part.shape.request, wanted)
-    takes = place_surplus(cycle, job, _lot(sub, part, allowed)) if allowed else []
-    if takes:
-        decide(cycle, job, takes, action="backfill", score=0.0, bound=True)
+    placements = place_surplus(cycle, job, _lot(sub, part, allowed)) if allowed else []
+    if placements:
+        commit(cycle, job, placements, action="backfill", score=0.0, bound=True)
     left = cycle.backlog.left(part)
     if known is not None:
         cycle.report.reject(job, known)
-    elif left and (over := cycle.pipeline.over(job, part.shape.request)) is not None:
+    elif left and (over := cycle.pipeline.quota_exceeded(job, part.shape.request)) is not None:
         cycle.report.reject(job, Rejection("quota", job.key, over))
     elif left:
         cycle.report.reject(job, diagnose(cycle, job, Demand((_lot(sub, part, left),)), bounded=False))
 
 
-def _lot(sub: SubJob, part: Part, count: int) -> Lot:
-    return Lot(sub, (Portion(part, count),), count)
+def _lot(sub: SubJob, part: Part, count: int) -> TaskGroup:
+    return TaskGroup(sub, (RemainingTasks(part, count),), count)

@@ -10,7 +10,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
 
-__all__ = ["INCOMPLETE", "enqueue", "objection", "promote", "queue_objection"]
+__all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
 
 
 # Why a job must not be tried now: its queue, its phase, or a plugin's gate. Asked by every action that places.
@@ -21,11 +21,11 @@ INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
 
 
-def objection(cycle: Cycle, job: Job) -> Reason | None:
+def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
     if job.unsupported:
         return Reason("NotSupported", "pod", job.unsupported)
-    closed = queue_objection(cycle, job)
+    closed = queue_reason(cycle, job)
     if closed is not None:
         return closed
     if job.phase is Phase.PENDING and job.key not in cycle.report.phases:
@@ -34,7 +34,7 @@ def objection(cycle: Cycle, job: Job) -> Reason | None:
     return cycle.pipeline.admit(job)
 
 
-def queue_objection(cycle: Cycle, job: Job) -> Reason | None:
+def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
     """Whether its queue is there and open."""
     queue = cycle.snapshot.queues.get(job.queue)
     if queue is None:
@@ -46,7 +46,7 @@ def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order."""
     waiting = [job for job in cycle.snapshot.jobs if job.phase is Phase.PENDING]
     for job in sorted(waiting, key=lambda job: _key(cycle, job)):
-        reason = queue_objection(cycle, job) or cycle.pipeline.may_enqueue(job)
+        reason = queue_reason(cycle, job) or cycle.pipeline.may_enqueue(job)
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:
@@ -57,7 +57,7 @@ def promote(cycle: Cycle) -> None:
     """Let in every job of an open queue, whether or not its pods exist yet; the others hear why not."""
     for job in cycle.snapshot.jobs:
         if job.phase is Phase.PENDING:
-            reason = queue_objection(cycle, job)
+            reason = queue_reason(cycle, job)
             if reason is None:
                 cycle.report.phases[job.key] = Phase.INQUEUE
             else:

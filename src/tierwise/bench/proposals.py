@@ -82,7 +82,7 @@ def _draw(lab: Lab, where: Cluster) -> Iterator[Gang]:
 
 def _room(snap: Snapshot, gang: Gang) -> Ints:
     """How many pods or groups every rack holds."""
-    room = open_cycle(snap, DEFAULT).rooms.of(gang.shape).domains(Pool.NOW)
+    room = open_cycle(snap, DEFAULT).fit_counts.of(gang.shape).domains(Pool.IDLE)
     return snap.topology.own(room) // (gang.group or 1)
 
 

@@ -287,7 +287,7 @@ def _scoring(lab: Lab, placed: int) -> float:
     everything = slice(0, len(current.nodes))
 
     def score() -> None:
-        current.pipeline.score(ask, everything, current.fits(ask, everything, Pool.NOW))
+        current.pipeline.score(ask, everything, current.fits(ask, everything, Pool.IDLE))
 
     return best_of(10 * lab.size.repeats, score)
 

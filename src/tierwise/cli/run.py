@@ -23,10 +23,10 @@ from tierwise.cli.reach import access_options, listen_option, log_option, reach
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import KubeCluster, Options
-    from tierwise.runtime.loop import Duty, Observer
+    from tierwise.runtime.loop import Observer, SchedulerProfile
     from tierwise.web.turns import Turns
 
-__all__ = ["Manner", "connected", "controllers", "duties_of", "run", "serve", "service_options"]
+__all__ = ["ServeOptions", "connected", "controllers", "duties_of", "run", "serve", "service_options"]
 
 
 # What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them.
@@ -36,7 +36,7 @@ _VOLCANO = "volcano-system"
 """Where Volcano is installed, with the configuration of its controllers."""
 
 
-class Manner(msgspec.Struct, frozen=True):
+class ServeOptions(msgspec.Struct, frozen=True):
     """How a service runs, as its options say."""
 
     period: float
@@ -56,8 +56,8 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def gathered(**words: object) -> None:
-        found = {name: words.pop(name) for name in Manner.__struct_fields__}
-        command(manner=msgspec.convert(found, Manner, strict=False, builtin_types=(Path,)), **words)
+        found = {name: words.pop(name) for name in ServeOptions.__struct_fields__}
+        command(manner=msgspec.convert(found, ServeOptions, strict=False, builtin_types=(Path,)), **words)
 
     taken: Callable[..., None] = gathered
     for option in (
@@ -112,7 +112,9 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def connected(access: Access, manner: Manner, *, component: str, by_eviction: bool = True) -> Iterator[KubeCluster]:
+def connected(
+    access: Access, manner: ServeOptions, *, component: str, by_eviction: bool = True
+) -> Iterator[KubeCluster]:
     """A cluster that lists its objects while what decides about them is still imported.
 
     SIGTERM leaves it in order from the beginning: it may hold the lease already, which others would have to wait for.
@@ -136,13 +138,18 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def serve(
-    cluster: KubeCluster, manner: Manner, duties: Sequence[Duty], *, with_controllers: bool = True, pages: str = ""
+    cluster: KubeCluster,
+    manner: ServeOptions,
+    duties: Sequence[SchedulerProfile],
+    *,
+    with_controllers: bool = True,
+    pages: str = "",
 ) -> None:
     """Schedule for these duties, and run the controllers, until told to end; `pages` are headed by that name."""
     from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry
     from tierwise.runtime.probes import debug, probes
-    from tierwise.runtime.service import Pace, Service
+    from tierwise.runtime.service import LoopTiming, Service
     from tierwise.runtime.telemetry import Telemetry
 
     found = registry()
@@ -158,7 +165,7 @@ def serve(
         cluster,
         duties,
         with_controllers=with_controllers,
-        pace=Pace(manner.period),
+        pace=LoopTiming(manner.period),
         observers=observers,
         files=manner.discovery_files,
     )
@@ -175,7 +182,7 @@ def serve(
         service.run()
 
 
-def _options(component: str, manner: Manner, *, by_eviction: bool) -> Options:
+def _options(component: str, manner: ServeOptions, *, by_eviction: bool) -> Options:
     from tierwise.kube.auth import own_namespace
     from tierwise.kube.cluster import Options
     from tierwise.kube.lease import LeaseOptions, LeaseTimes
@@ -237,7 +244,7 @@ Examples:
 )
 @service_options
 def run(
-    manner: Manner,
+    manner: ServeOptions,
     kubeconfig: str | None,
     in_cluster: bool,
     context: str | None,
@@ -270,7 +277,7 @@ Examples:
 )
 @access_options
 @service_options
-def controllers(manner: Manner, kubeconfig: str | None, in_cluster: bool, context: str | None) -> None:
+def controllers(manner: ServeOptions, kubeconfig: str | None, in_cluster: bool, context: str | None) -> None:
     """Run the controllers on a cluster without the scheduler, until told to end.
 
     They make podGroups and pods of Volcano jobs, hyperNodes from node labels, and keep status. `tierwise run` does the
@@ -281,10 +288,10 @@ def controllers(manner: Manner, kubeconfig: str | None, in_cluster: bool, contex
         serve(cluster, manner, [])
 
 
-def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[Duty]:
+def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[SchedulerProfile]:
     """Scheduler names and their profiles, as the options say."""
     from tierwise.cli.inputs import profile_of
-    from tierwise.runtime.loop import Duty
+    from tierwise.runtime.loop import SchedulerProfile
 
     own: dict[str, str] = {}
     for given in profiles:
@@ -296,5 +303,5 @@ def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[s
     # A KubeSchedulerConfiguration names its schedulers itself.
     usual = () if own and config_file is None else profile.schedulers or ("tierwise",)
     rest = frozenset(names or usual).difference(own)
-    duties = [Duty(rest, profile)] if rest else []
-    return duties + [Duty(frozenset({name}), profile_of(file)) for name, file in own.items()]
+    duties = [SchedulerProfile(rest, profile)] if rest else []
+    return duties + [SchedulerProfile(frozenset({name}), profile_of(file)) for name, file in own.items()]

@@ -21,7 +21,7 @@ from tierwise.explain.text.submit import View, frame
 if TYPE_CHECKING:
     from tierwise.explain.text.submit import View
     from tierwise.sim.incidents import Incident
-    from tierwise.sim.simulation import Life, Moment
+    from tierwise.sim.simulation import Moment, Simulation
 
 __all__ = ["Shown", "show", "submit", "ticks"]
 
@@ -190,7 +190,7 @@ def submit(
     run is over when nothing is left to happen. Nothing outside is touched.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.sim.simulation import Life
+    from tierwise.sim.simulation import Simulation
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
@@ -198,7 +198,7 @@ def submit(
     objects = load(filenames)
     introduce(objects)
     incidents = [*failures, *losses, *returns]
-    life = Life(objects, profile, start=moment(objects, now), incidents=incidents)
+    life = Simulation(objects, profile, start=moment(objects, now), incidents=incidents)
     live = watch and output_format == "text" and sys.stdout.isatty()
     pace = None if instant else speed or (_SPEED if live else None)
     moments = life.run(_DAY if until is None else until)
@@ -210,7 +210,7 @@ def submit(
         _json(life, _paced(moments, pace), lines=output_format == "jsonl")
 
 
-def _view(life: Life, last: Moment) -> View:
+def _view(life: Simulation, last: Moment) -> View:
     from tierwise.explain.text.submit import View
     from tierwise.snapshot.builder import build
 
@@ -231,7 +231,7 @@ def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
         yield moment
 
 
-def _tell(life: Life, moments: Iterator[Moment], *, everything: bool) -> None:
+def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> None:
     """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
     from tierwise.cli.screen import print_page
     from tierwise.explain.text.submit import outcome_lines
@@ -250,7 +250,7 @@ def _tell(life: Life, moments: Iterator[Moment], *, everything: bool) -> None:
         raise KeyboardInterrupt
 
 
-def _json(life: Life, moments: Iterator[Moment], *, lines: bool) -> None:
+def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
     """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
     from tierwise.cli.screen import print_json
     from tierwise.explain.life_wire import life_wire
@@ -266,7 +266,7 @@ def _json(life: Life, moments: Iterator[Moment], *, lines: bool) -> None:
     print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
 
 
-def _watch(life: Life, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
+def _watch(life: Simulation, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
     from tierwise.cli.screen import print_page
     from tierwise.explain.text.submit import outcome_lines

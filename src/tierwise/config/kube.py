@@ -454,7 +454,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
         action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
-        at_once=True,
+        immediate_preemption=True,
         rescues={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
         backfills=False,
         notes=tuple(

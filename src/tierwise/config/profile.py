@@ -29,7 +29,7 @@ class Profile(msgspec.Struct, frozen=True):
     tiers: tuple[tuple[PluginChoice, ...], ...]
     action_arguments: Mapping[str, Mapping[str, object]] = {}
     schedulers: tuple[str, ...] = ()  # names with plugins of their own; the first one's serve all other pods too
-    at_once: bool = (
+    immediate_preemption: bool = (
         False  # who finds no place makes room before the next one's turn (Kubernetes), not in a later action
     )
     rescues: Mapping[str, frozenset[str]] = {}  # by scheduler: which actions make room at once for its pods; else all

@@ -79,7 +79,7 @@ class JobBuilder:
             job,
             number=number,
             subs=subs,
-            effortless=tuple((i, *_shifted((part,), shift)) for i, part in job.effortless),
+            best_effort_parts=tuple((i, *_shifted((part,), shift)) for i, part in job.best_effort_parts),
             roles={role + shift: least for role, least in job.roles.items()},
             role_names={role + shift: name for role, name in job.role_names.items()},
             role_ready={role + shift: ready for role, ready in job.role_ready.items()},
@@ -200,7 +200,7 @@ class JobBuilder:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
         number = self._jobs
         self._jobs += 1
-        effortless: list[tuple[int, Part]] = []
+        best_effort_parts: list[tuple[int, Part]] = []
         subs: list[SubJob] = []
         for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
             own = constraint if policy < 0 else policies[policy].constraint
@@ -209,7 +209,7 @@ class JobBuilder:
                 continue
             parts = _parts(members, numbers, effort=True)
             for part in _parts(members, numbers, effort=False):
-                effortless.append((len(subs), part))
+                best_effort_parts.append((len(subs), part))
             subs.append(
                 SubJob(
                     key=sub_key,
@@ -227,7 +227,7 @@ class JobBuilder:
                     held=_held(members),
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
-                    former=formers.get(sub_key, ""),
+                    previous_domain=formers.get(sub_key, ""),
                 )
             )
             self._subs += 1
@@ -241,7 +241,7 @@ class JobBuilder:
             policies=policies,
             subs=tuple(subs),
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
-            effortless=tuple(effortless),
+            best_effort_parts=tuple(best_effort_parts),
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},

@@ -11,7 +11,7 @@ from tierwise.framework.report import Decision
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Place", "Whereabouts", "whereabouts"]
+__all__ = ["Place", "Whereabouts", "job_location"]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Whereabouts(msgspec.Struct, frozen=True):
     subs: Mapping[str, Place | None]
 
 
-def whereabouts(
+def job_location(
     topology: Topology,
     job: Job,
     decisions: Iterable[Decision] = (),

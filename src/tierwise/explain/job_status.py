@@ -18,7 +18,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
-from tierwise.explain.job_location import Place, whereabouts
+from tierwise.explain.job_location import Place, job_location
 from tierwise.explain.naming import Names, domain_title, sub_id
 from tierwise.explain.text.page import Page
 from tierwise.explain.text.tables import Cell, Column, table
@@ -27,7 +27,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 from tierwise.port import Objects
 
-__all__ = ["Fortune", "fortunes", "job_lines", "jobs_wire", "partition_lines"]
+__all__ = ["JobStatus", "job_lines", "job_statuses", "jobs_wire", "partition_lines"]
 
 _STATES: Final = ("running", "starting", "waiting", "gated", "stopping", "succeeded", "failed")
 _STYLES: Final = {
@@ -43,7 +43,7 @@ _STYLES: Final = {
 }
 
 
-class Fortune(msgspec.Struct, frozen=True):
+class JobStatus(msgspec.Struct, frozen=True):
     """One job: a Volcano Job, or a podGroup or pod that stands for itself."""
 
     path: str
@@ -58,17 +58,19 @@ class Fortune(msgspec.Struct, frozen=True):
     lone: bool = False
 
 
-def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})) -> list[Fortune]:
+def job_statuses(
+    objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})
+) -> list[JobStatus]:
     """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
     known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
     gangs, pods = objects.every(Gang), _pods(objects, snapshot)
     names = Names(snapshot.jobs)
-    found: list[Fortune] = []
+    found: list[JobStatus] = []
     for path, batch in objects.every(BatchJob).items():
         key = f"{path.partition('/')[0]}/{pod_group_name(batch)}"
         job = known.pop(key, None)
         found.append(
-            Fortune(
+            JobStatus(
                 path,
                 path.removeprefix("default/"),
                 batch.status.state.phase or "Pending",
@@ -76,7 +78,7 @@ def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = Map
                 retries=batch.status.retry_count,
                 most=defaulted(batch).spec.max_retry,
                 job=job,
-                place=whereabouts(snapshot.topology, job).whole if job is not None else None,
+                place=job_location(snapshot.topology, job).whole if job is not None else None,
                 last=last.get(key, ""),
             )
         )
@@ -84,9 +86,9 @@ def fortunes(objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = Map
         declared = groups.get(key) or gangs.get(key)
         phase = declared.status.phase if declared is not None else ""
         phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
-        place = whereabouts(snapshot.topology, job).whole
+        place = job_location(snapshot.topology, job).whole
         found.append(
-            Fortune(key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone)
+            JobStatus(key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone)
         )
     return sorted(found, key=lambda fortune: fortune.lone)
 
@@ -117,7 +119,7 @@ def _state(pod: Pod) -> str:
     return "gated" if pod.spec.scheduling_gates else "waiting"
 
 
-def job_lines(page: Page, topology: Topology, found: Sequence[Fortune]) -> list[Text]:
+def job_lines(page: Page, topology: Topology, found: Sequence[JobStatus]) -> list[Text]:
     """A table of jobs."""
     rows: list[list[Cell]] = [
         [
@@ -141,14 +143,14 @@ def job_lines(page: Page, topology: Topology, found: Sequence[Fortune]) -> list[
     return table(page, columns, rows)
 
 
-def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[Fortune]) -> list[Text]:
+def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[JobStatus]) -> list[Text]:
     """A table of the sub-groups of all jobs that have any."""
     rows: list[list[Cell]] = []
     pods = objects.every(Pod)
     for fortune in found:
         if fortune.job is None or not fortune.job.policies:
             continue
-        places = whereabouts(snapshot.topology, fortune.job).subs
+        places = job_location(snapshot.topology, fortune.job).subs
         for sub in sorted(fortune.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
             if sub.policy >= 0:
                 place = places[sub_id(sub)]
@@ -159,12 +161,12 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
     )
 
 
-def jobs_wire(found: Sequence[Fortune]) -> Raw:
+def jobs_wire(found: Sequence[JobStatus]) -> Raw:
     """The same for programs; pods by themselves are no jobs."""
     return {fortune.path: dict(_wire(fortune)) for fortune in found if not fortune.lone}
 
 
-def _wire(fortune: Fortune) -> Iterator[tuple[str, object]]:
+def _wire(fortune: JobStatus) -> Iterator[tuple[str, object]]:
     yield "phase", fortune.phase
     yield "retryCount", fortune.retries
     yield "hyperNode", fortune.place.name if fortune.place is not None else ""

@@ -71,7 +71,7 @@ def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: C
 def _trace(current: Cycle, decision: Decision) -> Trace:
     job = decision.job
     asked = demand(current, job)
-    if not asked.lots:
+    if not asked.task_groups:
         return Trace(job, decision)
     if current.pipeline.ways(job, asked.tasks):
         return Trace(job, decision, searched(current, job, asked))
@@ -90,13 +90,13 @@ def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[Groups, ...]:
     if uniform is None or limit is None:
         return ()
     topology = current.topology
-    held = np.minimum(groups_held(current, uniform, Pool.LATER), len(asked.lots))
+    held = np.minimum(groups_held(current, uniform, Pool.FUTURE_IDLE), len(asked.task_groups))
     found = []
     for tier in sorted({int(t) for t in topology.tier.tolist() if t <= limit}):
         domains = np.flatnonzero(topology.tier == tier)
         best = int(domains[np.lexsort((topology.rank[domains], -held[domains]))[0]])
-        holding = int((held[domains] >= len(asked.lots)).sum())
-        found.append(Groups(tier, len(domains), topology.name[best], int(held[best]), len(asked.lots), holding))
+        holding = int((held[domains] >= len(asked.task_groups)).sum())
+        found.append(Groups(tier, len(domains), topology.name[best], int(held[best]), len(asked.task_groups), holding))
     return tuple(found)
 
 
@@ -123,8 +123,8 @@ def _stand(current: Cycle, placed: Placed) -> None:
     rows, counts = np.unique(placed.rows, return_counts=True)
     keys = {task.key for task in placed.tasks}
     job = current.snapshot.jobs[placed.sub.job_number]
-    effortless = (part for _, part in job.effortless)
-    for part in (*placed.sub.parts, *effortless):
+    best_effort_parts = (part for _, part in job.best_effort_parts)
+    for part in (*placed.sub.parts, *best_effort_parts):
         if any(task.key in keys for task in part.tasks):
             place_tasks(current, Ask(part.shape, placed.sub, job), part, (rows, counts), placed.pool)
             return

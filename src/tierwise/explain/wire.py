@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.explain.free_slots import slots_wire
-from tierwise.explain.job_location import Place, whereabouts
+from tierwise.explain.job_location import Place, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.probe import Look
@@ -113,7 +113,7 @@ def pod_group_of(job: Job, task: Task) -> str:
 
 def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
     """One pod group of a job; the job's own key stands for all of them."""
-    found = whereabouts(snapshot.topology, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
+    found = job_location(snapshot.topology, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
     subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
     return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.extension import Ask, CycleView
-from tierwise.framework.fit_count import Rooms
+from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import ReportBuilder
@@ -69,7 +69,7 @@ class Nominations:
         self._ledger = ledger
         self._kept: dict[int, list[tuple[Shape, Ints, Ints]]] = {}
         for job in snapshot.jobs:
-            for part in (*job.parts(), *(part for _, part in job.effortless)):
+            for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
                 rows = [task.nominated for task in part.tasks if task.nominated >= 0]
                 if rows:
                     self._keep(job, part.shape, np.array(rows, dtype=np.int64))
@@ -79,7 +79,7 @@ class Nominations:
         distinct = np.flatnonzero(numbers)
         counts = numbers[distinct]
         self._ledger.any_releasing = True  # so that room now is measured against what is set aside
-        self._ledger.take(shape, distinct, counts, pool=Pool.LATER)
+        self._ledger.place(shape, distinct, counts, pool=Pool.FUTURE_IDLE)
         self._kept.setdefault(job.number, []).append((shape, distinct, counts))
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Nominations:
     def release(self, job: Job) -> None:
         """Give a job's room back."""
         for shape, rows, counts in self._kept.pop(job.number, []):
-            self._ledger.take(shape, rows, -counts, pool=Pool.LATER)
+            self._ledger.place(shape, rows, -counts, pool=Pool.FUTURE_IDLE)
             self._ledger.releases += 1
 
 
@@ -103,7 +103,7 @@ class Cycle(msgspec.Struct, frozen=True):
     view: CycleView
     ledger: Ledger
     pipeline: Pipeline
-    rooms: Rooms
+    fit_counts: FitCounts
     nominations: Nominations
     report: ReportBuilder
     backlog: Backlog = msgspec.field(default_factory=Backlog)
@@ -130,7 +130,7 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, every filter asked."""
-        fits = self.rooms.of(ask.shape).rows(pool)[span] > 0
+        fits = self.fit_counts.of(ask.shape).rows(pool)[span] > 0
         if self.pipeline.moving(ask.shape):
             fits &= self.pipeline.why_not_now(ask.shape, span) == 0
         return fits

@@ -60,9 +60,9 @@ __all__ = [
     "Purpose",
     "QueueOrder",
     "Quota",
-    "Reach",
     "Readiness",
     "ReclaimGate",
+    "ScoreEffect",
     "SearchSpace",
     "Starving",
     "StaticFilter",
@@ -98,10 +98,10 @@ class Ask(msgspec.Struct, frozen=True):
     shape: Shape
     sub: SubJob
     job: Job
-    settled: bool = False  # distance is decided already: the nodes in question are equally near
+    distance_decided: bool = False  # distance is decided already: the nodes in question are equally near
 
 
-class Reach(enum.IntEnum):
+class ScoreEffect(enum.IntEnum):
     """Which nodes' scores change once a task stands on a node; decides which placing kernel is exact."""
 
     FIXED = 0  # none
@@ -130,7 +130,7 @@ class MovingFilter(Protocol):
 class NodeScorer(Protocol):
     """Ranks the nodes of a span for the next task; higher is better. `fits` says which of them can take it at all."""
 
-    def reach(self, ask: Ask) -> Reach: ...
+    def effect(self, ask: Ask) -> ScoreEffect: ...
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
 
@@ -255,7 +255,7 @@ class EnqueueGate(Protocol):
 class EnqueuePermit(Protocol):
     """Says that a job has waited long enough: later tiers' objections to its entry do not count."""
 
-    def due(self, job: Job) -> bool: ...
+    def must_enqueue(self, job: Job) -> bool: ...
 
 
 @runtime_checkable
@@ -313,14 +313,14 @@ class VictimFilter(Protocol):
 class Quota(Protocol):
     """Says why a job's queue must not be given more; None where it may."""
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None: ...
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None: ...
 
 
 @runtime_checkable
 class Turns(Protocol):
     """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
 
-    def in_one_line(self) -> bool: ...
+    def global_queue(self) -> bool: ...
 
 
 class Debt(msgspec.Struct, frozen=True):
@@ -387,7 +387,7 @@ class Delay(msgspec.Struct, frozen=True):
 class Delaying(Protocol):
     """Says whether a gang had better wait than stand on these rows; None where it takes the place."""
 
-    def not_yet(self, job: Job, rows: Ints) -> Delay | None: ...
+    def defer(self, job: Job, rows: Ints) -> Delay | None: ...
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """How many more tasks of a shape every node and every domain takes, kept current at the price of what changed.
 
-`Rooms` holds one `Room` per shape that was asked for. A room reads the ledger's list of touched rows from where
+`FitCounts` holds one `FitCount` per shape that was asked for. A room reads the ledger's list of touched rows from where
 it stood last, recomputes those rows, and adds the differences to the domains above them.
 """
 
@@ -15,12 +15,12 @@ from tierwise.model.arrays import Ints, Why
 from tierwise.model.shape import Shape
 from tierwise.model.topology import Topology
 
-__all__ = ["Room", "Rooms"]
+__all__ = ["FitCount", "FitCounts"]
 
 WhyNot = Callable[[Shape], Why]
 
 
-class Room:
+class FitCount:
     """The room for one shape: per row and per domain, now and later."""
 
     def __init__(self, shape: Shape, why: Why, ledger: Ledger, topology: Topology) -> None:
@@ -36,27 +36,27 @@ class Room:
 
     def _open_pools(self) -> None:
         """LATER is worth its price only once something is being released."""
-        for pool in (Pool.NOW, Pool.LATER) if self._ledger.any_releasing else (Pool.NOW,):
+        for pool in (Pool.IDLE, Pool.FUTURE_IDLE) if self._ledger.any_releasing else (Pool.IDLE,):
             self._rows[pool] = self._measure(slice(None), pool)
             self._domains[pool] = self._topology.totals(self._rows[pool])
 
     def rows(self, pool: Pool) -> Ints:
         """Room per row. Read it; never write it."""
-        return self._rows[pool if pool in self._rows else Pool.NOW]
+        return self._rows[pool if pool in self._rows else Pool.IDLE]
 
     def domains(self, pool: Pool) -> Ints:
         """Room per domain: the sum over its rows."""
-        return self._domains[pool if pool in self._domains else Pool.NOW]
+        return self._domains[pool if pool in self._domains else Pool.IDLE]
 
     def _measure(self, rows: Ints | slice, pool: Pool) -> Ints:
-        room = self._shape.room(self._ledger.free(self._shape.asked, rows, pool))
+        room = self._shape.max_tasks(self._ledger.free(self._shape.asked, rows, pool))
         room[~self._open[rows]] = 0
         return room
 
-    def refresh(self) -> Room:
+    def refresh(self) -> FitCount:
         """Catch up with the ledger."""
         moved = self._ledger.moved
-        if self._ledger.any_releasing and Pool.LATER not in self._rows:
+        if self._ledger.any_releasing and Pool.FUTURE_IDLE not in self._rows:
             self._read = len(moved)
             self._open_pools()
         elif self._read < len(moved):
@@ -85,19 +85,19 @@ def _distinct(rows: Ints) -> Ints:
     return rows[keep]
 
 
-class Rooms:
+class FitCounts:
     """The rooms of a cycle, by shape, made when first asked for."""
 
     def __init__(self, ledger: Ledger, topology: Topology, why_not: WhyNot) -> None:
         self._ledger = ledger
         self._topology = topology
         self._why_not = why_not
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, FitCount] = {}
 
-    def of(self, shape: Shape) -> Room:
+    def of(self, shape: Shape) -> FitCount:
         room = self._rooms.get(shape.number)
         if room is None:
-            room = Room(shape, self._why_not(shape), self._ledger, self._topology)
+            room = FitCount(shape, self._why_not(shape), self._ledger, self._topology)
             self._rooms[shape.number] = room
             return room
         return room.refresh()

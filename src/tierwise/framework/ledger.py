@@ -25,7 +25,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Follower", "Ledger", "Pool", "Statement", "Tally", "job_ready", "roles_count", "standing_of", "sub_ready"]
+__all__ = ["Follower", "Ledger", "Pool", "Statement", "Tally", "job_ready", "ready_tasks", "roles_count", "sub_ready"]
 
 
 _Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
@@ -34,8 +34,8 @@ _Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
 class Pool(enum.Enum):
     """Which resources a task is placed on."""
 
-    NOW = "now"
-    LATER = "later"  # still being released: the task is pipelined
+    IDLE = "now"
+    FUTURE_IDLE = "later"  # still being released: the task is pipelined
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Ledger:
         self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what tasks on their way out still hold
         self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
-        self.moved: list[Ints] = []  # rows touched, in order; `Room` reads on from where it stood
+        self.moved: list[Ints] = []  # rows touched, in order; `FitCount` reads on from where it stood
         self.any_releasing = False
         self.releases = 0  # grows whenever room comes back other than by a rewind
         self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
@@ -135,9 +135,9 @@ class Ledger:
         if not self.any_releasing:
             return idle
         later: Ints = idle + self.releasing[index] - self.pipelined[index]
-        return later if pool is Pool.LATER else np.minimum(idle, later)
+        return later if pool is Pool.FUTURE_IDLE else np.minimum(idle, later)
 
-    def stands(self, sub: SubJob) -> tuple[Ints, Ints] | None:
+    def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
         """Where tasks of a sub-job stand, as rows and counts (rows may repeat); None where nowhere."""
         entries = self._stands.get(sub.number)
         if not entries:
@@ -171,10 +171,10 @@ class Ledger:
 
     # -- what statements do
 
-    def take(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
+    def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Place `counts` tasks of a shape on `rows`, which are distinct and ascend."""
-        amounts = self.idle if pool is Pool.NOW else self.pipelined
-        sign = -1 if pool is Pool.NOW else 1
+        amounts = self.idle if pool is Pool.IDLE else self.pipelined
+        sign = -1 if pool is Pool.IDLE else 1
         for r in shape.asked.tolist():
             index = (r, rows)
             before = amounts[index]
@@ -209,7 +209,7 @@ class Ledger:
     def stand(self, sub: SubJob, part: Part, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Count placed tasks towards their sub-job and role; best-effort ones were counted before they were placed."""
         placed = 0 if part.shape.best_effort else int(counts.sum())
-        now = pool is Pool.NOW
+        now = pool is Pool.IDLE
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if part.role_number >= 0:
             self._bump(self.role_ready if now else self.role_waiting, part.role_number, placed)
@@ -354,7 +354,7 @@ class Statement(msgspec.Struct):
 # `waiting=True` counts tasks pipelined onto releasing resources as well.
 
 
-def standing_of(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
+def ready_tasks(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
     """How many tasks of a sub-job are ready."""
     ready = int(ledger.ready[sub.number])
     return ready + int(ledger.waiting[sub.number]) if waiting else ready
@@ -362,7 +362,7 @@ def standing_of(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
 
 def sub_ready(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> bool:
     """Whether a sub-job has its minimum."""
-    return standing_of(ledger, sub, waiting=waiting) >= sub.minimum
+    return ready_tasks(ledger, sub, waiting=waiting) >= sub.minimum
 
 
 def roles_count(job: Job) -> bool:
@@ -377,7 +377,7 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     if not job.subs:  # its pods are not made yet
         return False
     if len(job.subs) == 1 and not job.roles and not job.policies:
-        return standing_of(ledger, job.subs[0], waiting=waiting) >= job.minimum
+        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum
     first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job are numbered in one stretch
     standing = ledger.ready[first : first + count]
     if waiting:

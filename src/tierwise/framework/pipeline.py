@@ -47,9 +47,9 @@ from tierwise.framework.extension import (
     Purpose,
     QueueOrder,
     Quota,
-    Reach,
     Readiness,
     ReclaimGate,
+    ScoreEffect,
     SearchSpace,
     Starving,
     StaticFilter,
@@ -117,7 +117,7 @@ def _has(plugin: object, point: type[Point]) -> TypeGuard[Point]:
     return known
 
 
-class _Crew(Generic[Point]):
+class _PluginsAt(Generic[Point]):
     """The plugins at one point: all of them, and those that serve the pods of one scheduler."""
 
     def __init__(self, members: tuple[tuple[PluginChoice, Point], ...]) -> None:
@@ -161,7 +161,7 @@ class Pipeline:
         self._gates = self._at(Gate)
         made = iter(self._plugins)
         self._enqueue_tiers = [
-            _Crew(tuple((choice, p) for choice, p in islice(made, len(tier)) if choice.enabled("JobEnqueued")))
+            _PluginsAt(tuple((choice, p) for choice, p in islice(made, len(tier)) if choice.enabled("JobEnqueued")))
             for tier in profile.tiers
         ]
         self._readiness = self._at(Readiness)
@@ -183,16 +183,16 @@ class Pipeline:
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
         }
-        self._acts_name_victims = profile.at_once  # Kubernetes' preemption asks no plugin who may go
+        self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption asks no plugin who may go
         self._moving: dict[int, bool] = {}
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
-    def _at(self, point: type[Point]) -> _Crew[Point]:
+    def _at(self, point: type[Point]) -> _PluginsAt[Point]:
         """The plugins that have a point's methods and are not switched off for it, in the profile's order."""
         return self._among(_FLAGS[point], point)
 
-    def _among(self, flag: str, point: type[Point]) -> _Crew[Point]:
-        return _Crew(tuple((p, made) for p, made in self._plugins if p.enabled(flag) and _has(made, point)))
+    def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
+        return _PluginsAt(tuple((p, made) for p, made in self._plugins if p.enabled(flag) and _has(made, point)))
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler
@@ -223,8 +223,8 @@ class Pipeline:
 
     # -- scores
 
-    def reach(self, ask: Ask) -> Reach:
-        return max((plugin.reach(ask) for plugin in self._scorers[ask.shape.scheduler]), default=Reach.FIXED)
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return max((plugin.effect(ask) for plugin in self._scorers[ask.shape.scheduler]), default=ScoreEffect.FIXED)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """The weighted sum of all scores."""
@@ -301,13 +301,13 @@ class Pipeline:
             reason = next((r for r in reasons if r is not None), None)
             if reason is not None:
                 return reason
-            if any(plugin.due(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueuePermit)):
+            if any(plugin.must_enqueue(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueuePermit)):
                 return None
         return None
 
-    def not_yet(self, job: Job, rows: Ints) -> Delay | None:
+    def defer(self, job: Job, rows: Ints) -> Delay | None:
         """The first objection to a place that was found for a job."""
-        return next((d for plugin in self._delayers[job.scheduler] if (d := plugin.not_yet(job, rows))), None)
+        return next((d for plugin in self._delayers[job.scheduler] if (d := plugin.defer(job, rows))), None)
 
     @property
     def delays(self) -> bool:
@@ -334,18 +334,20 @@ class Pipeline:
     def has_quotas(self) -> bool:
         return bool(self._quotas)
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None:
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         """Why a job's queue must not be given these amounts."""
-        return next((r for quota in self._quotas[job.scheduler] if (r := quota.over(job, amounts)) is not None), None)
+        return next(
+            (r for quota in self._quotas[job.scheduler] if (r := quota.quota_exceeded(job, amounts)) is not None), None
+        )
 
     def headroom(self, job: Job, request: Ints, most: int) -> int:
         """How many tasks, up to `most`, the quotas let a job have."""
-        if not self._quotas or self.over(job, request * most) is None:
+        if not self._quotas or self.quota_exceeded(job, request * most) is None:
             return most
         low, high = 0, most  # `low` tasks are allowed, `high` are not
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.over(job, request * middle) is None else (low, middle)
+            low, high = (middle, high) if self.quota_exceeded(job, request * middle) is None else (low, middle)
         return low
 
     def entitled(self) -> Ints | None:
@@ -426,9 +428,9 @@ class Pipeline:
     # -- orders: the smallest key goes first
 
     @property
-    def in_one_line(self) -> bool:
+    def global_queue(self) -> bool:
         """Whether the queues of jobs have no say in their turns."""
-        return any(plugin.in_one_line() for _, plugin in self._turns.all)
+        return any(plugin.global_queue() for _, plugin in self._turns.all)
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
         """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""

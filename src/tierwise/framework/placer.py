@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, Reach
+from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 
@@ -44,10 +44,10 @@ def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
     """The fastest kernel that is exact for what is asked and the plugins at hand."""
     if cycle.pipeline.moving(ask.shape):
         return step
-    reach = cycle.pipeline.reach(ask)
-    if reach is Reach.SPAN and cycle.ledger.any_releasing:
+    effect = cycle.pipeline.effect(ask)
+    if effect is ScoreEffect.SPAN and cycle.ledger.any_releasing:
         return step  # pipelined tasks can make a domain overfull, which lowers the score of the node that took one
-    return fill if reach <= Reach.ROW else runs if reach is Reach.SPAN else step
+    return fill if effect <= ScoreEffect.ROW else runs if effect is ScoreEffect.SPAN else step
 
 
 def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -59,14 +59,14 @@ def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Pi
             if not fits.any():
                 break
             best = _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
-            cycle.ledger.take(ask.shape, np.array([span.start + best]), np.array([1]), pool=pool)
+            cycle.ledger.place(ask.shape, np.array([span.start + best]), np.array([1]), pool=pool)
             taken[best] += 1
     return _picks(taken, span)
 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Sort the nodes once, then fill each to the brim."""
-    whole = cycle.rooms.of(ask.shape).rows(pool)[span]
+    whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
     rows = np.flatnonzero(whole)
     room = whole[rows]
     if int(room.sum()) > count:
@@ -104,9 +104,9 @@ def _one_by_one(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, 
         while left and fits.any():
             best = _best(keys, rank, fits)
             row = span.start + best
-            room = int(cycle.rooms.of(ask.shape).rows(pool)[row])
+            room = int(cycle.fit_counts.of(ask.shape).rows(pool)[row])
             number = min(left, room) if whole_node else 1
-            cycle.ledger.take(ask.shape, np.array([row]), np.array([number]), pool=pool)
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
             taken[best] += number
             left -= number
             if moving:

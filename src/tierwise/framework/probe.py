@@ -56,7 +56,7 @@ class Probe:
         if self.found is not None:
             return
         for sub in job.subs:
-            parts = (*sub.parts, *(part for i, part in job.effortless if job.subs[i] is sub))
+            parts = (*sub.parts, *(part for i, part in job.best_effort_parts if job.subs[i] is sub))
             for task in (task for part in parts for task in part.tasks):
                 if task.key == self.pod:
                     self.found = self._see(cycle, job, sub, task)
@@ -77,7 +77,7 @@ class Probe:
 
     def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeLook, ...]:
         everything = slice(0, len(cycle.nodes))
-        fits = cycle.fits(ask, everything, Pool.LATER)
+        fits = cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         scores = cycle.pipeline.scores(ask, everything, fits)
         total = cycle.pipeline.score(ask, everything, fits)
         reasons = _reasons(cycle, ask)
@@ -102,9 +102,9 @@ def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:
 def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
     """Per node every objection, with numbers where resources are short."""
     everything = slice(0, len(cycle.nodes))
-    why = cycle.rooms.of(ask.shape).why
+    why = cycle.fit_counts.of(ask.shape).why
     moving = cycle.pipeline.why_not_now(ask.shape, everything)
-    free = cycle.ledger.free(ask.shape.asked, everything, Pool.LATER)
+    free = cycle.ledger.free(ask.shape.asked, everything, Pool.FUTURE_IDLE)
     asked = ask.shape.request[ask.shape.asked]
     names = ask.shape.names(cycle.view.axis)
     result = []

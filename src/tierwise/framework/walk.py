@@ -32,10 +32,10 @@ def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
 class _Walk:
     def __init__(self, cycle: Cycle, ask: Ask, pool: Pool) -> None:
         self._cycle = cycle
-        self._ask = replace(ask, settled=True)
+        self._ask = replace(ask, distance_decided=True)
         self._pool = pool
         self._topology = cycle.topology
-        room = cycle.rooms.of(ask.shape)
+        room = cycle.fit_counts.of(ask.shape)
         self._per_row = room.rows(pool)
         self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
@@ -109,8 +109,8 @@ def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
 
 def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
     """Per domain, how many tasks of the sub-job stand there, and then how many of the whole job."""
-    own = cycle.ledger.stands(ask.sub)
-    every = [s for s in map(cycle.ledger.stands, ask.job.subs) if s is not None]
+    own = cycle.ledger.placed_rows(ask.sub)
+    every = [s for s in map(cycle.ledger.placed_rows, ask.job.subs) if s is not None]
     found = [cycle.topology.spread(*own)] if own is not None else []
     if len(every) > (own is not None):
         rows, counts = (np.concatenate(arrays) for arrays in zip(*every, strict=True))

@@ -60,8 +60,8 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     nominated: int = -1  # the row that is kept for it
     created: float = 0.0
     rank: int = 0  # its place among the tasks of its job, where the job says so
-    kin: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
-    spared: bool = False  # marked as not to be evicted
+    owner: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
+    not_preemptable: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
     unsupported: str = ""  # what it names and what cannot be honoured, as a sentence
@@ -103,7 +103,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     held: Ints  # rows of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
-    former: str = ""  # the domain that it was last placed in
+    previous_domain: str = ""  # the domain that it was last placed in
 
     @property
     def pending(self) -> int:
@@ -128,8 +128,8 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     min_resources: Ints | None
     subs: tuple[SubJob, ...]
     tasks: tuple[Task, ...]
-    spared: bool = False  # marked as not to be evicted
-    effortless: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
+    not_preemptable: bool = False  # marked as not to be evicted
+    best_effort_parts: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
     role_names: dict[int, str] = {}
     role_ready: dict[int, int] = {}
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time

@@ -28,8 +28,8 @@ class RunningTable(msgspec.Struct, frozen=True):
     priority: Ints
     created: Floats
     rank: Ints  # natural order of the names
-    kin: Ints  # number of the owner that the task names besides its job; equal for all that name none
-    spared: Bools  # marked as not to be evicted, itself or its job
+    owner: Ints  # number of the owner that the task names besides its job; equal for all that name none
+    not_preemptable: Bools  # marked as not to be evicted, itself or its job
     critical: Bools
     request: Ints  # (resources x tasks)
     covered: Ints  # (2 x pairs): a task and a disruption budget that covers it, in the order of tasks
@@ -66,8 +66,8 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         priority=_ints([task.shape.priority for task, _, _, _ in rows]),
         created=np.array([task.created for task, _, _, _ in rows], dtype=np.float64),
         rank=order[by_row] if rows else order,
-        kin=_ints(np.unique([task.kin for task, _, _, _ in rows], return_inverse=True)[1].tolist() if rows else []),
-        spared=np.array([task.spared or job.spared for task, job, _, _ in rows], dtype=bool),
+        owner=_ints(np.unique([task.owner for task, _, _, _ in rows], return_inverse=True)[1].tolist() if rows else []),
+        not_preemptable=np.array([task.not_preemptable or job.not_preemptable for task, job, _, _ in rows], dtype=bool),
         critical=np.array([task.critical for task, _, _, _ in rows], dtype=bool),
         request=_requests(len(snapshot.axis), [task for task, _, _, _ in rows]),
         covered=_covered([task for task, _, _, _ in rows]) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),

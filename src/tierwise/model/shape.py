@@ -58,7 +58,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
         spelled = named if more <= 0 else f"{named} and {more} more"
         return [spelled if axis.names[r] == UNOFFERED else axis.names[r] for r in self.asked.tolist()]
 
-    def room(self, free: Ints) -> Ints:
+    def max_tasks(self, free: Ints) -> Ints:
         """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""
         free //= self.request[self.asked, None]
         result: Ints = free.min(axis=0)

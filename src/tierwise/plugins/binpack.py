@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
@@ -44,9 +44,9 @@ class Binpack:
         self._losses: dict[tuple[int, ...], tuple[Floats, Floats]] = {}
         self._counted: dict[int, _Counted | None] = {}
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """A task raises its own node; where nothing counts, no score moves."""
-        return Reach.FIXED if self._of(ask.shape) is None else Reach.ROW
+        return ScoreEffect.FIXED if self._of(ask.shape) is None else ScoreEffect.ROW
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """How full each node would be, in percent, times the plugin's weight."""

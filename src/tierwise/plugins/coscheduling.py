@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, ScoreEffect
 from tierwise.framework.gathering import Ground, Way
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
@@ -113,8 +113,8 @@ class Coscheduling:
 
     # -- nodes
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(row, row)

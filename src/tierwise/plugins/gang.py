@@ -48,8 +48,8 @@ class Gang:
         """Whether ready and waiting tasks are fewer than the minimum; pending best-effort ones count for neither."""
         subs = [sub.number for sub in job.subs]
         standing = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
-        effortless = sum(len(part.tasks) for _, part in job.effortless)
-        return standing - effortless < job.minimum
+        best_effort_parts = sum(len(part.tasks) for _, part in job.best_effort_parts)
+        return standing - best_effort_parts < job.minimum
 
     def spare(self, cause: Cause, victims: Ints) -> Bools:
         """Tasks that their job needs for its minimum, counted in order; nobody where whole gangs are weighed."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.queue import NodeGroups
 from tierwise.model.reason import Reason
@@ -41,7 +41,7 @@ class NodeGroup:
         self._ordered = flag(arguments, "enablePreferredOrder", default=False)
         inherits = flag(arguments, "enableHierarchy", default=False)
         self._groups = {name: _groups(view, name, inherits=inherits) for name in view.queues}
-        parts = ((part, job) for job in view.jobs for part in (*job.parts(), *(p for _, p in job.effortless)))
+        parts = ((part, job) for job in view.jobs for part in (*job.parts(), *(p for _, p in job.best_effort_parts)))
         self._queue = {part.shape.number: job.queue for part, job in parts}
         self._scores: dict[str, Floats] = {}
 
@@ -60,9 +60,9 @@ class NodeGroup:
         np.copyto(why, np.uint16(self._reasons.number(_CLOSED)), where=closed)
         return why
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """Scores follow the queue and the node alone."""
-        return Reach.FIXED
+        return ScoreEffect.FIXED
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         found = self._scores.get(ask.job.queue)

@@ -41,7 +41,7 @@ class Patience:
         self._topology, self._nodes, self._now = view.topology, view.nodes, view.snapshot.now
         self._known: dict[tuple[int, int], int] = {}
 
-    def not_yet(self, job: Job, rows: Ints) -> Delay | None:
+    def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Why a gang had better wait than stand on these rows."""
         until = job.created + self._time
         held = any(len(sub.held) for sub in job.subs)
@@ -64,7 +64,7 @@ class Patience:
     def _fewest_of(self, shape: Shape, count: int) -> int:
         found = self._known.get((shape.number, count))
         if found is None:
-            room = np.where(self._nodes.ready, shape.room(self._nodes.allocatable[shape.asked]), 0)
+            room = np.where(self._nodes.ready, shape.max_tasks(self._nodes.allocatable[shape.asked]), 0)
             by_domain = np.bincount(self._topology.leaf, weights=room)
             reached = np.cumsum(np.sort(by_domain)[::-1])
             found = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))

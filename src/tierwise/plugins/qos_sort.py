@@ -14,7 +14,7 @@ __all__ = ["QosSort", "ordinary_key", "waiting_shapes"]
 
 def waiting_shapes(job: Job) -> list[Shape]:
     """The shapes of a job's pending tasks."""
-    return [part.shape for part in (*job.parts(), *(part for _, part in job.effortless))]
+    return [part.shape for part in (*job.parts(), *(part for _, part in job.best_effort_parts))]
 
 
 def ordinary_key(job: Job) -> tuple[float, ...]:

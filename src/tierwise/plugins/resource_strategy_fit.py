@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
@@ -52,10 +52,16 @@ class ResourceStrategyFit:
 
     # -- scores
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """A task raises its own node where all is packed, and lowers it where something is spread."""
         most = {self._strategies[r][0] for r in self._counted(ask.shape).tolist()}
-        return Reach.FIXED if not most or not self._weight else Reach.ROW if most == {True} else Reach.FREE
+        return (
+            ScoreEffect.FIXED
+            if not most or not self._weight
+            else ScoreEffect.ROW
+            if most == {True}
+            else ScoreEffect.FREE
+        )
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         total = self._spared(ask.shape)[span].copy()

@@ -31,7 +31,7 @@ class Sla:
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (self._deadline(job),)
 
-    def due(self, job: Job) -> bool:
+    def must_enqueue(self, job: Job) -> bool:
         """Whether a job has waited as long as it may."""
         return self._deadline(job) <= self._now
 

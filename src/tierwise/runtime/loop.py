@@ -49,7 +49,7 @@ from tierwise.snapshot.consistency import differences
 from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import statuses
 
-__all__ = ["Duty", "Loop", "Observer", "Refused", "Turn"]
+__all__ = ["Loop", "Observer", "Refused", "SchedulerProfile", "Turn"]
 
 
 # Pods that could not be evicted: spared for a while, so that the next plan is another one.
@@ -107,7 +107,7 @@ Pods and podGroups are watched apart, so either may be known first.
 """
 
 
-class Duty(msgspec.Struct, frozen=True):
+class SchedulerProfile(msgspec.Struct, frozen=True):
     """Whose pods are scheduled, and how."""
 
     schedulers: frozenset[str]
@@ -141,7 +141,7 @@ class Loop:
     def __init__(
         self,
         cluster: Cluster,
-        duties: Sequence[Duty],
+        duties: Sequence[SchedulerProfile],
         *,
         clock: Callable[[], float],
         ticks: Callable[[], float],

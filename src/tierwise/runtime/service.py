@@ -22,9 +22,9 @@ import msgspec
 
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.fetching import Fetching
-from tierwise.runtime.loop import Duty, Loop, Observer
+from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
 
-__all__ = ["Pace", "Service", "SteadyClock"]
+__all__ = ["LoopTiming", "Service", "SteadyClock"]
 
 
 # The time of a process: right in the long run, and never in a hurry.
@@ -66,7 +66,7 @@ _STUCK: Final = 300.0
 """Seconds without the end of a turn after which the loop counts as stuck."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class LoopTiming(msgspec.Struct, frozen=True):
     """How often to turn, in seconds: at least once in `period`, and not before `rest` after a change."""
 
     period: float = 5.0
@@ -79,10 +79,10 @@ class Service:
     def __init__(
         self,
         cluster: KubeCluster,
-        duties: Sequence[Duty],
+        duties: Sequence[SchedulerProfile],
         *,
         with_controllers: bool,
-        pace: Pace,
+        pace: LoopTiming,
         observers: Sequence[Observer] = (),
         files: Path | None = None,
     ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tierwise.actions.allocate import Rescue, allocate
+from tierwise.actions.allocate import MakeRoom, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
@@ -22,7 +22,7 @@ from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
-from tierwise.framework.fit_count import Rooms
+from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
@@ -59,14 +59,14 @@ def _allocate(current: Cycle, profile: Profile) -> None:
     allocate(current, rescue=_rescue(current, profile))
 
 
-def _rescue(current: Cycle, profile: Profile) -> Rescue | None:
+def _rescue(current: Cycle, profile: Profile) -> MakeRoom | None:
     """What makes room for a job as soon as it is refused; None where that is for later actions."""
-    names = [name for name in profile.actions if name in AT_ONCE] if profile.at_once else []
+    names = [name for name in profile.actions if name in AT_ONCE] if profile.immediate_preemption else []
     if not names:
         return None
-    from tierwise.actions.eviction.immediate import AtOnce
+    from tierwise.actions.eviction.immediate import ImmediatePreemption
 
-    return AtOnce(current, names, profile.rescues).make_room
+    return ImmediatePreemption(current, names, profile.rescues).make_room
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
@@ -154,7 +154,7 @@ def cycle(
         promote(current)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     for name in profile.actions:
-        if profile.at_once and name in AT_ONCE:
+        if profile.immediate_preemption and name in AT_ONCE:
             continue
         for ahead in _due_before(name, profile, done):
             ACTIONS[ahead](current, profile)
@@ -203,9 +203,9 @@ def open_cycle(
     if any(queue.capability for queue in snapshot.queues.values()):
         profile, plugins = _capped(profile), {**plugins, _CAPABILITY: _capability}
     pipeline = Pipeline(profile, view, plugins)
-    rooms = Rooms(ledger, snapshot.topology, pipeline.why_not)
+    fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
-    return Cycle(snapshot, view, ledger, pipeline, rooms, nominations, ReportBuilder(probe=probe, watch=watch))
+    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(probe=probe, watch=watch))
 
 
 def probe_for(pod: str) -> Probe:

@@ -1,6 +1,6 @@
 """Takes note of what happens in a simulated cluster: effects that were carried out, and phases that changed.
 
-`Life` hands it everything in order; who shows it, and how, is up to the command line.
+`Simulation` hands it everything in order; who shows it, and how, is up to the command line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.volcano.annotations import role_of
 from tierwise.dialects.volcano.job import defaulted
-from tierwise.explain.job_location import whereabouts
+from tierwise.explain.job_location import job_location
 from tierwise.explain.naming import Names, domain_title
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import count
@@ -22,7 +22,7 @@ from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Objects, RecordEvent, key_of, key_of_raw
 from tierwise.scheduler.effects import pod_key
 
-__all__ = ["Chronicle"]
+__all__ = ["EventLog"]
 
 _GROUP = "scheduling.volcano.sh"
 _QUIET = ("Scheduled", "Gone", "PodGroupPending")
@@ -30,7 +30,7 @@ _STATES = ("Unschedulable", "UnknownTierName", "PodGroupPending")
 _SHOWN = ("Pod", "Job")
 
 
-class Chronicle:
+class EventLog:
     """Everything that happened so far, in order."""
 
     def __init__(self, start: float) -> None:
@@ -75,7 +75,7 @@ class Chronicle:
         if job.lone:
             rows = [row for placed in decision.placed for row in placed.rows.tolist()]
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
-        found = whereabouts(snapshot.topology, job, [decision])
+        found = job_location(snapshot.topology, job, [decision])
         touched = {placed.sub.key.rpartition("/")[2] for placed in decision.placed}
         subs: dict[str, list[str]] = {}
         for sub, place in found.subs.items():

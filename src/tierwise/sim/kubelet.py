@@ -16,7 +16,7 @@ from tierwise.api.meta import parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 from tierwise.sim.cluster import grace
-from tierwise.sim.pod_behaviour import Habits, habits
+from tierwise.sim.pod_behaviour import PodBehaviour, behaviour
 
 __all__ = ["Turn", "killed", "turn"]
 
@@ -35,7 +35,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 def turn(pod: Pod, now: float) -> Turn:
     """A pod that stands on a living node, at a time."""
-    own = habits(pod.metadata.annotations)
+    own = behaviour(pod.metadata.annotations)
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
     if pod.status.phase in _ENDED:
@@ -62,7 +62,7 @@ def killed(pod: Pod, now: float, exit_code: int, reason: str = "") -> tuple[Effe
     return _written(pod, phase, over, now), _event(pod, kind, word, f"exit code {exit_code} ({reason})")
 
 
-def _leaving(pod: Pod, own: Habits, now: float) -> Turn:
+def _leaving(pod: Pod, own: PodBehaviour, now: float) -> Turn:
     """A container stops when it likes, and is stopped when its grace is over."""
     asked = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
     stops = asked + min(own.stop, grace(pod))
@@ -71,7 +71,7 @@ def _leaving(pod: Pod, own: Habits, now: float) -> Turn:
     return Turn(wake=stops)
 
 
-def _starting(pod: Pod, own: Habits, now: float) -> Turn:
+def _starting(pod: Pod, own: PodBehaviour, now: float) -> Turn:
     since = pod.status.start_time
     if not since and own.start:
         waiting: Raw = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
@@ -84,7 +84,7 @@ def _starting(pod: Pod, own: Habits, now: float) -> Turn:
     return Turn((_up(pod, now, since or stamp(now)), started), wake=_end(own, now))
 
 
-def _running(pod: Pod, own: Habits, now: float) -> Turn:
+def _running(pod: Pod, own: PodBehaviour, now: float) -> Turn:
     status = _first(pod)
     if status is None or (status.state.running is None and status.state.waiting is None):
         # Somebody else says that it runs: what is left of its life is counted from now on.
@@ -102,7 +102,7 @@ def _running(pod: Pod, own: Habits, now: float) -> Turn:
     return Turn((_up(pod, now, pod.status.start_time), again), wake=_end(own, now))
 
 
-def _end(own: Habits, since: float) -> float | None:
+def _end(own: PodBehaviour, since: float) -> float | None:
     return None if own.run is None else since + own.run
 
 

@@ -19,7 +19,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
 from tierwise.sim.kubelet import killed
 
-__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "Machines", "Watch"]
+__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "SimNodes", "Watch"]
 
 NOTICED_AFTER: Final = 40
 """Seconds of silence after which a node counts as lost: Kubernetes' node-monitor-grace-period."""
@@ -41,7 +41,7 @@ class Watch(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-class Machines(msgspec.Struct):
+class SimNodes(msgspec.Struct):
     """Which machines are down, and since when."""
 
     down: dict[str, float] = {}

@@ -18,7 +18,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.volcano import Job
 from tierwise.port import Objects
 
-__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "Habits", "check_habits", "habits"]
+__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "PodBehaviour", "behaviour", "check_habits"]
 
 START_AFTER: Final = "tierwise.io/start-after"
 RUN_FOR: Final = "tierwise.io/run-for"
@@ -27,7 +27,7 @@ STOP_AFTER: Final = "tierwise.io/stop-after"
 _MOMENT: Final = 1
 
 
-class Habits(msgspec.Struct, frozen=True):
+class PodBehaviour(msgspec.Struct, frozen=True):
     """Whole seconds, as the API counts them: from the node's word to the start, from there to the end, and to stop."""
 
     start: int = _MOMENT
@@ -36,9 +36,9 @@ class Habits(msgspec.Struct, frozen=True):
     stop: int = _MOMENT
 
 
-def habits(annotations: Mapping[str, str]) -> Habits:
+def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:
     """What annotations say; InputError for a time or a number that cannot be read."""
-    return Habits(
+    return PodBehaviour(
         start=_time(annotations, START_AFTER, _MOMENT),
         run=_time(annotations, RUN_FOR, 0) if RUN_FOR in annotations else None,
         exit_code=_exit_code(annotations),
@@ -50,13 +50,13 @@ def check_habits(objects: Objects) -> None:
     """Raise InputError now for what would be found unreadable in the middle of a run."""
     for pod in objects.every(Pod).values():
         try:
-            habits(pod.metadata.annotations)
+            behaviour(pod.metadata.annotations)
         except InputError as error:
             raise error.inside(obj=label(pod)) from None
     for job in objects.every(Job).values():
         for index, task in enumerate(job.spec.tasks):
             try:
-                habits(task.template.metadata.annotations)
+                behaviour(task.template.metadata.annotations)
             except InputError as error:
                 field = f"spec.tasks[{index}].template.{error.field}"
                 raise InputError(error.message, obj=label(job), field=field) from None

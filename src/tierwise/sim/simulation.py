@@ -26,15 +26,15 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim import rounds
 from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.event_log import Chronicle
+from tierwise.sim.event_log import EventLog
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed, turn
-from tierwise.sim.nodes import Machines
+from tierwise.sim.nodes import SimNodes
 from tierwise.sim.pod_behaviour import check_habits
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import statuses
 
-__all__ = ["Life", "Moment", "Nobody", "User"]
+__all__ = ["Moment", "Nobody", "Simulation", "User"]
 
 
 # Who uses a simulated cluster from outside while it lives.
@@ -74,7 +74,7 @@ class Moment(msgspec.Struct, frozen=True):
     report: CycleReport
 
 
-class Life:
+class Simulation:
     """A cluster that lives."""
 
     def __init__(
@@ -93,12 +93,12 @@ class Life:
         self.cycles = 0
         self.unfinished = True  # whether anything is still going to happen
         self.cluster = EmbeddedCluster(objects, clock=self.start)
-        self.chronicle = Chronicle(self.start)
+        self.chronicle = EventLog(self.start)
         self._profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
         self._user = user or Nobody()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
-        self._machines = Machines()
+        self._machines = SimNodes()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._again = math.inf  # when the scheduler is to look though nothing has changed

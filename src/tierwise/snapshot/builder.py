@@ -29,7 +29,7 @@ from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
-from tierwise.snapshot.jobs import Roster
+from tierwise.snapshot.jobs import JobCache
 from tierwise.snapshot.nodes import Site, look, node_table
 from tierwise.snapshot.pods import Population
 from tierwise.snapshot.quotas import left_by_namespace
@@ -96,7 +96,7 @@ class Reader:
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
         self._population: Population
-        self._roster: Roster
+        self._roster: JobCache
 
     def read(self, objects: Objects, now: float) -> Snapshot:
         """What one cycle sees; pods are told apart as far as the profile does."""
@@ -270,7 +270,7 @@ class Reader:
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
             "priority", "trustPodGroupPriority"
         )
-        self._roster = Roster(
+        self._roster = JobCache(
             priorities,
             default_match_policy(self._profile),
             alone=_always if singly else quotas.sees,

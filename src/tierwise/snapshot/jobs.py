@@ -25,7 +25,7 @@ from tierwise.model.snapshot import Fault
 from tierwise.snapshot.pods import Cohort
 from tierwise.snapshot.shapes import Priorities
 
-__all__ = ["Roster", "Sorted"]
+__all__ = ["JobCache", "Sorted"]
 
 Stamp = tuple[tuple[Cohort, int], ...]
 """Cohorts as they were at one time."""
@@ -49,7 +49,7 @@ class _Rest(msgspec.Struct, frozen=True):
     orphans: dict[str, str]
 
 
-class Roster:
+class JobCache:
     """The jobs of one population.
 
     `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.

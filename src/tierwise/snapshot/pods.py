@@ -18,7 +18,7 @@ from tierwise.api.unsupported import unsupported
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
 from tierwise.dialects.koordinator.gangs import SELECTOR, gang_of
-from tierwise.dialects.volcano.annotations import group_of, role_of, spared
+from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
 from tierwise.model.shape import Shape
@@ -174,8 +174,8 @@ class Population:
             row=row,
             nominated=nominated,
             created=parse_time(created) if created else 0.0,
-            kin=pod.metadata.labels.get(OWNER, ""),
-            spared=spared(pod.metadata) or shielded(pod.metadata),
+            owner=pod.metadata.labels.get(OWNER, ""),
+            not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
             unsupported=str(refused) if refused is not None else "",

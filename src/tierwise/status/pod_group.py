@@ -18,7 +18,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.pod_group import formers
-from tierwise.explain.job_location import Place, whereabouts
+from tierwise.explain.job_location import Place, job_location
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase
@@ -122,7 +122,7 @@ class _Writer:
 
     def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
         """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
-        found = whereabouts(self._snapshot.topology, job, decisions)
+        found = job_location(self._snapshot.topology, job, decisions)
         marks: dict[str, str] = {}
         if found.whole is not None and not found.whole.anywhere:
             marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}

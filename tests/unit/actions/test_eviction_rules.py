@@ -244,7 +244,7 @@ def test_the_job_that_would_be_served_last_loses_first() -> None:
 
 def test_room_that_an_eviction_leaves_over_is_seen() -> None:
     """A job alike to one that was refused is nominated where an eviction in between left room for it."""
-    profile = replace(profile_of("podpreempt"), actions=("allocate", "podpreempt"), at_once=True)
+    profile = replace(profile_of("podpreempt"), actions=("allocate", "podpreempt"), immediate_preemption=True)
     world = scene(
         {"n0": "cpu=3"},
         gang("low", Pod("v", "cpu=3", on="n0"), minimum=0),

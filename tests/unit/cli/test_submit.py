@@ -11,7 +11,7 @@ from tests.support.commands import answer, manifests, run
 from tests.support.lives import gang, machines
 
 from tierwise.cli import submit
-from tierwise.sim.simulation import Life, Moment
+from tierwise.sim.simulation import Moment, Simulation
 
 
 @pytest.fixture
@@ -75,15 +75,15 @@ def test_an_odd_annotation_is_bad_input(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_with_a_summary(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has happened is summed up, and the exit status says that somebody had enough."""
-    whole = Life.run
+    whole = Simulation.run
 
-    def interrupted(self: Life, until: float) -> Iterator[Moment]:
+    def interrupted(self: Simulation, until: float) -> Iterator[Moment]:
         for number, moment in enumerate(whole(self, until)):
             if number == 2:
                 raise KeyboardInterrupt
             yield moment
 
-    monkeypatch.setattr(Life, "run", interrupted)
+    monkeypatch.setattr(Simulation, "run", interrupted)
     result = run("submit", "-f", world)
 
     assert 130 == result.exit_code

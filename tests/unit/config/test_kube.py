@@ -95,7 +95,7 @@ def test_preemption_that_is_named_comes_before_the_default(point: str) -> None:
     profile = read({"plugins": named, "pluginConfig": preempts})
 
     assert ("jobpreempt", "quotapreempt", "podpreempt") == profile.actions[-3:]
-    assert profile.at_once
+    assert profile.immediate_preemption
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What users ask of a job by commands, and jobs that go away by themselves."""
 
 import pytest
-from tests.support.job_life import Life, command, policy
+from tests.support.job_life import Simulation, command, policy
 from tests.support.manifests import (
     NOW,
     applied,
@@ -15,8 +15,8 @@ from tierwise import controllers
 from tierwise.port import Delete, Key
 
 
-def _life(**fields: object) -> Life:
-    life = Life(job("train", task("w", 2), metadata={"creationTimestamp": "2025-10-09T08:51:00Z"}))
+def _life(**fields: object) -> Simulation:
+    life = Simulation(job("train", task("w", 2), metadata={"creationTimestamp": "2025-10-09T08:51:00Z"}))
     life.run_all()
     if fields:
         life.change(**fields)
@@ -83,7 +83,7 @@ def test_a_restart_can_be_aborted() -> None:
 
 def test_a_job_that_is_over_goes_away_with_all_it_made() -> None:
     """TtlSecondsAfterFinished counts from the end; the controller says when it will have something to do."""
-    life = Life(job("train", task("w", 1), ttlSecondsAfterFinished=60, plugins={"svc": []}))
+    life = Simulation(job("train", task("w", 1), ttlSecondsAfterFinished=60, plugins={"svc": []}))
     life.run_all()
     life.wait(10)
     life.set("w", 0, "Succeeded")

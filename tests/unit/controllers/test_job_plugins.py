@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.job_life import Life, command
+from tests.support.job_life import Simulation, command
 from tests.support.manifests import (
     job,
     manifest,
@@ -19,7 +19,7 @@ from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.dialects.volcano.job import PROVIDED_PLUGINS
 
 
-def _environment(life: Life, pod: str, kind: str = "containers") -> dict[str, Any]:
+def _environment(life: Simulation, pod: str, kind: str = "containers") -> dict[str, Any]:
     """The variables of a pod's first container: values, or what they refer to."""
     containers = spec(life.world, "Pod", f"default/train-{pod}")[kind]
     assert isinstance(containers, list)
@@ -28,7 +28,7 @@ def _environment(life: Life, pod: str, kind: str = "containers") -> dict[str, An
 
 def test_workers_know_their_rank_and_partition() -> None:
     """Ranks count through the tasks; where a worker stands is filled in once it is bound."""
-    life = Life(job("train", task("ps", 2), task("w", 4, partitionPolicy=partitions(2, 2))))
+    life = Simulation(job("train", task("ps", 2), task("w", 4, partitionPolicy=partitions(2, 2))))
 
     assert {
         "TIERWISE_TASK": "w",
@@ -48,7 +48,7 @@ def test_workers_know_their_rank_and_partition() -> None:
 def test_a_container_that_sets_a_variable_itself_keeps_it() -> None:
     """The template's word counts."""
     own = {"containers": [{"name": "main", "env": [{"name": "TIERWISE_RANK", "value": "mine"}]}]}
-    life = Life(job("train", task("w", 1, template={"spec": own})))
+    life = Simulation(job("train", task("w", 1, template={"spec": own})))
 
     assert "mine" == _environment(life, "w-0")["TIERWISE_RANK"]
 
@@ -56,7 +56,7 @@ def test_a_container_that_sets_a_variable_itself_keeps_it() -> None:
 def test_env_tells_the_index() -> None:
     """Under both names that Volcano uses, in init containers too."""
     template = {"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "main"}]}}
-    life = Life(job("train", task("w", 2, template=template), plugins={"env": []}))
+    life = Simulation(job("train", task("w", 2, template=template), plugins={"env": []}))
 
     for kind in ("containers", "initContainers"):
         found = _environment(life, "w-1", kind)
@@ -65,14 +65,14 @@ def test_env_tells_the_index() -> None:
 
 def test_a_plugin_without_a_list_of_arguments_is_asked_for() -> None:
     """`env:` with nothing behind it is null in YAML, and an empty list to the API server."""
-    life = Life(job("train", task("w", 1), plugins={"env": None}))
+    life = Simulation(job("train", task("w", 1), plugins={"env": None}))
 
     assert "0" == _environment(life, "w-0")["VC_TASK_INDEX"]
 
 
 def test_svc_lets_pods_find_each_other() -> None:
     """Host names, a headless Service, and the hosts of every task as file and as variables."""
-    life = Life(job("train", task("ps", 1), task("big-worker", 2), plugins={"svc": []}))
+    life = Simulation(job("train", task("ps", 1), task("big-worker", 2), plugins={"svc": []}))
     pod = spec(life.world, "Pod", "default/train-big-worker-1")
     hosts = "train-big-worker-0.train", "train-big-worker-1.train"
 
@@ -107,7 +107,7 @@ def test_svc_lets_pods_find_each_other() -> None:
 )
 def test_svc_takes_arguments(arguments: list[str], published: bool | None, policies: list[str]) -> None:
     """Flags as Go reads them."""
-    life = Life(job("train", task("w", 1), plugins={"svc": arguments}))
+    life = Simulation(job("train", task("w", 1), plugins={"svc": arguments}))
 
     assert published is spec(life.world, "Service", "default/train").get("publishNotReadyAddresses")
     assert policies == names(life.world, "NetworkPolicy")
@@ -115,7 +115,7 @@ def test_svc_takes_arguments(arguments: list[str], published: bool | None, polic
 
 def test_hosts_follow_the_replicas() -> None:
     """Scaling a job changes its list of hosts."""
-    life = Life(job("train", task("w", 1), plugins={"svc": []}))
+    life = Simulation(job("train", task("w", 1), plugins={"svc": []}))
     life.change(tasks=[task("w", 2)])
 
     assert "2" == part(manifest(life.world, "ConfigMap", "default/train-svc"), "data")["VC_W_NUM"]
@@ -123,7 +123,7 @@ def test_hosts_follow_the_replicas() -> None:
 
 def test_what_plugins_made_goes_with_the_pods_and_comes_back() -> None:
     """A job that wants no pods needs no Service."""
-    life = Life(job("train", task("w", 1), plugins={"svc": []}))
+    life = Simulation(job("train", task("w", 1), plugins={"svc": []}))
     life.send(command("stop", "AbortJob"))
     gone = [names(life.world, kind) for kind in ("ConfigMap", "Service", "NetworkPolicy")]
     life.send(command("go", "ResumeJob"))
@@ -137,7 +137,7 @@ def test_an_object_of_somebody_else_is_not_touched() -> None:
     """A Service of that name that was there before stays as it is."""
     metadata = {"name": "train", "namespace": "default"}
     other: Raw = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {}}
-    life = Life(job("train", task("w", 1), plugins={"svc": []}), other)
+    life = Simulation(job("train", task("w", 1), plugins={"svc": []}), other)
     life.send(command("stop", "TerminateJob"))
 
     assert {} == spec(life.world, "Service", "default/train")

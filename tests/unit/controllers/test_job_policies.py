@@ -1,7 +1,7 @@
 """What life-cycle policies do to a job."""
 
 import pytest
-from tests.support.job_life import Life, policy
+from tests.support.job_life import Simulation, policy
 from tests.support.manifests import (
     NOW,
     job,
@@ -15,10 +15,10 @@ from tierwise import controllers
 from tierwise.api.codec import Raw
 
 
-def _running(*tasks: Raw, policies: list[Raw], **fields: int) -> Life:
+def _running(*tasks: Raw, policies: list[Raw], **fields: int) -> Simulation:
     batch = job("train", *tasks, policies=policies)
     batch["spec"] = part(batch, "spec") | fields
-    life = Life(batch)
+    life = Simulation(batch)
     life.run_all()
     return life
 
@@ -185,7 +185,7 @@ def test_an_unknown_pod_group_is_an_event() -> None:
 
 def test_a_pod_may_wait_for_so_long() -> None:
     """PodPending acts once the time is over, and the controller says when that will be."""
-    life = Life(job("train", task("w", 1), policies=[policy("PodPending", "AbortJob", timeout="10m")]))
+    life = Simulation(job("train", task("w", 1), policies=[policy("PodPending", "AbortJob", timeout="10m")]))
     assert ("Pending", NOW + 600) == (life.phase, controllers.due(life.world))
     life.wait(599)
     assert "Pending" == life.phase

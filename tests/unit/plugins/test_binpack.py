@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.support.worlds import World, node, pods, world
 
-from tierwise.framework.extension import NodeScorer, Reach
+from tierwise.framework.extension import NodeScorer, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.binpack import Binpack
 
@@ -66,7 +66,7 @@ def test_pod_slots_are_never_scored() -> None:
     w = world([node("n0", "cpu=4 pods=1")], [pods("")])
 
     assert {"n0": 0.0} == scores(w, binpack_resources="pods")
-    assert Reach.FIXED is Binpack({"binpack.resources": "pods"}, w.view).reach(w.ask(0))
+    assert ScoreEffect.FIXED is Binpack({"binpack.resources": "pods"}, w.view).effect(w.ask(0))
 
 
 def test_pipelined_tasks_do_not_count_as_used() -> None:
@@ -74,7 +74,7 @@ def test_pipelined_tasks_do_not_count_as_used() -> None:
     w = world([node("n0", "cpu=8")], [pods("cpu=2", pending=4), pods("cpu=4", leaving="n0")])
 
     assert {"n0": 75.0} == scores(w)
-    w.take(0, "n0", pool=Pool.LATER)
+    w.place(0, "n0", pool=Pool.FUTURE_IDLE)
     assert {"n0": 75.0} == scores(w)
 
 
@@ -83,13 +83,13 @@ def test_scores_follow_the_ledger() -> None:
     w = two_nodes("cpu=2 memory=10")
     plugin = Binpack({}, w.view)
     mark = w.ledger.mark()
-    w.take(0, "n0", 2)
+    w.place(0, "n0", 2)
     fits = np.ones(2, dtype=bool)
 
     assert {"n0": 75.0, "n1": 50.0} == w.scores(plugin.score(w.ask(0), w.everywhere, fits))
     w.ledger.rewind(mark)
     assert {"n0": 25.0, "n1": 50.0} == w.scores(plugin.score(w.ask(0), w.everywhere, fits))
-    assert Reach.ROW is plugin.reach(w.ask(0))
+    assert ScoreEffect.ROW is plugin.effect(w.ask(0))
     assert slice(1, 2) == plugin.stale(w.ask(0), 1)
 
 
@@ -106,5 +106,5 @@ def test_without_weight_nothing_moves(arguments: dict[str, object]) -> None:
     w = two_nodes()
     plugin = Binpack(arguments, w.view)
 
-    assert Reach.FIXED is plugin.reach(w.ask(0))
+    assert ScoreEffect.FIXED is plugin.effect(w.ask(0))
     assert [0.0, 0.0] == plugin.score(w.ask(0), w.everywhere, np.ones(2, dtype=bool)).tolist()

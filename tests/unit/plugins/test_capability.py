@@ -29,7 +29,7 @@ def test_the_innermost_queue_that_is_full_refuses(caps: tuple[int, ...], held: i
         if cap and others + asked > cap
     ]
 
-    reason = Capability({}, hall.view).over(hall.job("new"), hall.vector(f"cpu={asked}"))
+    reason = Capability({}, hall.view).quota_exceeded(hall.job("new"), hall.vector(f"cpu={asked}"))
 
     assert (f"queue {full[-1]} would have more cpu than its capability allows" if full else None) == (
         reason.text if reason is not None else None
@@ -45,4 +45,6 @@ def test_parents_in_a_circle_are_each_asked_once() -> None:
         gang("new", tasks=1, each="cpu=1 mem=1", queue="a"),
     )
 
-    assert "QueueOverCapability" == code(Capability({}, hall.view).over(hall.job("new"), hall.vector("cpu=2")))
+    assert "QueueOverCapability" == code(
+        Capability({}, hall.view).quota_exceeded(hall.job("new"), hall.vector("cpu=2"))
+    )

@@ -55,11 +55,11 @@ def test_quota_is_the_real_capability() -> None:
     hall = two_queues(queue("a"), queue("b", guarantee="cpu=1"))
     plugin = Capacity({}, hall.view)
 
-    assert "" == code(plugin.over(hall.job("poor"), hall.vector("cpu=3")))
-    assert "QueueOverCapability" == code(plugin.over(hall.job("poor"), hall.vector("cpu=4")))
-    assert "" == code(plugin.over(hall.job("poor"), hall.vector("pods=1")))
+    assert "" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=3")))
+    assert "QueueOverCapability" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=4")))
+    assert "" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("pods=1")))
     hall = two_queues(queue("a", capability="cpu=2"), queue("b"))
-    assert "QueueOverCapability" == code(Capacity({}, hall.view).over(hall.job("poor"), hall.vector("cpu=3")))
+    assert "QueueOverCapability" == code(Capacity({}, hall.view).quota_exceeded(hall.job("poor"), hall.vector("cpu=3")))
 
 
 def test_a_capability_of_no_cpu_is_none() -> None:
@@ -72,8 +72,8 @@ def test_a_capability_of_no_cpu_is_none() -> None:
     )
     plugin = Capacity({}, hall.view)
 
-    assert "" == code(plugin.over(hall.job("poor"), hall.vector("cpu=4")))
-    assert "QueueOverCapability" == code(plugin.over(hall.job("poor"), hall.vector("gpu=1")))
+    assert "" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=4")))
+    assert "QueueOverCapability" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("gpu=1")))
 
 
 def test_a_closed_queue_is_given_nothing() -> None:
@@ -81,7 +81,7 @@ def test_a_closed_queue_is_given_nothing() -> None:
     hall = two_queues(queue("a", deserved="cpu=4", open=False), queue("b"))
     plugin = Capacity({}, hall.view)
 
-    assert "QueueClosed" == code(plugin.over(hall.job("poor"), hall.vector("cpu=1")))
+    assert "QueueClosed" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=1")))
     assert "QueueClosed" == code(plugin.may_reclaim(hall.job("poor"), hall.vector("cpu=1")))
 
 

@@ -30,18 +30,18 @@ def test_quota_holds_for_every_ancestor() -> None:
     """Three of prod and three of test are all that eng may have, whatever prod could use."""
     hall, plugin = company()
 
-    reason = plugin.over(hall.job("p"), hall.vector("cpu=1"))
+    reason = plugin.quota_exceeded(hall.job("p"), hall.vector("cpu=1"))
     assert "QueueOverCapability" == code(reason)
     assert reason is not None
     assert "queue eng " in reason.text
-    assert "" == code(plugin.over(hall.job("w"), hall.vector("cpu=8")))
+    assert "" == code(plugin.quota_exceeded(hall.job("w"), hall.vector("cpu=8")))
 
 
 def test_jobs_stand_in_leaves_only() -> None:
     """A queue with queues below it takes no job."""
     hall, plugin = company()
 
-    assert "QueueUnfit" == code(plugin.over(hall.job("boss"), hall.vector("cpu=1")))
+    assert "QueueUnfit" == code(plugin.quota_exceeded(hall.job("boss"), hall.vector("cpu=1")))
     assert "QueueUnfit" == code(plugin.may_enqueue(hall.job("boss")))
 
 
@@ -57,8 +57,8 @@ def test_guarantees_are_set_aside_level_by_level() -> None:
     )
     plugin = Capacity({}, hall.view)
 
-    assert "" == code(plugin.over(hall.job("x"), hall.vector("cpu=5")))
-    assert "QueueOverCapability" == code(plugin.over(hall.job("x"), hall.vector("cpu=6")))
+    assert "" == code(plugin.quota_exceeded(hall.job("x"), hall.vector("cpu=5")))
+    assert "QueueOverCapability" == code(plugin.quota_exceeded(hall.job("x"), hall.vector("cpu=6")))
 
 
 def test_order_compares_where_chains_part() -> None:
@@ -187,12 +187,12 @@ def test_a_broken_chain_is_named_and_the_rest_works(queues: tuple[dict[str, obje
     """A queue whose parents go wrong takes no job; others do."""
     hall = hall_of("n0", *queues, queue("fine"), gang("x", tasks=1, queue="a"), gang("y", tasks=1, queue="fine"))
     plugin = Capacity({}, hall.view)
-    reason = plugin.over(hall.job("x"), hall.vector("cpu=1"))
+    reason = plugin.quota_exceeded(hall.job("x"), hall.vector("cpu=1"))
 
     assert "QueueUnfit" == code(reason)
     assert reason is not None
     assert says in reason.text
-    assert "" == code(plugin.over(hall.job("y"), hall.vector("cpu=1")))
+    assert "" == code(plugin.quota_exceeded(hall.job("y"), hall.vector("cpu=1")))
 
 
 def test_root_stands_for_the_cluster() -> None:
@@ -205,11 +205,11 @@ def test_root_stands_for_the_cluster() -> None:
     hall = hall_of("n0..3", queue("top"), queue("leaf", parent="top"), *things)
     plugin = Capacity({}, hall.view)
 
-    assert "QueueOverCapability" == code(plugin.over(hall.job("x"), hall.vector("cpu=3")))
-    assert "QueueUnfit" == code(plugin.over(hall.job("y"), hall.vector("cpu=1")))
+    assert "QueueOverCapability" == code(plugin.quota_exceeded(hall.job("x"), hall.vector("cpu=3")))
+    assert "QueueUnfit" == code(plugin.quota_exceeded(hall.job("y"), hall.vector("cpu=1")))
     flat = hall_of("n0..3", queue("leaf", parent="root"), *things)
-    assert "" == code(Capacity({}, flat.view).over(flat.job("x"), flat.vector("cpu=3")))
-    assert "" == code(Capacity({}, flat.view).over(flat.job("y"), flat.vector("cpu=1")))
+    assert "" == code(Capacity({}, flat.view).quota_exceeded(flat.job("x"), flat.vector("cpu=3")))
+    assert "" == code(Capacity({}, flat.view).quota_exceeded(flat.job("y"), flat.vector("cpu=1")))
 
 
 def test_promises_count_along_the_chain() -> None:

@@ -27,7 +27,7 @@ from tierwise.api.core import (
     WeightedPodAffinityTerm,
 )
 from tierwise.api.meta import LabelSelector, Requirement
-from tierwise.framework.extension import NodeScorer, Reach
+from tierwise.framework.extension import NodeScorer, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.kubernetes.nodeorder import NodeOrder
 
@@ -117,7 +117,7 @@ def test_pipelined_tasks_count_as_present() -> None:
     plugin = NodeOrder(only(leastrequested=1), w.view)
 
     assert {"n0": 60.0} == scores(w, plugin)
-    w.take(0, "n0", pool=Pool.LATER)
+    w.place(0, "n0", pool=Pool.FUTURE_IDLE)
     assert {"n0": 40.0} == scores(w, plugin)
 
 
@@ -185,7 +185,7 @@ def test_pod_wishes_follow_placements_and_rewinds() -> None:
     plugin = NodeOrder(only(podaffinity=1), w.view)
     mark = w.ledger.mark()
     before = scores(w, plugin)
-    w.take(0, "n2")
+    w.place(0, "n2")
 
     assert {"n0": 100.0, "n1": 100.0, "n2": 0.0, "n3": 100.0} == scores(w, plugin)
     w.ledger.rewind(mark)
@@ -208,20 +208,23 @@ def test_soft_spread_prefers_emptier_places() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, Reach.FREE),
-        (only(leastrequested=1), Reach.FREE),
-        (only(balancedresource=1), Reach.FREE),
-        (only(mostrequested=1, nodeaffinity=1), Reach.ROW),
-        (only(nodeaffinity=1, tainttoleration=1, imagelocality=1, podaffinity=1, podtopologyspread=1), Reach.FIXED),
-        (only(), Reach.FIXED),
+        ({}, ScoreEffect.FREE),
+        (only(leastrequested=1), ScoreEffect.FREE),
+        (only(balancedresource=1), ScoreEffect.FREE),
+        (only(mostrequested=1, nodeaffinity=1), ScoreEffect.ROW),
+        (
+            only(nodeaffinity=1, tainttoleration=1, imagelocality=1, podaffinity=1, podtopologyspread=1),
+            ScoreEffect.FIXED,
+        ),
+        (only(), ScoreEffect.FIXED),
     ],
 )
-def test_reach_is_as_narrow_as_the_parts_allow(arguments: dict[str, object], expected: Reach) -> None:
+def test_reach_is_as_narrow_as_the_parts_allow(arguments: dict[str, object], expected: ScoreEffect) -> None:
     """Parts that fall as a node fills are free, those that rise stay on the row, the rest is fixed."""
     w = zoned(pods(affinity=prefers((1, "zone", "a"))))
     plugin = NodeOrder(arguments, w.view)
 
-    assert expected is plugin.reach(w.ask(0))
+    assert expected is plugin.effect(w.ask(0))
     assert slice(2, 3) == plugin.stale(w.ask(0), 2)
 
 
@@ -230,7 +233,7 @@ def test_pod_wishes_make_every_row_stale() -> None:
     w = zoned(pods(affinity=Affinity(pod_affinity=likes())))
     plugin = NodeOrder(only(podaffinity=1), w.view)
 
-    assert Reach.FREE is plugin.reach(w.ask(0))
+    assert ScoreEffect.FREE is plugin.effect(w.ask(0))
     assert slice(0, 4) == plugin.stale(w.ask(0), 2)
 
 

@@ -16,7 +16,7 @@ from tests.support.draw import (
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.scheduler import cycle
-from tierwise.sim.simulation import Life
+from tierwise.sim.simulation import Simulation
 from tierwise.snapshot.builder import build
 
 SCATTERED = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")
@@ -96,7 +96,7 @@ def test_the_time_ends() -> None:
 
 def test_a_life_goes_on_when_the_time_ends() -> None:
     """Though nothing else happens then: the clock jumps there."""
-    life = Life(objects_of(SCATTERED, train()), patient(time="10m"), start=0.0)
+    life = Simulation(objects_of(SCATTERED, train()), patient(time="10m"), start=0.0)
     bound = [h.at for moment in life.run(86_400) for h in moment.happenings if h.reason == "Placed"]
 
     assert [600.0] == bound

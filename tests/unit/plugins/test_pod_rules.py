@@ -74,7 +74,7 @@ def test_a_pod_that_matches_its_own_affinity_may_be_the_first() -> None:
     plugin = Predicates({}, w.view)
 
     assert ["", "", "", LONELY] == why(w, 0, plugin)
-    w.take(0, "n2")
+    w.place(0, "n2")
     assert [LONELY, LONELY, "", LONELY] == why(w, 0, plugin)
 
 
@@ -113,7 +113,7 @@ def test_placed_pods_count_and_rewind_forgets_them() -> None:
     w = zoned(web(affinity=away()), web())
     plugin = Predicates({}, w.view)
     mark = w.ledger.mark()
-    w.take(0, "n0")
+    w.place(0, "n0")
 
     assert [CONFLICT, CONFLICT, "", ""] == why(w, 0, plugin)
     assert [UNWELCOME, UNWELCOME, "", ""] == why(w, 1, plugin)
@@ -203,7 +203,7 @@ def test_spread_limits_the_skew() -> None:
     plugin = Predicates({}, w.view)
 
     assert [UNEVEN, UNEVEN, "", UNEVEN] == why(w, 1, plugin)
-    w.take(1, "n2")
+    w.place(1, "n2")
     assert ["", "", "", UNEVEN] == why(w, 1, plugin)
 
 

@@ -123,9 +123,9 @@ def test_quota_and_overuse() -> None:
     hall = two_queues()
     plugin = Proportion({}, hall.view)
 
-    assert "" == code(plugin.over(hall.job("poor"), hall.vector("cpu=2 mem=2 pods=2")))
-    assert "QueueOverDeserved" == code(plugin.over(hall.job("poor"), hall.vector("cpu=2 mem=3 pods=2")))
-    assert "" == code(plugin.over(hall.job("rich"), hall.vector("pods=1")))
+    assert "" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=2 mem=2 pods=2")))
+    assert "QueueOverDeserved" == code(plugin.quota_exceeded(hall.job("poor"), hall.vector("cpu=2 mem=3 pods=2")))
+    assert "" == code(plugin.quota_exceeded(hall.job("rich"), hall.vector("pods=1")))
     assert "" == code(plugin.overused(hall.queue("a")))
     assert "" == code(plugin.overused(hall.queue("b")))  # it may still have pods that ask for nothing
     hall.ledger.charge(hall.job("rich"), hall.vector("pods=2"))

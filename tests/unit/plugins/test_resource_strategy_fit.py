@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.worlds import World, node, pods, world
 
-from tierwise.framework.extension import MovingFilter, NodeScorer, Reach
+from tierwise.framework.extension import MovingFilter, NodeScorer, ScoreEffect
 from tierwise.plugins.binpack import Binpack
 from tierwise.plugins.resource_strategy_fit import ResourceStrategyFit
 
@@ -116,10 +116,10 @@ def test_reach_follows_the_strategies() -> None:
     """Packing raises the node itself, spreading lowers it, and nothing moves where nothing counts."""
     w = two_nodes()
 
-    def reach(**arguments: object) -> Reach:
-        return ResourceStrategyFit(arguments, w.view).reach(w.ask(0))
+    def effect(**arguments: object) -> ScoreEffect:
+        return ResourceStrategyFit(arguments, w.view).effect(w.ask(0))
 
-    assert Reach.FREE == reach()
-    assert Reach.ROW == reach(resources=strategy(cpu="MostAllocated"))
-    assert Reach.FIXED == reach(resources=strategy(other="MostAllocated"))
-    assert Reach.FIXED == reach(resourceStrategyFitWeight=0)
+    assert ScoreEffect.FREE == effect()
+    assert ScoreEffect.ROW == effect(resources=strategy(cpu="MostAllocated"))
+    assert ScoreEffect.FIXED == effect(resources=strategy(other="MostAllocated"))
+    assert ScoreEffect.FIXED == effect(resourceStrategyFitWeight=0)

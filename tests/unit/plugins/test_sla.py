@@ -76,7 +76,7 @@ def test_a_job_is_due_once_its_deadline_has_passed() -> None:
     """At one hundred seconds: due since sixty, due in an hour, never due."""
     plugin = Sla({}, hall_of("n0", now=100.0).view)
 
-    assert [False, True, False] == [plugin.due(job) for job in jobs()]
+    assert [False, True, False] == [plugin.must_enqueue(job) for job in jobs()]
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_gang_starves_below_its_minimum() -> None:
     assert [True, False, True] == [plugin.starving(hall.job(name)) for name in ("short", "enough", "light")]
     job = hall.job("short")
     part = job.subs[0].parts[0]
-    hall.ledger.stand(job.subs[0], part, hall.positions(""), hall.vector("pods=1")[:1] + 1, pool=Pool.LATER)
+    hall.ledger.stand(job.subs[0], part, hall.positions(""), hall.vector("pods=1")[:1] + 1, pool=Pool.FUTURE_IDLE)
     assert not plugin.starving(job)
 
 

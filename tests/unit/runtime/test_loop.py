@@ -14,7 +14,7 @@ from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update
 from tierwise.runtime import loop as loop_module
-from tierwise.runtime.loop import Duty, Loop, Refused, Turn
+from tierwise.runtime.loop import Loop, Refused, SchedulerProfile, Turn
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 
@@ -57,7 +57,7 @@ def _objects(manifests: Sequence[Raw]) -> Objects:
 
 
 def _loop(cluster: EmbeddedCluster, *observers: _Watcher) -> Loop:
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=observers)
 
 
@@ -140,7 +140,7 @@ def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPat
     """Half an hour after the last look a turn compares; who has drifted is read anew."""
     cluster, watcher = EmbeddedCluster(_objects([node("n1", cpu="8"), *_gang(2)])), _Watcher()
     time = iter([0.0] * 20 + [2000.0] * 100)
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: next(time), observers=[watcher])
 
     loop.turn()
@@ -158,7 +158,7 @@ def test_what_has_drifted_is_read_anew_from_then_on() -> None:
     """The fresh reader takes the place of the one that was wrong: the next turn sees what is."""
     objects = _objects([node("n1", cpu="8"), *_gang(2)])
     cluster, watcher, ticks = EmbeddedCluster(objects), _Watcher(), [0.0]
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0], observers=[watcher])
 
     def cpu() -> int:
@@ -207,7 +207,7 @@ def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
     cluster = _Refusing([node("n0"), high, *groups, pod("v", cpu="8", on="n0", group="g"), urgent], refused=["v"])
     times = {"wall": NOW, "ticks": 0.0}
-    duty = Duty(frozenset({"tierwise"}), profile("priority", "predicates", actions="allocate preempt"))
+    duty = SchedulerProfile(frozenset({"tierwise"}), profile("priority", "predicates", actions="allocate preempt"))
     loop = Loop(cluster, [duty], clock=lambda: times["wall"], ticks=lambda: times["ticks"])
 
     def tries(hours: int, ticks: float) -> int:

@@ -15,7 +15,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import Pulse
 from tierwise.runtime.listener import listening, place
-from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import debug, probes
 from tierwise.runtime.telemetry import Telemetry
@@ -38,7 +38,7 @@ def _loop(telemetry: Telemetry) -> Loop:
     moments = iter(range(100))
     return Loop(
         EmbeddedCluster(WORLD),
-        [Duty(names, DEFAULT)],
+        [SchedulerProfile(names, DEFAULT)],
         clock=lambda: float(next(moments)),
         ticks=lambda: 0.0,
         observers=[telemetry],

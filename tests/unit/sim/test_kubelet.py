@@ -12,7 +12,7 @@ from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.port import PatchStatus, RecordEvent
 from tierwise.sim.kubelet import Turn, killed, turn
-from tierwise.sim.pod_behaviour import check_habits, habits
+from tierwise.sim.pod_behaviour import behaviour, check_habits
 
 START = 1_760_000_000.0
 
@@ -139,7 +139,7 @@ def test_a_pod_that_runs_already_lives_from_now_on() -> None:
 def test_odd_annotations_are_bad_input(key: str, value: str) -> None:
     """The field is named."""
     with pytest.raises(InputError, match=f"annotations.tierwise.io/{key}"):
-        habits({f"tierwise.io/{key}": value})
+        behaviour({f"tierwise.io/{key}": value})
 
 
 def test_templates_are_read_before_the_run() -> None:

@@ -12,7 +12,7 @@ from tests.support.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
 from tierwise.runtime.listener import listening
-from tierwise.runtime.loop import Duty, Loop
+from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import probes
 from tierwise.sim.cluster import EmbeddedCluster
@@ -31,7 +31,7 @@ def _loop(turns: Turns) -> Loop:
     moments = iter(range(100))
     return Loop(
         EmbeddedCluster(WORLD),
-        [Duty(frozenset({"default-scheduler", ""}), DEFAULT)],
+        [SchedulerProfile(frozenset({"default-scheduler", ""}), DEFAULT)],
         clock=lambda: float(next(moments)),
         ticks=lambda: 0.0,
         observers=[turns],
@@ -54,13 +54,17 @@ def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
     turns = Turns("here")
     loop = _loop(turns)
     loop.turn()
-    at_once = _told(turns)
+    immediate_preemption = _told(turns)
     for _ in range(4):
         loop.turn()
     later = _told(turns)
 
     decided = [decision["job"] for cycle in later["cycles"] for decision in cycle["decisions"]]
-    assert ("scheduler", 1, 4) == (at_once["mode"], at_once["jobs"]["podsRunning"], at_once["jobs"]["podsWaiting"])
+    assert ("scheduler", 1, 4) == (
+        immediate_preemption["mode"],
+        immediate_preemption["jobs"]["podsRunning"],
+        immediate_preemption["jobs"]["podsWaiting"],
+    )
     assert ["default/fits"] == decided
     assert {"read", "build", "decide", "apply", "publish"} == set(later["cycles"][-1]["seconds"])
 

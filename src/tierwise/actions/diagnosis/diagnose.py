@@ -12,10 +12,10 @@ from itertools import islice
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, Lot, needs
+from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, ground_of, rows_of
-from tierwise.actions.placement.search import BOTH, Found, candidates, home, search_lot
+from tierwise.actions.placement.search import BOTH, SearchResult, candidates, current_domain, search_lot
 from tierwise.actions.placement.uniform_groups import alike, groups_held
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
@@ -50,15 +50,15 @@ Causes = tuple[tuple[Reason, int], ...]
 
 def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
     """Per reason, on how many of some rows it keeps a shape out; the most frequent first."""
-    room = cycle.rooms.of(shape)
+    room = cycle.fit_counts.of(shape)
     why = room.why[span]
     found: dict[Reason, int] = {}
     numbers = np.bincount(why)
     for number in np.flatnonzero(numbers).tolist():
         if number:
             found[cycle.view.reasons[number]] = int(numbers[number])
-    full = (why == 0) & (room.rows(Pool.LATER)[span] == 0)
-    free = cycle.ledger.free(shape.asked, span, Pool.LATER)
+    full = (why == 0) & (room.rows(Pool.FUTURE_IDLE)[span] == 0)
+    free = cycle.ledger.free(shape.asked, span, Pool.FUTURE_IDLE)
     found |= _short(cycle, shape, free, (free < shape.request[shape.asked, None]) & full)
     if cycle.pipeline.moving(shape):
         now = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes)))[span]
@@ -71,9 +71,9 @@ def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
 
 def once_full(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
     """Per resource, how many nodes are short of it once they hold as many tasks as they can."""
-    room = cycle.rooms.of(shape)
+    room = cycle.fit_counts.of(shape)
     request = shape.request[shape.asked, None]
-    left = cycle.ledger.free(shape.asked, span, Pool.LATER) - request * room.rows(Pool.LATER)[span]
+    left = cycle.ledger.free(shape.asked, span, Pool.FUTURE_IDLE) - request * room.rows(Pool.FUTURE_IDLE)[span]
     return _ordered(_short(cycle, shape, left, (left < request) & (room.why[span] == 0), then="then "))
 
 
@@ -115,24 +115,24 @@ _GATHERED_SHOWN = 3
 """How many domains a rejection names."""
 
 
-def ungathered(cycle: Cycle, job: Job, lot: Lot, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
+def ungathered(cycle: Cycle, job: Job, task_group: TaskGroup, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
     """Why so many tasks cannot be gathered in any way, and how far each layer came."""
-    whole = everything(lot)
-    if _odd(lot.need, ways[-1]) and not _odd(whole.need, ways[-1]):
-        lot = whole  # the minimum alone could not come in multiples: all of it was looked for
-    shape = max(lot.portions, key=lambda portion: portion.left).part.shape
-    ground = ground_of(cycle, shape, lot.sub, job, Pool.LATER)
+    whole = everything(task_group)
+    if _odd(task_group.need, ways[-1]) and not _odd(whole.need, ways[-1]):
+        task_group = whole  # the minimum alone could not come in multiples: all of it was looked for
+    shape = max(task_group.remaining, key=lambda tasks_left: tasks_left.left).part.shape
+    ground = ground_of(cycle, shape, task_group.sub, job, Pool.FUTURE_IDLE)
     widest = ways[-1]
     where = "the cluster" if widest.tier == int(ground.topology.tier[ROOT]) else f"one {_layer(ground, widest.tier)}"
-    text = f"{count(lot.need, 'pod')} cannot be gathered in {where}"
-    odd = _odd(lot.need, widest)
+    text = f"{count(task_group.need, 'pod')} cannot be gathered in {where}"
+    odd = _odd(task_group.need, widest)
     if odd:  # whatever room there is
-        said = f"pods come in multiples of {_multiples(ground, widest)}, and {lot.need} is no multiple of {odd}"
+        said = f"pods come in multiples of {_multiples(ground, widest)}, and {task_group.need} is no multiple of {odd}"
         return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
     text += _offers(cycle, job, ground, widest)
     if widest.multiples:
         text += f"; pods come in multiples of {_multiples(ground, widest)}"
-    tried = tried_ways(cycle, job, ground, shape, lot.need, ways)
+    tried = tried_ways(cycle, job, ground, shape, task_group.need, ways)
     return Reason("CannotGather", "coscheduling", text, curable=True), tried
 
 
@@ -210,7 +210,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
     ways = cycle.pipeline.ways(job, demand.tasks)
     if ways:
-        return Rejection("fit", job.key, *ungathered(cycle, job, demand.lots[0], ways))
+        return Rejection("fit", job.key, *ungathered(cycle, job, demand.task_groups[0], ways))
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
@@ -231,7 +231,7 @@ def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
 def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
     """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
     number = demand.tasks
-    stands = home(cycle, job) is not None
+    stands = current_domain(cycle, job) is not None
     if cycle.pipeline.gangs and stands and not job_ready(cycle.ledger, job):
         return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
     if stands:
@@ -245,21 +245,21 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
     """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
     limit = cycle.pipeline.limit(job)
     seen: set[tuple[int | None, int, tuple[int, ...]]] = set()
-    within = int(groups[-1][0]) if home(cycle, job) is not None and groups else ROOT
-    for lot in demand.lots:
-        reason = too_wide(cycle, lot.sub)
+    within = int(groups[-1][0]) if current_domain(cycle, job) is not None and groups else ROOT
+    for task_group in demand.task_groups:
+        reason = too_wide(cycle, task_group.sub)
         if reason is not None:
-            yield Rejection("space", lot.sub.key, reason)
+            yield Rejection("space", task_group.sub.key, reason)
             continue
-        inner = cycle.pipeline.limit(lot.sub)
-        kind = (inner, lot.need, tuple(portion.part.shape.number for portion in lot.portions))
+        inner = cycle.pipeline.limit(task_group.sub)
+        kind = (inner, task_group.need, tuple(tasks_left.part.shape.number for tasks_left in task_group.remaining))
         if inner is None or (limit is not None and inner >= limit) or kind in seen:
             continue
         seen.add(kind)
-        short = _tried(cycle, job, Demand((lot,)), tuple(_searched_for(cycle, lot.sub, within)))
-        if short and short[-1].fits < lot.need:
+        short = _tried(cycle, job, Demand((task_group,)), tuple(_searched_for(cycle, task_group.sub, within)))
+        if short and short[-1].fits < task_group.need:
             text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the sub-group"
-            yield Rejection("space", lot.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+            yield Rejection("space", task_group.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
 
 
 def _inside(cycle: Cycle, domain: int) -> str:
@@ -268,7 +268,7 @@ def _inside(cycle: Cycle, domain: int) -> str:
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
     """A gang that stands wider than its limit gets no more tasks; the reason says where it stands."""
-    limit, here = cycle.pipeline.limit(gang), home(cycle, gang)
+    limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
     if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
         return None
     where = "the whole cluster"
@@ -308,7 +308,7 @@ def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Int
     limit = cycle.pipeline.limit(gang)
     if limit is None:
         return (np.array([within]),)
-    if home(cycle, gang) is not None:
+    if current_domain(cycle, gang) is not None:
         return tuple(candidates(cycle, gang, within))
     return cycle.topology.by_tier(within, limit)
 
@@ -317,7 +317,7 @@ def _tried(
     cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...], like: Rejection | None = None
 ) -> tuple[Tried, ...]:
     known = {tried.tier: tried for tried in like.tried} if like is not None else {}
-    here = home(cycle, job) is not None and cycle.pipeline.limit(job) is not None
+    here = current_domain(cycle, job) is not None and cycle.pipeline.limit(job) is not None
     return tuple(_look(cycle, job, demand, group, known, here=here) for group in groups)
 
 
@@ -367,7 +367,7 @@ def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
     """What keeps the largest of the demanded shapes out of a span; where nothing does, what they lack once full."""
-    shapes = [portion.part.shape for lot in demand.lots for portion in lot.portions]
+    shapes = [tasks_left.part.shape for task_group in demand.task_groups for tasks_left in task_group.remaining]
     if not shapes:
         return ()
     shape = max(shapes, key=lambda s: s.number)
@@ -380,12 +380,12 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
     promising domains are filled to see how many fit together.
     """
-    uniform = alike(cycle, job, demand) if len(demand.lots) > 1 else None
+    uniform = alike(cycle, job, demand) if len(demand.task_groups) > 1 else None
     if uniform is not None:
-        return uniform.size, groups_held(cycle, uniform, Pool.LATER)[group] * uniform.size
-    left: dict[Shape, int] = {}  # lots of one shape share its room
-    for portion in (portion for lot in demand.lots for portion in lot.portions):
-        left[portion.part.shape] = left.get(portion.part.shape, 0) + portion.left
+        return uniform.size, groups_held(cycle, uniform, Pool.FUTURE_IDLE)[group] * uniform.size
+    left: dict[Shape, int] = {}  # task groups of one shape share its room
+    for tasks_left in (tasks_left for task_group in demand.task_groups for tasks_left in task_group.remaining):
+        left[tasks_left.part.shape] = left.get(tasks_left.part.shape, 0) + tasks_left.left
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
         total += np.minimum(_room(cycle, shape)[group], number)
@@ -394,44 +394,50 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     order = np.lexsort((cycle.topology.rank[group], -total))[:_TRIALS]
     tried = np.zeros(len(group), dtype=np.int64)
     for i in order.tolist():
-        tried[i] = _together(cycle, job, demand.lots, int(group[i])) if total[i] else 0
+        tried[i] = _together(cycle, job, demand.task_groups, int(group[i])) if total[i] else 0
     return 0, tried
 
 
-def _together(cycle: Cycle, job: Job, lots: tuple[Lot, ...], domain: int) -> int:
+def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain: int) -> int:
     """How many tasks a domain takes one after the other, sub-jobs of several whole; nothing stays on the ledger."""
     placed = 0
     with cycle.ledger.statement():
-        for lot in lots:
-            if len(lots) > 1 and cycle.pipeline.limit(lot.sub) is not None:
-                placed += lot.need if isinstance(search_lot(cycle, job, lot, within=domain), Found) else 0
+        for task_group in task_groups:
+            if len(task_groups) > 1 and cycle.pipeline.limit(task_group.sub) is not None:
+                placed += (
+                    task_group.need
+                    if isinstance(search_lot(cycle, job, task_group, within=domain), SearchResult)
+                    else 0
+                )
             else:
-                placed += _filled(cycle, job, lot, domain)
+                placed += _filled(cycle, job, task_group, domain)
     return placed
 
 
-def _filled(cycle: Cycle, job: Job, lot: Lot, domain: int) -> int:
-    """How many tasks of a lot towards its need are placed, the minimums of roles first."""
-    missing, roles, used = lot.need, dict(lot.roles), [0] * len(lot.portions)
+def _filled(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> int:
+    """How many tasks of a task group towards its need are placed, the minimums of roles first."""
+    missing, roles, used = task_group.need, dict(task_group.roles), [0] * len(task_group.remaining)
     for least_only in (True, False):
-        for i, portion in enumerate(lot.portions):
-            role = portion.part.role_number
+        for i, tasks_left in enumerate(task_group.remaining):
+            role = tasks_left.part.role_number
             wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
-            wanted = min(wanted, portion.left - used[i])
+            wanted = min(wanted, tasks_left.left - used[i])
             if wanted > 0:
-                found = put(cycle, Ask(portion.part.shape, lot.sub, job), portion.part, wanted, domain, BOTH)
-                placed = sum(len(take.rows) for take in found)
+                found = put(
+                    cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left.part, wanted, domain, BOTH
+                )
+                placed = sum(len(placement.rows) for placement in found)
                 used[i] += placed
                 missing -= placed
                 if least_only:
                     roles[role] -= placed
-    return lot.need - missing
+    return task_group.need - missing
 
 
 def _room(cycle: Cycle, shape: Shape) -> Ints:
     """How many tasks of a shape each domain takes; nodes that a filter bars at this moment take none."""
-    room = cycle.rooms.of(shape)
+    room = cycle.fit_counts.of(shape)
     if not cycle.pipeline.moving(shape):
-        return room.domains(Pool.LATER)
+        return room.domains(Pool.FUTURE_IDLE)
     barred = cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0
-    return cycle.topology.totals(np.where(barred, 0, room.rows(Pool.LATER)))
+    return cycle.topology.totals(np.where(barred, 0, room.rows(Pool.FUTURE_IDLE)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tierwise.actions.placement.backtracking import pack
-from tierwise.actions.placement.demand import Demand, Lot, demand, surplus
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
 from tierwise.actions.placement.fit import bound
 from tierwise.actions.placement.search import BOTH, fit_any_way
 from tierwise.actions.placement.sub_groups import shortlist
@@ -18,32 +18,36 @@ __all__ = ["rate"]
 def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     """Score by name of every domain that holds the minimum, in the first gradient that has one."""
     asked = demand(cycle, job)
-    if job.policies and sub.constraint is None and len(asked.lots) > 1:
+    if job.policies and sub.constraint is None and len(asked.task_groups) > 1:
         return _of_job(cycle, job, asked)
-    lot = _lot_of(cycle, job, sub, asked)
-    if lot is None:
+    task_group = _lot_of(cycle, job, sub, asked)
+    if task_group is None:
         return {}
     gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
     for group in cycle.pipeline.gradients(gang):
-        holding = [d for d in group[bound(cycle, lot, group, Pool.LATER)].tolist() if _holds(cycle, job, lot, d)]
+        holding = [
+            d
+            for d in group[bound(cycle, task_group, group, Pool.FUTURE_IDLE)].tolist()
+            if _holds(cycle, job, task_group, d)
+        ]
         if holding:
-            return _scores(cycle, lot, group, holding)
+            return _scores(cycle, task_group, group, holding)
     return {}
 
 
-def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> Lot | None:
-    lots = (*asked.lots, *asked.spares, *surplus(cycle, job))
-    return next((lot for lot in lots if lot.sub is sub), None)
+def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
+    task_groups = (*asked.task_groups, *asked.spares, *surplus(cycle, job))
+    return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 
 
-def _holds(cycle: Cycle, job: Job, lot: Lot, domain: int) -> bool:
+def _holds(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> bool:
     with cycle.ledger.statement():
-        return not isinstance(fit_any_way(cycle, job, lot, domain, BOTH), bool)
+        return not isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), bool)
 
 
-def _scores(cycle: Cycle, lot: Lot, group: Ints, holding: list[int]) -> dict[str, float]:
+def _scores(cycle: Cycle, task_group: TaskGroup, group: Ints, holding: list[int]) -> dict[str, float]:
     kept = group[[i for i, d in enumerate(group.tolist()) if d in set(holding)]]
-    scores = cycle.pipeline.score_domains(lot.sub, kept)
+    scores = cycle.pipeline.score_domains(task_group.sub, kept)
     return {cycle.topology.name[d]: float(s) for d, s in zip(kept.tolist(), scores.tolist(), strict=True)}
 
 
@@ -53,8 +57,8 @@ def _of_job(cycle: Cycle, job: Job, asked: Demand) -> dict[str, float]:
         found = {}
         for domain in shortlist(cycle, job, asked, group).tolist():
             with cycle.ledger.statement():
-                packing = pack(cycle, job, asked.lots, asked.spares, domain)
-                if packing.takes is not None:
+                packing = pack(cycle, job, asked.task_groups, asked.spares, domain)
+                if packing.placements is not None:
                     found[cycle.topology.name[domain]] = packing.score
         if found:
             return found

@@ -13,13 +13,13 @@ from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job
 from tierwise.model.reason import Rejection, Tried
 
-__all__ = ["Refusals"]
+__all__ = ["RejectionCache"]
 
 Kind = tuple[int, tuple[object, ...]]
 """Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job."""
 
 
-class Refusals:
+class RejectionCache:
     """The smallest demand of each kind, and tier limit, that found no place."""
 
     def __init__(self, cycle: Cycle) -> None:
@@ -45,7 +45,7 @@ class Refusals:
             return None
         sub, part = job.subs[0], job.subs[0].parts[0]
         need = job.minimum - int(self._cycle.ledger.ready[sub.number])
-        counted = self._cycle.ledger.stands(sub) is None and not self._cycle.pipeline.moving(part.shape)
+        counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(part.shape)
         if not counted or not 0 < need <= len(part.tasks):
             return None
         return self._speaks_for(job, (part.shape.number, ()), need)
@@ -96,17 +96,20 @@ class Refusals:
 
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
-        first = asked.lots[0]
-        if len(first.portions) != 1 or first.roles or job.min_resources is not None or job.gather is not None:
+        first = asked.task_groups[0]
+        if len(first.remaining) != 1 or first.roles or job.min_resources is not None or job.gather is not None:
             return None
-        shape = first.portions[0].part.shape
+        shape = first.remaining[0].part.shape
         if self._cycle.pipeline.moving(shape):
             return None
-        if any(self._cycle.ledger.stands(sub) is not None for sub in job.subs):
+        if any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs):
             return None
         if not job.policies:
-            return (shape.number, ()) if first.portions[0].left >= first.need else None
-        if len(job.policies) > 1 or asked.spares or asked.otherwise is not None:
+            return (shape.number, ()) if first.remaining[0].left >= first.need else None
+        if len(job.policies) > 1 or asked.spares or asked.alternatives is not None:
             return None
-        sizes = {(lot.need, lot.portions[0].part.shape.number, len(lot.portions)) for lot in asked.lots}
+        sizes = {
+            (task_group.need, task_group.remaining[0].part.shape.number, len(task_group.remaining))
+            for task_group in asked.task_groups
+        }
         return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None

@@ -16,8 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
-from tierwise.actions.placement.demand import Demand, Lot, Portion, demand, surplus
-from tierwise.actions.placement.search import home
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, demand, surplus
+from tierwise.actions.placement.search import current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
@@ -85,12 +85,12 @@ class _Judge:
         if self._surely_fits(job):
             return None
         asked = demand(self._cycle, job)
-        lots = asked.lots if asked.lots else self._surplus(job)
-        if not asked.enough or asked.cut or not lots:
+        task_groups = asked.task_groups if asked.task_groups else self._surplus(job)
+        if not asked.enough or asked.cut or not task_groups:
             return None
-        kind = self._kind(job, asked, lots)
+        kind = self._kind(job, asked, task_groups)
         if kind is None or kind not in self._known:
-            found = self._on_cleared_nodes(job, asked, lots)
+            found = self._on_cleared_nodes(job, asked, task_groups)
             if kind is None:
                 return found
             self._known[kind] = found
@@ -117,7 +117,7 @@ class _Judge:
         if not plain or job.min_resources is not None or len(job.subs[0].parts) != 1:
             return False
         sub, part = job.subs[0], job.subs[0].parts[0]
-        if cycle.ledger.stands(sub) is not None or cycle.pipeline.moving(part.shape):
+        if cycle.ledger.placed_rows(sub) is not None or cycle.pipeline.moving(part.shape):
             return False
         need = max(job.minimum - int(cycle.ledger.ready[sub.number]), 1)
         return need <= self._capacity_for(part.shape, cycle.pipeline.limit(job))
@@ -127,49 +127,63 @@ class _Judge:
         known = self._capacity.get((shape.number, limit))
         if known is None:
             cycle, topology = self._cycle, self._cycle.topology
-            room = shape.room(cycle.nodes.allocatable[shape.asked])
-            room[cycle.rooms.of(shape).why != 0] = 0
+            room = shape.max_tasks(cycle.nodes.allocatable[shape.asked])
+            room[cycle.fit_counts.of(shape).why != 0] = 0
             held = topology.totals(room)
             groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
             known = max((int(held[group].max()) for group in groups), default=0)
             self._capacity[shape.number, limit] = known
         return known
 
-    def _surplus(self, job: Job) -> tuple[Lot, ...]:
+    def _surplus(self, job: Job) -> tuple[TaskGroup, ...]:
         """What is left of a job that has its minimum, best-effort tasks included."""
         cycle = self._cycle
         if cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
             return ()
-        left = [lot for lot in surplus(cycle, job) if lot.need]
-        for number, part in job.effortless:
+        left = [task_group for task_group in surplus(cycle, job) if task_group.need]
+        for number, part in job.best_effort_parts:
             if cycle.backlog.left(part):
-                left.append(Lot(job.subs[number], (Portion(part, cycle.backlog.left(part)),), cycle.backlog.left(part)))
+                left.append(
+                    TaskGroup(
+                        job.subs[number], (RemainingTasks(part, cycle.backlog.left(part)),), cycle.backlog.left(part)
+                    )
+                )
         return tuple(left)
 
-    def _kind(self, job: Job, asked: Demand, lots: Sequence[Lot]) -> object | None:
+    def _kind(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> object | None:
         """What the answer depends on; None where it depends on more than what is asked for, such as where it stands."""
         cycle = self._cycle
-        if home(cycle, job) is not None or job.gather is not None or any(lot.sub.former for lot in lots):
+        if (
+            current_domain(cycle, job) is not None
+            or job.gather is not None
+            or any(task_group.sub.previous_domain for task_group in task_groups)
+        ):
             return None
         limit = cycle.pipeline.limit
         least = job.min_resources.tobytes() if job.min_resources is not None else b""
         told = tuple(
-            (lot.need, limit(lot.sub), lot.sub.policy, tuple(sorted(lot.roles.items())), _shapes(lot.portions))
-            for lot in (*lots, *asked.spares)
+            (
+                task_group.need,
+                limit(task_group.sub),
+                task_group.sub.policy,
+                tuple(sorted(task_group.roles.items())),
+                _shapes(task_group.remaining),
+            )
+            for task_group in (*task_groups, *asked.spares)
         )
         pods = sum(cycle.backlog.left(part) for part in job.parts())
-        return limit(job), len(lots), bool(asked.lots), asked.otherwise is not None, least, pods, told
+        return limit(job), len(task_groups), bool(asked.task_groups), asked.alternatives is not None, least, pods, told
 
-    def _on_cleared_nodes(self, job: Job, asked: Demand, lots: tuple[Lot, ...]) -> Rejection | None:
+    def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
         cycle = self._cycle
         work = cycle.report.work
         before = work.trials, work.domains
         try:
             with cycle.ledger.statement():
                 cycle.ledger.clear(self._own(job))
-                if self._fits(job, asked, lots):
+                if self._fits(job, asked, task_groups):
                     return None
-                return self._told(job, Demand(lots))
+                return self._told(job, Demand(task_groups))
         finally:
             work.trials, work.domains = before
 
@@ -183,46 +197,49 @@ class _Judge:
                     own.append((placed.tasks[0].shape, placed.rows))
         return own
 
-    def _fits(self, job: Job, asked: Demand, lots: Sequence[Lot]) -> bool:
+    def _fits(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> bool:
         """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""
         cycle = self._cycle
-        if self._uncertain(lots):
-            return self._may_fit(lots)
-        if not asked.lots:
-            return any(place_surplus(cycle, job, lot) for lot in lots)
+        if self._uncertain(task_groups):
+            return self._may_fit(task_groups)
+        if not asked.task_groups:
+            return any(place_surplus(cycle, job, task_group) for task_group in task_groups)
         if cycle.pipeline.ways(job, asked.tasks):
             from tierwise.actions.placement.gather import everything, gather_lot
 
-            least = asked.lots[0]
-            return any(gather_lot(cycle, job, lot) is not None for lot in (least, everything(least)))
+            least = asked.task_groups[0]
+            return any(gather_lot(cycle, job, task_group) is not None for task_group in (least, everything(least)))
         return find_place(cycle, job, asked) is not False
 
-    def _uncertain(self, lots: Sequence[Lot]) -> bool:
-        shapes = [portion.part.shape for lot in lots for portion in lot.portions]
+    def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
+        shapes = [tasks_left.part.shape for task_group in task_groups for tasks_left in task_group.remaining]
         moving = any(self._cycle.pipeline.moving(shape) for shape in shapes)
         needs_others = any(s.affinity is not None and s.affinity.pod_affinity is not None for s in shapes)
         return moving and (self._cycle.ledger.followed or needs_others)
 
-    def _may_fit(self, lots: Sequence[Lot]) -> bool:
-        """By counting alone: every lot by itself finds nodes that take so many of its tasks."""
+    def _may_fit(self, task_groups: Sequence[TaskGroup]) -> bool:
+        """By counting alone: every task group by itself finds nodes that take so many of its tasks."""
         return all(
-            sum(min(int(self._cycle.rooms.of(p.part.shape).domains(Pool.LATER)[ROOT]), p.left) for p in lot.portions)
-            >= lot.need
-            for lot in lots
+            sum(
+                min(int(self._cycle.fit_counts.of(p.part.shape).domains(Pool.FUTURE_IDLE)[ROOT]), p.left)
+                for p in task_group.remaining
+            )
+            >= task_group.need
+            for task_group in task_groups
         )
 
     def _told(self, job: Job, asked: Demand) -> Rejection:
         """How far the job comes on the cleared nodes."""
         cycle = self._cycle
         found = diagnose(cycle, job, asked, bounded=False)
-        alone = home(cycle, job) is None
+        alone = current_domain(cycle, job) is None
         empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
         if found.reason.code == "CannotGather" and found.tried:
             return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
         if found.reason.code != "NotEnoughResources":
             return found
-        shapes = {p.part.shape.number: p.part.shape for lot in asked.lots for p in lot.portions}
-        nowhere = [s for s in shapes.values() if not int(cycle.rooms.of(s).domains(Pool.LATER)[ROOT])]
+        shapes = {p.part.shape.number: p.part.shape for task_group in asked.task_groups for p in task_group.remaining}
+        nowhere = [s for s in shapes.values() if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
         if nowhere and alone:
             what = (
                 "its pod"
@@ -252,8 +269,8 @@ class _Judge:
         return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.tasks, nodes, why)
 
 
-def _shapes(portions: Sequence[Portion]) -> tuple[tuple[int, int, int], ...]:
-    return tuple((p.part.shape.number, p.part.role_number, p.left) for p in portions)
+def _shapes(remaining: Sequence[RemainingTasks]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((p.part.shape.number, p.part.role_number, p.left) for p in remaining)
 
 
 def _verdict(rejection: Rejection) -> Verdict:

@@ -39,7 +39,7 @@ def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
             running.priority[local],
             -np.rint(cover * 1e6),
             ~helps,
-            running.spared[local],  # marked ones last: they would only stand in the way of others
+            running.not_preemptable[local],  # marked ones last: they would only stand in the way of others
             running.job[local],
         )
     )
@@ -193,7 +193,7 @@ def _allowed(
     cycle: Cycle, cause: Cause, bundles: Bundles, going: Bools, asked: Callable[[Cause, Ints], Bools]
 ) -> Bools:
     """Which victims of the bundles that are `going` may go, as the filters that are `asked` say, in order."""
-    allowed = ~cause.running.spared[bundles.victims] & np.repeat(going, np.diff(bundles.start))
+    allowed = ~cause.running.not_preemptable[bundles.victims] & np.repeat(going, np.diff(bundles.start))
     unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
     allowed[unmarked] = asked(cause, bundles.victims[unmarked])
     return allowed

@@ -18,8 +18,8 @@ import numpy as np
 from tierwise.actions.eviction.feasibility import fits_in, quota_allows
 from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
 from tierwise.actions.eviction.node_costs import (
-    Manner,
     Prices,
+    VictimOrder,
     beyond_budgets,
     by_importance,
     node_keys,
@@ -27,7 +27,7 @@ from tierwise.actions.eviction.node_costs import (
     price_of,
 )
 from tierwise.actions.eviction.victims import Plan, choose
-from tierwise.actions.placement.demand import Demand, Lot
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import bound_with
 from tierwise.actions.placement.gather import ground_on
 from tierwise.framework.bundle import Bundles
@@ -44,10 +44,10 @@ _ROWS = 8
 
 
 def single_plans(
-    cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, *, allowed: Ints, manner: Manner
+    cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, *, allowed: Ints, victim_order: VictimOrder
 ) -> list[Plan]:
     """The plans of the first kind of place that can be made; `allowed` are the domains in which a job is searched."""
-    planner = _Planner(cycle, cause, asked, candidates, manner)
+    planner = _Planner(cycle, cause, asked, candidates, victim_order)
     for kind in planner.kinds(allowed):
         plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
         if plans:
@@ -65,30 +65,34 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Planner:
-    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, manner: Manner) -> None:
+    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, victim_order: VictimOrder) -> None:
         self._cycle = cycle
         self._cause = cause
         self._asked = asked
         self._candidates = candidates
-        self._manner = manner
+        self._manner = victim_order
         self._priorities = np.unique(cause.running.priority[candidates])
         self._prices = self._priced()
 
     def _priced(self) -> Prices | None:
         """Prices on every node; None where counting would not be exact."""
-        lot = _only(self._asked)
-        if lot is None or self._cause.job.policies or self._cycle.pipeline.moving(lot.portions[0].part.shape):
+        task_group = _only(self._asked)
+        if (
+            task_group is None
+            or self._cause.job.policies
+            or self._cycle.pipeline.moving(task_group.remaining[0].part.shape)
+        ):
             return None
-        return self._prices_for(lot)
+        return self._prices_for(task_group)
 
-    def _prices_for(self, lot: Lot) -> Prices:
-        shape, running = lot.portions[0].part.shape, self._cause.running
-        return price_nodes(self._cycle, shape, running, self._candidates, lot.need, self._manner)
+    def _prices_for(self, task_group: TaskGroup) -> Prices:
+        shape, running = task_group.remaining[0].part.shape, self._cause.running
+        return price_nodes(self._cycle, shape, running, self._candidates, task_group.need, self._manner)
 
     @property
     def _by_node(self) -> bool:
         """Whether single nodes are compared: Kubernetes looks for one, whatever stands on the others."""
-        return self._manner is Manner.POD and self._asked.tasks == 1
+        return self._manner is VictimOrder.POD and self._asked.tasks == 1
 
     # -- where
 
@@ -97,7 +101,7 @@ class _Planner:
         topology, job = self._cycle.topology, self._cause.job
         ways = self._cycle.pipeline.ways(job, self._asked.tasks)
         if ways and self._prices is not None and self._cycle.fabric(job) is None:
-            ground = ground_on(self._cycle, self._asked.lots[0].sub, job, self._prices.room)
+            ground = ground_on(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
             for way in ways:
                 yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
             return
@@ -124,7 +128,7 @@ class _Planner:
 
     def _single_nodes(self) -> list[_Place]:
         """Nodes that have room enough once candidates are gone, where rules between pods decide the rest."""
-        prices = self._prices_for(self._asked.lots[0])
+        prices = self._prices_for(self._asked.task_groups[0])
         rank = self._cycle.nodes.rank
         best = self._cheapest_first(prices, np.flatnonzero(prices.room > 0))[:_ROWS]
         return [_Place(ROOT, slice(r, r + 1), int(rank[r])) for r in best.tolist()]
@@ -197,11 +201,11 @@ class _Planner:
         return Plan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
 
 
-def _only(asked: Demand) -> Lot | None:
-    """The lot, where it is the only one and its tasks are all alike."""
-    lot = asked.lots[0]
-    alike = len({portion.part.shape.number for portion in lot.portions}) == 1
-    return lot if len(asked.lots) == 1 and alike and not asked.spares else None
+def _only(asked: Demand) -> TaskGroup | None:
+    """The task group, where it is the only one and its tasks are all alike."""
+    task_group = asked.task_groups[0]
+    alike = len({tasks_left.part.shape.number for tasks_left in task_group.remaining}) == 1
+    return task_group if len(asked.task_groups) == 1 and alike and not asked.spares else None
 
 
 def _one_by_one(jobs: Ints, victims: Ints) -> Bundles:

@@ -15,8 +15,8 @@ import numpy as np
 from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.node_costs import node_keys
 from tierwise.actions.eviction.preemptors import Settled, slots, starving_jobs
-from tierwise.actions.placement.commit import decide, over_now
-from tierwise.actions.placement.fit import Take, place_tasks
+from tierwise.actions.placement.commit import commit, over_now
+from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
@@ -100,15 +100,15 @@ class _Maker:
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
         """Evict and place; a job that nobody had to go for is bound where all of its tasks have room now."""
         cycle = self._cycle
-        takes = self._stand(job, spots, victims)
-        if takes is None:
+        placements = self._stand(job, spots, victims)
+        if placements is None:
             raise AssertionError("what was tried on the ledger a moment ago fits no longer")
-        bound = not len(victims) and all(place_tasks.pool is Pool.NOW for place_tasks in takes)
-        bound = bound and over_now(cycle, job, takes) is None
+        bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
+        bound = bound and over_now(cycle, job, placements) is None
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
-        decide(cycle, job, takes, action=self._action, score=0.0, bound=bound)
+        commit(cycle, job, placements, action=self._action, score=0.0, bound=bound)
 
     # -- where
 
@@ -116,13 +116,15 @@ class _Maker:
         """Task after task while the job starves; a task that finds no node is passed over."""
         spots: list[Spot] = []
         victims: list[int] = []
-        effortless = {lot.portions[0].part: lot.need for lot in slots(self._cycle, job).lots}
+        best_effort_parts = {
+            task_group.remaining[0].part: task_group.need for task_group in slots(self._cycle, job).task_groups
+        }
         ordered = ((sub, part) for sub in job.subs for part in sorted(sub.parts, key=self._cycle.pipeline.part_key))
-        for sub, part in chain(ordered, ((job.subs[number], part) for number, part in job.effortless)):
+        for sub, part in chain(ordered, ((job.subs[number], part) for number, part in job.best_effort_parts)):
             if part.shape.never_preempts:
                 continue
-            for _ in range(effortless.get(part, self._cycle.backlog.left(part))):
-                if part not in effortless and (part.shape.best_effort or not self._wanting(job)):
+            for _ in range(best_effort_parts.get(part, self._cycle.backlog.left(part))):
+                if part not in best_effort_parts and (part.shape.best_effort or not self._wanting(job)):
                     break
                 found = self._node_for(Ask(part.shape, sub, job))
                 if found is None:
@@ -139,10 +141,10 @@ class _Maker:
         if len(victims):
             self._cycle.ledger.evict(self._running, victims, self._cycle.snapshot.jobs)
 
-    def _put(self, ask: Ask, part: Part, row: int) -> Take:
+    def _put(self, ask: Ask, part: Part, row: int) -> Placement:
         """One task on a row: on idle room where there is some."""
         self._cycle.ledger.any_releasing = True  # so that what waits is counted, also where nobody had to go
-        pool = Pool.NOW if self._cycle.fits(ask, slice(row, row + 1), Pool.NOW)[0] else Pool.LATER
+        pool = Pool.IDLE if self._cycle.fits(ask, slice(row, row + 1), Pool.IDLE)[0] else Pool.FUTURE_IDLE
         return place_tasks(self._cycle, ask, part, (np.array([row]), np.array([1])), pool)
 
     def _wanting(self, job: Job) -> bool:
@@ -166,7 +168,7 @@ class _Maker:
         everything = slice(0, len(cycle.nodes))
         scores = np.rint(cycle.pipeline.score(ask, everything, able) * 2.0**20)
         rows = np.flatnonzero(able)
-        full = ~cycle.fits(ask, everything, Pool.LATER)
+        full = ~cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         found = []
         for row in rows[np.lexsort((cycle.nodes.rank[rows], -scores[rows], full[rows]))].tolist():
             victims = self._victims_on(ask, cause, row, candidates)
@@ -199,7 +201,7 @@ class _Maker:
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((part.shape.priority for part in job.parts()), default=0)
             eligible |= (running.job == job.number) & (running.priority < highest)
-        found = np.flatnonzero(eligible & ~self._gone & ~running.spared)
+        found = np.flatnonzero(eligible & ~self._gone & ~running.not_preemptable)
         if slot:
             found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
         job_order, queue_order = self._orders()
@@ -226,12 +228,12 @@ class _Maker:
     def _able(self, ask: Ask, candidates: Ints) -> Bools:
         """Which nodes would take the task with every candidate on them gone."""
         cycle, shape = self._cycle, ask.shape
-        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         for i, r in enumerate(shape.asked.tolist()):
             weights = self._running.request[r, candidates]
             freed = np.bincount(self._running.row[candidates], weights=weights, minlength=len(cycle.nodes))
             free[i] += freed.astype(np.int64)
-        result: Bools = (shape.room(free) > 0) & (cycle.rooms.of(shape).why == 0)
+        result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
         return result
 
     def _victims_on(self, ask: Ask, cause: Cause, row: int, candidates: Ints) -> Ints | None:
@@ -242,9 +244,14 @@ class _Maker:
         """
         shape = ask.shape
         here = candidates[self._running.row[candidates] == row]
-        lack = shape.request[shape.asked] - self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        lack = (
+            shape.request[shape.asked] - self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
+        )
         freed = self._running.request[np.ix_(shape.asked[lack > 0], here)]
-        if not self._cycle.pipeline.moving(shape) and self._cycle.pipeline.over(ask.job, shape.request) is None:
+        if (
+            not self._cycle.pipeline.moving(shape)
+            and self._cycle.pipeline.quota_exceeded(ask.job, shape.request) is None
+        ):
             helps = (freed > 0).any(axis=0)
             here, freed = here[helps], freed[:, helps]
         found = self._fewest(ask, cause, row, self._may_go(cause, here))
@@ -271,7 +278,7 @@ class _Maker:
     def _fewest(self, ask: Ask, cause: Cause, row: int, here: Ints) -> Ints | None:
         """The first that are enough, less those, the last first, who are not needed."""
         shape = ask.shape
-        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         freed = np.cumsum(self._running.request[np.ix_(shape.asked, here)], axis=1)
         room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
         for count in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
@@ -287,7 +294,7 @@ class _Maker:
     def _enough(self, ask: Ask, cause: Cause, row: int, victims: Ints) -> bool:
         """Whether the task fits a node, its queue and the rules between pods once the victims are gone."""
         shape = ask.shape
-        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.LATER)[:, 0]
+        free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         free += self._running.request[np.ix_(shape.asked, victims)].sum(axis=1)
         if not (free >= shape.request[shape.asked]).all() or not quota_allows(self._cycle, cause, victims):
             return False
@@ -295,7 +302,7 @@ class _Maker:
             return True
         with self._cycle.ledger.statement():
             self._evict(victims)
-            return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.LATER)[0])
+            return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0])
 
     def _needed(self, job: Job, spots: list[Spot], victims: Ints) -> Ints:
         """Whoever went for one task and is not needed any more once others went for another task stays."""
@@ -308,19 +315,22 @@ class _Maker:
                     victims = rest
         return victims
 
-    def _stand(self, job: Job, spots: list[Spot], victims: Ints) -> list[Take] | None:
+    def _stand(self, job: Job, spots: list[Spot], victims: Ints) -> list[Placement] | None:
         """Evict, and put every task on its row, on the ledger as it is; None where one of them does not fit."""
         cycle = self._cycle
         self._evict(victims)
-        takes: dict[tuple[int, Pool], tuple[SubJob, Part, list[int]]] = {}
+        placements: dict[tuple[int, Pool], tuple[SubJob, Part, list[int]]] = {}
         for sub, part, row in spots:
             ask = Ask(part.shape, sub, job)
-            fits = cycle.fits(ask, slice(row, row + 1), Pool.LATER)[0]
-            if not fits or cycle.pipeline.over(job, part.shape.request) is not None:
+            fits = cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0]
+            if not fits or cycle.pipeline.quota_exceeded(job, part.shape.request) is not None:
                 return None
             pool = self._put(ask, part, row).pool
-            takes.setdefault((id(part), pool), (sub, part, []))[2].append(row)
-        return [Take(sub, part, np.array(rows, dtype=np.int64), pool) for (_, pool), (sub, part, rows) in takes.items()]
+            placements.setdefault((id(part), pool), (sub, part, []))[2].append(row)
+        return [
+            Placement(sub, part, np.array(rows, dtype=np.int64), pool)
+            for (_, pool), (sub, part, rows) in placements.items()
+        ]
 
     def _eviction(self, job: Job, victim: int) -> Eviction:
         owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]

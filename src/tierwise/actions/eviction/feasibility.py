@@ -12,7 +12,7 @@ import numpy as np
 
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.gather import gather_lot
-from tierwise.actions.placement.search import Found, search_lot
+from tierwise.actions.placement.search import SearchResult, search_lot
 from tierwise.actions.placement.sub_groups import search_job
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
@@ -20,16 +20,16 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.reason import Reason
 
-__all__ = ["Fits", "fits_in", "place_in", "quota_allows", "quota_objection"]
+__all__ = ["Feasibility", "fits_in", "place_in", "quota_allows", "quota_objection"]
 
 
-class Fits(Protocol):
+class Feasibility(Protocol):
     """Whether the gang fits once some victims (positions in the running table) are gone."""
 
     def without(self, victims: Ints) -> bool: ...
 
 
-def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Fits:
+def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
     gathered = cycle.pipeline.ways(cause.job, asked.tasks)
     counted = _Counted.of(cycle, cause, asked, domain) if not gathered else None
@@ -43,56 +43,56 @@ def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
 
 def quota_objection(cycle: Cycle, cause: Cause, victims: Ints) -> Reason | None:
     """Why they do not."""
-    if cycle.pipeline.over(cause.job, cause.need) is None:
+    if cycle.pipeline.quota_exceeded(cause.job, cause.need) is None:
         return None
     running = cause.running
     with cycle.ledger.statement():
         for job in dict.fromkeys(running.job[victims].tolist()):
             freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
             cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
-        return cycle.pipeline.over(cause.job, cause.need)
+        return cycle.pipeline.quota_exceeded(cause.job, cause.need)
 
 
-def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Found | None:
+def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> SearchResult | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
     job = cause.job
     if cycle.pipeline.ways(job, asked.tasks):
-        found = gather_lot(cycle, job, asked.lots[0])
+        found = gather_lot(cycle, job, asked.task_groups[0])
         inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
         return found if inside else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
     else:
-        searched = search_lot(cycle, job, asked.lots[0], within=domain)
+        searched = search_lot(cycle, job, asked.task_groups[0], within=domain)
     return searched if not isinstance(searched, bool) and _as_allowed(cycle, cause, searched) else None
 
 
-def _as_allowed(cycle: Cycle, cause: Cause, found: Found) -> bool:
+def _as_allowed(cycle: Cycle, cause: Cause, found: SearchResult) -> bool:
     """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
     given = np.zeros_like(cause.need)
-    for take in found.takes:
-        given += take.part.shape.request * len(take.rows)
+    for placement in found.placements:
+        given += placement.part.shape.request * len(placement.rows)
     if (given == cause.need).all():
         return True
     with cycle.ledger.statement():
         cycle.ledger.charge(cause.job, -given)  # it is charged already
         if cause.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(cause.job, given) is not None:
             return False
-        return cycle.pipeline.over(cause.job, given) is None
+        return cycle.pipeline.quota_exceeded(cause.job, given) is None
 
 
 class _Counted:
-    """One plain shape, in one lot or in lots of which each is confined to an inner domain."""
+    """One plain shape, in one task group or in task groups of which each is confined to an inner domain."""
 
     def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]) -> None:
-        shape = asked.lots[0].portions[0].part.shape
+        shape = asked.task_groups[0].remaining[0].part.shape
         span = cycle.topology.span(domain)
         inside = cause.running.inside(span)
         self._cycle = cycle
         self._cause = cause
-        self._free = cycle.ledger.free(shape.asked, span, Pool.LATER)
+        self._free = cycle.ledger.free(shape.asked, span, Pool.FUTURE_IDLE)
         self._asked = shape.request[shape.asked, None]
-        self._open = (cycle.rooms.of(shape).why[span] == 0).astype(np.int64)
+        self._open = (cycle.fit_counts.of(shape).why[span] == 0).astype(np.int64)
         self._first = inside.start
         self._rows = cause.running.row[inside] - span.start
         self._amounts = cause.running.request[shape.asked, inside].astype(np.float64)
@@ -103,18 +103,23 @@ class _Counted:
     @classmethod
     def of(cls, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> _Counted | None:
         """None where counting would not be exact."""
-        first = asked.lots[0]
-        if asked.spares or any(len(lot.portions) != 1 or lot.roles or lot.need != first.need for lot in asked.lots):
+        first = asked.task_groups[0]
+        if asked.spares or any(
+            len(task_group.remaining) != 1 or task_group.roles or task_group.need != first.need
+            for task_group in asked.task_groups
+        ):
             return None
-        shape = first.portions[0].part.shape
-        if any(lot.portions[0].part.shape is not shape for lot in asked.lots) or cycle.pipeline.moving(shape):
+        shape = first.remaining[0].part.shape
+        if any(
+            task_group.remaining[0].part.shape is not shape for task_group in asked.task_groups
+        ) or cycle.pipeline.moving(shape):
             return None
         span = cycle.topology.span(domain)
         if not cause.job.policies:
             return cls(cycle, cause, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
-        if any(cycle.ledger.stands(lot.sub) is not None for lot in asked.lots):
+        if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
             return None
-        limits = {cycle.pipeline.limit(lot.sub) for lot in asked.lots}
+        limits = {cycle.pipeline.limit(task_group.sub) for task_group in asked.task_groups}
         limit = next(iter(limits))
         if len(limits) > 1 or limit is None:
             return None

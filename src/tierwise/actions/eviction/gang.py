@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles, surplus_of
 from tierwise.actions.eviction.by_pod import single_plans
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
-from tierwise.actions.eviction.node_costs import Manner
+from tierwise.actions.eviction.node_costs import VictimOrder
 from tierwise.actions.eviction.preemptors import Settled, of_those_who_may, slots, starving_jobs
 from tierwise.actions.eviction.victims import Plan, make_plan
-from tierwise.actions.placement.commit import decide, over_now
+from tierwise.actions.placement.commit import commit, over_now
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_with, room_with
-from tierwise.actions.placement.search import candidates, home
+from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count, verb
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
@@ -40,13 +40,13 @@ from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
-__all__ = ["Options", "RoomMaker", "gang_evict"]
+__all__ = ["GangPreemptor", "Options", "gang_evict"]
 
 
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
 
 
-_MANNERS = {"jobpreempt": Manner.JOB, "quotapreempt": Manner.QUOTA, "podpreempt": Manner.POD}
+_MANNERS = {"jobpreempt": VictimOrder.JOB, "quotapreempt": VictimOrder.QUOTA, "podpreempt": VictimOrder.POD}
 _WITHIN = "quotapreempt"
 
 
@@ -57,7 +57,7 @@ class Options(msgspec.Struct, frozen=True):
     max_domains: int | None = None
     allow_whole: bool = True
     remainder: bool = False
-    manner: Manner | None = None  # how tasks are weighed that fall one by one; None where gangs are weighed
+    victim_order: VictimOrder | None = None  # how tasks are weighed that fall one by one; None where gangs are weighed
     across: bool = False  # less important tasks of every queue may go
 
     @classmethod
@@ -68,14 +68,14 @@ class Options(msgspec.Struct, frozen=True):
             max_domains=most or None,
             allow_whole=flag(arguments, "allowWholeBundle", default=True),
             remainder=flag(arguments, "evictRemainder", default=False),
-            manner=_MANNERS.get(action),
+            victim_order=_MANNERS.get(action),
             across=action in _MANNERS and action != _WITHIN,
         )
 
     @property
     def singly(self) -> bool:
         """Whether tasks fall one by one, whatever becomes of their gang."""
-        return self.manner is not None
+        return self.victim_order is not None
 
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
@@ -88,12 +88,12 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     """Serve every starving job once, in queue and job order."""
     starving = list(starving_jobs(cycle))
     if starving:  # or nobody would ask who runs where
-        room_maker = RoomMaker(cycle, purpose, options)
+        room_maker = GangPreemptor(cycle, purpose, options)
         for job in starving:
             room_maker.serve(job)
 
 
-class RoomMaker:
+class GangPreemptor:
     """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, options: Options) -> None:
@@ -118,9 +118,9 @@ class RoomMaker:
         cycle.nominations.release(job)
         self._catch_up()
         wanted = demand(cycle, job)
-        if not wanted.lots:
+        if not wanted.task_groups:
             wanted = slots(cycle, job)
-        if not wanted.lots:
+        if not wanted.task_groups:
             return
         asked = of_those_who_may(job, wanted)
         if asked is None:
@@ -159,7 +159,7 @@ class RoomMaker:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
         if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
             return None
-        shape = asked.lots[0].portions[0].part.shape
+        shape = asked.task_groups[0].remaining[0].part.shape
         return shape.number, int(self._queue[job.number])
 
     def _attempt(self, cause: Cause, asked: Demand) -> Story | None:
@@ -192,9 +192,11 @@ class RoomMaker:
 
     def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
-        if self._options.manner is not None:
-            allowed, manner = self._allowed(cause.job), self._options.manner
-            plans = single_plans(self._cycle, cause, asked, self._candidates(cause), allowed=allowed, manner=manner)
+        if self._options.victim_order is not None:
+            allowed, victim_order = self._allowed(cause.job), self._options.victim_order
+            plans = single_plans(
+                self._cycle, cause, asked, self._candidates(cause), allowed=allowed, victim_order=victim_order
+            )
             return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
         eligible = self._eligible(cause)
         domains = self._domains(cause, asked, eligible)
@@ -219,34 +221,42 @@ class RoomMaker:
         """The resources of which some domain has too little for the demand, each counted as if it were the only one."""
         cycle = self._cycle
         short = np.zeros(len(cycle.view.axis), dtype=bool)
-        for lot in asked.lots:
-            for portion in lot.portions:
-                shape = portion.part.shape
-                free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        for task_group in asked.task_groups:
+            for tasks_left in task_group.remaining:
+                shape = tasks_left.part.shape
+                free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
                 alone = np.maximum(free // shape.request[shape.asked, None], 0)
-                alone[:, cycle.rooms.of(shape).why != 0] = 0
+                alone[:, cycle.fit_counts.of(shape).why != 0] = 0
                 for r, room in zip(shape.asked.tolist(), alone, strict=True):
-                    short[r] |= bool((cycle.topology.totals(room)[domains] < min(portion.left, lot.need)).any())
+                    short[r] |= bool(
+                        (cycle.topology.totals(room)[domains] < min(tasks_left.left, task_group.need)).any()
+                    )
         if not short.any():  # enough of each, only not together
-            for lot in asked.lots:
-                for portion in lot.portions:
-                    short[portion.part.shape.asked] = True
+            for task_group in asked.task_groups:
+                for tasks_left in task_group.remaining:
+                    short[tasks_left.part.shape.asked] = True
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
     def _helps(self, cause: Cause, asked: Demand, eligible: Bools) -> Bools:
         """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
         cycle = self._cycle
-        shapes = {p.part.shape.number: p.part.shape for lot in (*asked.lots, *asked.spares) for p in lot.portions}
-        if cycle.pipeline.over(cause.job, cause.need) or any(cycle.pipeline.moving(s) for s in shapes.values()):
+        shapes = {
+            p.part.shape.number: p.part.shape
+            for task_group in (*asked.task_groups, *asked.spares)
+            for p in task_group.remaining
+        }
+        if cycle.pipeline.quota_exceeded(cause.job, cause.need) or any(
+            cycle.pipeline.moving(s) for s in shapes.values()
+        ):
             return np.ones(len(self._running), dtype=bool)
         running, everywhere = self._running, slice(0, len(cycle.nodes))
-        gone = np.flatnonzero(eligible & ~running.spared)
+        gone = np.flatnonzero(eligible & ~running.not_preemptable)
         result = np.zeros(len(running), dtype=bool)
         for shape in shapes.values():
             useful = room_with(cycle, shape, running, gone) > 0
             wanted = shape.request[shape.asked, None] * asked.tasks
-            lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.LATER) < wanted) & useful
+            lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.FUTURE_IDLE) < wanted) & useful
             result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
         return result
 
@@ -257,12 +267,12 @@ class RoomMaker:
         surplus in the usual order would not do.
         """
         cycle, running = self._cycle, self._running
-        local = local[~running.spared[local]]
+        local = local[~running.not_preemptable[local]]
         local = local[cycle.pipeline.named(cause, local)]
         left = {int(j): surplus_of(cycle, cycle.snapshot.jobs[j]) for j in np.unique(running.job[local])}
         local = local[np.array([left[int(j)] != 0 for j in running.job[local]], dtype=bool)]
-        shape = asked.lots[0].portions[0].part.shape
-        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+        shape = asked.task_groups[0].remaining[0].part.shape
+        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         request = running.request[shape.asked]
         order = np.lexsort((running.rank[local], -running.created[local], running.priority[local]))
         by_row: dict[int, list[int]] = {}
@@ -276,7 +286,9 @@ class RoomMaker:
                 if chosen:
                     choices.append((len(chosen), int(cycle.nodes.rank[row]), row, tasks))
         going: list[int] = []
-        missing = asked.tasks - int(cycle.rooms.of(shape).rows(Pool.LATER)[cycle.topology.span(domain)].sum())
+        missing = asked.tasks - int(
+            cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[cycle.topology.span(domain)].sum()
+        )
         for _, _, row, tasks in sorted(choices):
             while missing > 0:
                 lack = shape.request[shape.asked] - free[:, row]
@@ -293,7 +305,7 @@ class RoomMaker:
 
     def _candidates(self, cause: Cause) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
-        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.spared)
+        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.not_preemptable)
         return eligible[self._cycle.pipeline.may_go(cause, eligible)]
 
     def _eligible(self, cause: Cause) -> Bools:
@@ -332,7 +344,7 @@ class RoomMaker:
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able
-        free = cycle.rooms.of(asked.lots[0].portions[0].part.shape).domains(Pool.LATER)[able]
+        free = cycle.fit_counts.of(asked.task_groups[0].remaining[0].part.shape).domains(Pool.FUTURE_IDLE)[able]
         order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
         return able[order[:most]]
 
@@ -340,7 +352,7 @@ class RoomMaker:
         """The domains that the job's topology lets it use, tightest first; all of the cluster where it has none."""
         if self._cycle.pipeline.limit(job) is None:
             return np.array([ROOT])
-        if home(self._cycle, job) is not None:
+        if current_domain(self._cycle, job) is not None:
             groups = tuple(candidates(self._cycle, job, ROOT))
         else:
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
@@ -360,9 +372,11 @@ class RoomMaker:
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
-        at_once = not len(victims) and all(take.pool is Pool.NOW for take in found.takes)
-        bound = at_once and over_now(cycle, job, found.takes) is None  # nobody goes for what fits as it is
-        decide(cycle, job, found.takes, action=self._action, score=found.score, bound=bound)
+        immediate_preemption = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
+        bound = (
+            immediate_preemption and over_now(cycle, job, found.placements) is None
+        )  # nobody goes for what fits as it is
+        commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
         cycle.report.tell(job, self._told(plan, looked))
         return True
 
@@ -388,7 +402,7 @@ class RoomMaker:
             return plan.victims
         rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
         rest = np.setdiff1d(rest, plan.victims)
-        rest = rest[self._cycle.pipeline.may_go(cause, rest) & ~self._running.spared[rest]]
+        rest = rest[self._cycle.pipeline.may_go(cause, rest) & ~self._running.not_preemptable[rest]]
         if len(rest):
             self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
         return np.concatenate((plan.victims, rest))
@@ -423,7 +437,7 @@ class RoomMaker:
         if not self._cycle.pipeline.answered(cause):
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could go, but no plugin of the profile lets anybody go"
-        marked = self._running.spared[candidates_here]
+        marked = self._running.not_preemptable[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)

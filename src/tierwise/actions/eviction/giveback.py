@@ -32,8 +32,8 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             told.append(_kept(debt.text, enabled=enabled))
             continue
         running = cycle.running
-        marked = running.spared | settled.alone[running.job]  # what the cycle has just placed stays
-        paid = plugin.paid_with(debt, replace(running, spared=marked))
+        marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
+        paid = plugin.paid_with(debt, replace(running, not_preemptable=marked))
         going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
         if len(going):
             cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
@@ -65,4 +65,4 @@ def _denied(cycle: Cycle) -> list[Job]:
 
 def _within_quota(cycle: Cycle, job: Job) -> bool:
     asked = demand(cycle, job)
-    return bool(asked.lots) and cycle.pipeline.over(job, needs(asked, len(cycle.view.axis))) is None
+    return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None

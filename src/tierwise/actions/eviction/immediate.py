@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tierwise.actions.eviction.gang import Options, RoomMaker
+from tierwise.actions.eviction.gang import GangPreemptor, Options
 from tierwise.actions.eviction.preemptors import may_evict
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Purpose
 from tierwise.model.job import Job
 
-__all__ = ["AtOnce"]
+__all__ = ["ImmediatePreemption"]
 
 
-class AtOnce:
+class ImmediatePreemption:
     """The actions by name, in the order in which they are tried; `only` says which serve the pods of a scheduler."""
 
     def __init__(self, cycle: Cycle, actions: Sequence[str], only: Mapping[str, frozenset[str]]) -> None:
         self._cycle = cycle
         self._actions = tuple(actions)
         self._only = only
-        self._makers: dict[str, RoomMaker] = {}
+        self._makers: dict[str, GangPreemptor] = {}
 
     def make_room(self, job: Job) -> None:
         """Let the first action that can make room for the job; a job that nothing but room would help is served."""
@@ -34,5 +34,5 @@ class AtOnce:
             if not may_evict(self._cycle, job):
                 return
             if action not in self._makers:
-                self._makers[action] = RoomMaker(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
+                self._makers[action] = GangPreemptor(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
             self._makers[action].serve(job)

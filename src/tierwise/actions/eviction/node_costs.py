@@ -18,13 +18,22 @@ from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 
-__all__ = ["Manner", "Prices", "beyond_budgets", "by_importance", "cost_of", "node_keys", "price_nodes", "price_of"]
+__all__ = [
+    "Prices",
+    "VictimOrder",
+    "beyond_budgets",
+    "by_importance",
+    "cost_of",
+    "node_keys",
+    "price_nodes",
+    "price_of",
+]
 
 
 # How victims that fall one by one are weighed: who comes back first, and which of several choices is the cheapest.
 #
-# A `Manner` is one of the customs that users of an action know. Disruption budgets are never a veto here (plugin `pdb`
-# is one, where a profile has it): to go beyond them is a price. `reprieve` and `single_plans` ask; nothing is changed
+# A `VictimOrder` is a custom that users of an action know. Disruption budgets are never a veto here (plugin `pdb`
+# is one, where a profile has it): to go beyond them is a price. `by_pod` and `knapsack` ask; nothing is changed
 # here.
 
 
@@ -32,7 +41,7 @@ _FLOOR = 2**31
 """Added to every priority, as Kubernetes does, so that each further victim makes a sum larger."""
 
 
-class Manner(enum.Enum):
+class VictimOrder(enum.Enum):
     """Whose customs hold."""
 
     JOB = "job"  # Koordinator's for whole jobs: fewest evictions, then the least important; budgets decide ties
@@ -41,14 +50,14 @@ class Manner(enum.Enum):
 
     @property
     def budgets_first(self) -> bool:
-        return self is not Manner.JOB
+        return self is not VictimOrder.JOB
 
 
-def by_importance(running: RunningTable, tasks: Ints, manner: Manner) -> tuple[Ints, ...]:
+def by_importance(running: RunningTable, tasks: Ints, victim_order: VictimOrder) -> tuple[Ints, ...]:
     """Keys for `lexsort`, the least significant first: the most important task stands in front."""
-    if manner is Manner.POD:  # the longer it runs, the more is lost
+    if victim_order is VictimOrder.POD:  # the longer it runs, the more is lost
         return running.rank[tasks], running.created[tasks], -running.priority[tasks]  # type: ignore[return-value]
-    return running.rank[tasks], running.kin[tasks], -running.priority[tasks]
+    return running.rank[tasks], running.owner[tasks], -running.priority[tasks]
 
 
 def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints | None = None) -> Bools:
@@ -71,7 +80,7 @@ def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints 
 def cost_of(running: RunningTable, victims: Ints, priorities: Ints) -> int:
     """The rank of the most important victim of each owner on each row, added up; `priorities` are all that occur."""
     ranks = np.searchsorted(priorities, running.priority[victims])
-    owners = np.stack((running.row[victims], running.kin[victims]))
+    owners = np.stack((running.row[victims], running.owner[victims]))
     _, owner = np.unique(owners, axis=1, return_inverse=True)
     dearest = np.zeros(len(victims), dtype=np.int64)
     np.maximum.at(dearest, owner.ravel(), ranks)
@@ -79,15 +88,15 @@ def cost_of(running: RunningTable, victims: Ints, priorities: Ints) -> int:
 
 
 def price_of(
-    cycle: Cycle, running: RunningTable, victims: Ints, manner: Manner, *, tasks: int, priorities: Ints
+    cycle: Cycle, running: RunningTable, victims: Ints, victim_order: VictimOrder, *, tasks: int, priorities: Ints
 ) -> tuple[float, ...]:
     """What victims cost who make room for so many tasks; the smallest price wins."""
-    ordered = victims[np.lexsort(by_importance(running, victims, manner))]
-    if manner is Manner.POD and tasks == 1:
+    ordered = victims[np.lexsort(by_importance(running, victims, victim_order))]
+    if victim_order is VictimOrder.POD and tasks == 1:
         return tuple(float(key[0]) for key in node_keys(cycle, running, ordered, np.zeros_like(ordered), 1))
     beyond = float(beyond_budgets(cycle, running, ordered).sum())
     fewest = (float(len(victims)), float(cost_of(running, victims, priorities)))
-    return (beyond, *fewest) if manner.budgets_first else (*fewest, beyond)
+    return (beyond, *fewest) if victim_order.budgets_first else (*fewest, beyond)
 
 
 def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, size: int) -> tuple[Floats, ...]:
@@ -126,31 +135,31 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def price_nodes(
-    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, manner: Manner
+    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, victim_order: VictimOrder
 ) -> Prices:
     """The prices of up to `most` tasks of a shape on every node, if these candidates may go."""
-    candidates = _in_order(cycle, running, candidates, manner)
+    candidates = _in_order(cycle, running, candidates, victim_order)
     rows = running.row[candidates]
-    idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+    idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     request = running.request[np.ix_(shape.asked, candidates)]
     cleared = idle.copy()
     np.add.at(cleared.T, rows, request.T)
     asked = shape.request[shape.asked, None]
     free, room = (np.maximum((amounts // asked).min(axis=0), 0) for amounts in (idle, cleared))
-    closed = cycle.rooms.of(shape).why != 0
+    closed = cycle.fit_counts.of(shape).why != 0
     free[closed], room[closed] = 0, 0
     most = min(most, int(room.max(initial=0)))
     gone = np.zeros((most + 1, len(candidates)), dtype=bool)
     for number in range(1, most + 1):
         gone[number] = _without_room(cleared - asked * number, rows, request)
-    return Prices(free, room, _prices(cycle, running, candidates, gone, manner), candidates, rows, gone)
+    return Prices(free, room, _prices(cycle, running, candidates, gone, victim_order), candidates, rows, gone)
 
 
-def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, manner: Manner) -> Ints:
+def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, victim_order: VictimOrder) -> Ints:
     """Row by row, the first to come back first."""
-    importance = by_importance(running, candidates, manner)
+    importance = by_importance(running, candidates, victim_order)
     candidates = candidates[np.lexsort((*importance, running.row[candidates]))]
-    if not manner.budgets_first:
+    if not victim_order.budgets_first:
         return candidates
     rows = running.row[candidates]
     beyond = beyond_budgets(cycle, running, candidates, rows)
@@ -169,7 +178,7 @@ def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
     return result
 
 
-def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, manner: Manner) -> Ints:
+def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, victim_order: VictimOrder) -> Ints:
     """What those who go cost on each row, (tasks x rows); one victim more costs more than all ranks together."""
     rows, nodes = running.row[candidates], len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
@@ -180,16 +189,16 @@ def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, 
     beyond = [beyond_budgets(cycle, running, candidates[g], rows[g]) for g in gone]
     worse = [np.bincount(rows[g], weights=b, minlength=nodes) for g, b in zip(gone, beyond, strict=True)]
     forbidden = np.stack(worse).astype(np.int64)
-    if manner.budgets_first:
+    if victim_order.budgets_first:
         return forbidden * (int(price.max(axis=0).sum()) + 1) + price
     return price * (int(forbidden.max(axis=0).sum()) + 1) + forbidden
 
 
 def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int) -> Ints:
     """Per row, the rank of the most important victim of each owner, added up, (tasks x rows)."""
-    priority, kin = running.priority[candidates], running.kin[candidates]
+    priority, owner = running.priority[candidates], running.owner[candidates]
     ranks = np.searchsorted(np.unique(priority), priority)
-    pairs, pair = np.unique(rows * (int(kin.max(initial=0)) + 1) + kin, return_inverse=True)
+    pairs, pair = np.unique(rows * (int(owner.max(initial=0)) + 1) + owner, return_inverse=True)
     row_of = np.zeros(len(pairs), dtype=np.int64)
     row_of[pair] = rows
     result = np.zeros((len(gone), nodes), dtype=np.int64)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, Lot, Portion
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.report import Decision
@@ -22,7 +22,7 @@ __all__ = ["Settled", "may_evict", "of_those_who_may", "slots", "starving_jobs"]
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
     """Jobs that wait in an open queue with too few tasks, the first in order first."""
     waiting = [job for job in cycle.snapshot.jobs if may_evict(cycle, job)]
-    if cycle.pipeline.in_one_line:
+    if cycle.pipeline.global_queue:
         yield from sorted(waiting, key=cycle.pipeline.job_key)
         return
     queues = cycle.snapshot.queues
@@ -34,12 +34,12 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     """Whether a job starves in an open queue, and nothing but room is missing."""
     queue = cycle.snapshot.queues.get(job.queue)
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
-    if queue is None or not queue.open or not inside or not (job.effortless or any(job.parts())):
+    if queue is None or not queue.open or not inside or not (job.best_effort_parts or any(job.parts())):
         return False
     if job.unsupported or job.key in cycle.report.delays:  # or it could have had a place without
         return False
     if job_ready(cycle.ledger, job, waiting=True):
-        starved = bool(slots(cycle, job).lots)
+        starved = bool(slots(cycle, job).task_groups)
     else:
         starved = cycle.pipeline.starving(job)
     return starved and cycle.pipeline.admit(job) is None
@@ -50,19 +50,19 @@ def slots(cycle: Cycle, job: Job) -> Demand:
 
     Pending best-effort tasks count as ready everywhere else, because backfill places them where slots are free.
     """
-    if not job.effortless or job.satisfied:
+    if not job.best_effort_parts or job.satisfied:
         return Demand(())
     subs = [sub.number for sub in job.subs]
-    waits = sum(cycle.backlog.left(part) for _, part in job.effortless)
+    waits = sum(cycle.backlog.left(part) for _, part in job.best_effort_parts)
     standing = int((cycle.ledger.ready[subs] + cycle.ledger.waiting[subs]).sum()) - waits
     missing = min(waits, job.minimum - standing)
-    lots = []
-    for number, part in job.effortless:
+    task_groups = []
+    for number, part in job.best_effort_parts:
         count = min(missing, cycle.backlog.left(part))
         if count > 0:
-            lots.append(Lot(job.subs[number], (Portion(part, count),), count))
+            task_groups.append(TaskGroup(job.subs[number], (RemainingTasks(part, count),), count))
             missing -= count
-    return Demand(tuple(lots))
+    return Demand(tuple(task_groups))
 
 
 class Settled:
@@ -105,14 +105,21 @@ def of_those_who_may(job: Job, asked: Demand) -> Demand | None:
     """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
     if job.never_preempts:
         return None
-    lots = [_lot_of_those_who_may(lot) for lot in asked.lots]
-    spares = [_lot_of_those_who_may(lot) for lot in asked.spares]
-    if None in lots:
+    task_groups = [_lot_of_those_who_may(task_group) for task_group in asked.task_groups]
+    spares = [_lot_of_those_who_may(task_group) for task_group in asked.spares]
+    if None in task_groups:
         return None
-    return Demand(tuple(lot for lot in lots if lot is not None), tuple(lot for lot in spares if lot is not None))
+    return Demand(
+        tuple(task_group for task_group in task_groups if task_group is not None),
+        tuple(task_group for task_group in spares if task_group is not None),
+    )
 
 
-def _lot_of_those_who_may(lot: Lot) -> Lot | None:
-    portions = tuple(p for p in lot.portions if not p.part.shape.never_preempts)
-    short = any(sum(p.left for p in portions if p.part.role_number == r) < least for r, least in lot.roles.items())
-    return None if short or sum(p.left for p in portions) < lot.need else replace(lot, portions=portions)
+def _lot_of_those_who_may(task_group: TaskGroup) -> TaskGroup | None:
+    remaining = tuple(p for p in task_group.remaining if not p.part.shape.never_preempts)
+    short = any(
+        sum(p.left for p in remaining if p.part.role_number == r) < least for r, least in task_group.roles.items()
+    )
+    return (
+        None if short or sum(p.left for p in remaining) < task_group.need else replace(task_group, remaining=remaining)
+    )

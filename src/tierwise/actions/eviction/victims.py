@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.actions.eviction.feasibility import Fits
+from tierwise.actions.eviction.feasibility import Feasibility
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
     price: tuple[float, ...]
 
 
-def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: Fits) -> Plan | None:
+def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: Feasibility) -> Plan | None:
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
@@ -62,7 +62,7 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
     return min(plans, key=lambda plan: plan.price)
 
 
-def choose(bundles: Bundles, fits: Fits) -> Ints | None:
+def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
     in_order = list(range(len(bundles)))
     needed = _shortest(bundles, in_order, fits)
@@ -74,7 +74,7 @@ def _plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: dict
     return Plan(domain, victims, bundles, tuple(taken), _price(cycle, cause, domain, bundles, list(taken), victims))
 
 
-def _spared(bundles: Bundles, chosen: list[int], fits: Fits) -> dict[int, Ints]:
+def _spared(bundles: Bundles, chosen: list[int], fits: Feasibility) -> dict[int, Ints]:
     """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
     dearest = sorted(chosen, key=lambda b: (-bundles.cost[b], -chosen.index(b)))
     going = {dearest[i] for i in _needed([bundles.of(b) for b in dearest], _NOBODY, fits)}
@@ -90,7 +90,7 @@ def _highest(cause: Cause, plan: Plan) -> int:
     return int(cause.running.priority[plan.victims].max(initial=-(2**40)))
 
 
-def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Fits) -> dict[int, Ints]:
+def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Feasibility) -> dict[int, Ints]:
     """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
     tasks, asked = _all(bundles, safe), cause.weighed
     groups = np.repeat(bundles.group[safe], [len(bundles.of(b)) for b in safe])
@@ -100,14 +100,14 @@ def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Fits) -> di
     return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
 
 
-def _tasks(bundles: Bundles, safe: list[int], tasks: Ints, fixed: Ints, fits: Fits) -> dict[int, Ints]:
+def _tasks(bundles: Bundles, safe: list[int], tasks: Ints, fixed: Ints, fits: Feasibility) -> dict[int, Ints]:
     """What of these safe bundles must go beside the `fixed` victims; the first of their `tasks` are spared first."""
     going = tasks[_needed([tasks[i : i + 1] for i in range(len(tasks))], fixed, fits)]
     left = {b: bundles.of(b)[np.isin(bundles.of(b), going)] for b in safe}
     return {b: victims for b, victims in left.items() if len(victims)}
 
 
-def _needed(parts: list[Ints], fixed: Ints, fits: Fits) -> list[int]:
+def _needed(parts: list[Ints], fixed: Ints, fits: Feasibility) -> list[int]:
     """Which parts must go beside the `fixed` victims, when the first that can be spared are spared first.
 
     Ever longer stretches are spared at once: whoever could be spared together could be spared one by one.
@@ -129,7 +129,7 @@ def _all(bundles: Bundles, chosen: list[int]) -> Ints:
     return _flat([bundles.of(b) for b in chosen])
 
 
-def _shortest(bundles: Bundles, order: list[int], fits: Fits) -> int | None:
+def _shortest(bundles: Bundles, order: list[int], fits: Feasibility) -> int | None:
     """How many bundles from the front make room: more victims never make less room, so bisection finds it."""
     if fits.without(_NOBODY):
         return 0

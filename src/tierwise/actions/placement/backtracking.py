@@ -1,10 +1,10 @@
 """Unlike sub-jobs in one domain: a search with backtracking.
 
-Lots of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an assignment
-of lots to domains works exactly when no domain gets more than its room, at any height: the search over assignments
-is exact, and small because it moves whole numbers. Lots of several shapes are tried on the ledger itself, which places
-them as the scores say, and where that fails, assigned by counting the mixtures that domains take (`mixed`), which is
-exact as well. All searches stop at a bound and say so.
+Task groups of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an
+assignment of task groups to domains works exactly when no domain gets more than its room, at any height: the search
+over assignments is exact, and small because it moves whole numbers. Task groups of several shapes are tried on the
+ledger itself, which places them as the scores say, and where that fails, assigned by counting the mixtures that
+domains take (`mixed`), which is exact as well. All searches stop at a bound and say so.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Lot, Portion, numbers_by_portion
-from tierwise.actions.placement.fit import Take, fit
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, numbers_by_portion
+from tierwise.actions.placement.fit import Placement, fit
 from tierwise.actions.placement.mixed_shapes import (
     Axes,
     Block,
@@ -30,9 +30,9 @@ from tierwise.actions.placement.mixed_shapes import (
     most_of,
     write,
 )
-from tierwise.actions.placement.search import BOTH, candidates, home, ordered
+from tierwise.actions.placement.search import BOTH, candidates, current_domain, ordered
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import Pool, job_ready, roles_count, standing_of, sub_ready
+from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count, sub_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
@@ -42,151 +42,163 @@ _STEPS = 100_000
 _MIXED_STEPS = 20_000
 _TRIALS = 400
 _WAYS = 64
-"""How many choices of its tasks are tried for a lot that has more of them than it needs."""
+"""How many choices of its tasks are tried for a task group that has more of them than it needs."""
 
 
 class Packing(msgspec.Struct):
     """What a search in one domain came to."""
 
-    takes: list[Take] | None
+    placements: list[Placement] | None
     score: float = 0.0
     bounded: bool = False
 
 
-def pack(cycle: Cycle, job: Job, lots: tuple[Lot, ...], spares: tuple[Lot, ...], domain: int) -> Packing:
-    """Place enough of the lots below a domain to make the job ready; what stands on the ledger is the caller's."""
-    items = sorted(lots, key=lambda lot: _tightness(cycle, lot))
+def pack(
+    cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], spares: tuple[TaskGroup, ...], domain: int
+) -> Packing:
+    """Place enough of the task groups below a domain to make the job ready; what stands on the ledger is the
+    caller's.
+    """
+    items = sorted(task_groups, key=lambda task_group: _tightness(cycle, task_group))
     everyone = [*items, *spares]
-    shapes = {portion.part.shape for lot in everyone for portion in lot.portions}
-    once = len({lot.sub.number for lot in everyone}) == len(everyone)
+    shapes = {tasks_left.part.shape for task_group in everyone for tasks_left in task_group.remaining}
+    once = len({task_group.sub.number for task_group in everyone}) == len(everyone)
     countable = once and not any(cycle.pipeline.moving(shape) for shape in shapes)
     if countable and len(shapes) == 1:
         return _Counting(cycle, job, everyone, len(items), domain).run()
     tried = _Trying(cycle, job, everyone, len(items), domain).run()
-    if tried.takes is not None or len(shapes) == 1:
+    if tried.placements is not None or len(shapes) == 1:
         return tried
     if not countable:
-        return Packing(None, bounded=True)  # each lot was tried alone: how they could share nodes was not
-    return _Mixing(cycle, job, sorted(everyone, key=lambda lot: _tightness(cycle, lot)), len(items), domain).run()
+        return Packing(None, bounded=True)  # each task group was tried alone: how they could share nodes was not
+    return _Mixing(
+        cycle, job, sorted(everyone, key=lambda task_group: _tightness(cycle, task_group)), len(items), domain
+    ).run()
 
 
-def _tightness(cycle: Cycle, lot: Lot) -> tuple[int, int]:
-    """Tight limits first, then large lots: they have the fewest places to go."""
-    limit = cycle.pipeline.limit(lot.sub)
-    return (2**62 if limit is None else limit, -lot.need)
+def _tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
+    """Tight limits first, then large task groups: they have the fewest places to go."""
+    limit = cycle.pipeline.limit(task_group.sub)
+    return (2**62 if limit is None else limit, -task_group.need)
 
 
 class _Search:
-    """Lots in the order of trial, the first `needed` of which make the job ready; the rest are spares."""
+    """Task groups in the order of trial, the first `needed` of which make the job ready; the rest are spares."""
 
-    def __init__(self, cycle: Cycle, job: Job, lots: list[Lot], needed: int, domain: int) -> None:
+    def __init__(self, cycle: Cycle, job: Job, task_groups: list[TaskGroup], needed: int, domain: int) -> None:
         self._cycle = cycle
         self._job = job
-        self._lots = lots
-        self._spares = len(lots) > needed
+        self._lots = task_groups
+        self._spares = len(task_groups) > needed
         self._domain = domain
-        self._near = home(cycle, job)
+        self._near = current_domain(cycle, job)
         self._steps = 0
         self._bounded = False
 
-    def _settle(self, lot: Lot, place: int) -> list[Take] | None:
-        """Place a lot in the tightest and best domain below `place` that holds it."""
-        for domain, _ in self._ranked(lot, place):
+    def _settle(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
+        """Place a task group in the tightest and best domain below `place` that holds it."""
+        for domain, _ in self._ranked(task_group, place):
             with self._cycle.ledger.statement() as statement:
-                found = fit(self._cycle, self._job, lot, domain, BOTH)
+                found = fit(self._cycle, self._job, task_group, domain, BOTH)
                 if found is not None:
                     statement.keep()
                     return found
         return None
 
-    def _ranked(self, lot: Lot, place: int) -> Iterator[tuple[int, float]]:
-        """Domains below `place` that may hold a lot, with their scores, in the order of preference."""
-        for group in candidates(self._cycle, lot.sub, place):
-            yield from ordered(self._cycle, lot, group, self._near, BOTH)
+    def _ranked(self, task_group: TaskGroup, place: int) -> Iterator[tuple[int, float]]:
+        """Domains below `place` that may hold a task group, with their scores, in the order of preference."""
+        for group in candidates(self._cycle, task_group.sub, place):
+            yield from ordered(self._cycle, task_group, group, self._near, BOTH)
 
-    def _outermost(self, lot: Lot) -> list[tuple[int, float]]:
-        """The widest domains that the lot may use, best first; a tighter one inside is chosen when it is placed."""
-        groups = tuple(candidates(self._cycle, lot.sub, self._domain))
+    def _outermost(self, task_group: TaskGroup) -> list[tuple[int, float]]:
+        """The widest domains that the task group may use, best first; a tighter one inside is chosen when it is
+        placed.
+        """
+        groups = tuple(candidates(self._cycle, task_group.sub, self._domain))
         if not groups:
             return []
         every = np.concatenate(groups)
         widest = every[~np.isin(self._cycle.topology.parent[every], every)]
-        return list(ordered(self._cycle, lot, widest, self._near, BOTH))
+        return list(ordered(self._cycle, task_group, widest, self._near, BOTH))
 
 
 class _Trying(_Search):
     """Several shapes: each step is a trial on the ledger."""
 
     def run(self) -> Packing:
-        takes: list[Take] = []
+        placements: list[Placement] = []
         scores: list[float] = []
-        if self._place(0, takes, scores):
-            return Packing(takes, sum(scores), self._bounded)
+        if self._place(0, placements, scores):
+            return Packing(placements, sum(scores), self._bounded)
         return Packing(None, bounded=self._bounded)
 
-    def _place(self, i: int, takes: list[Take], scores: list[float]) -> bool:
+    def _place(self, i: int, placements: list[Placement], scores: list[float]) -> bool:
         if job_ready(self._cycle.ledger, self._job, waiting=True):
             return True
         if i == len(self._lots):
             return False
-        lot = _unused(self._lots[i], takes)
-        too_early = lot.extra and not sub_ready(self._cycle.ledger, lot.sub, waiting=True)
-        for domain, worth in () if too_early or not lot.portions else self._ranked(lot, self._domain):
+        task_group = _unused(self._lots[i], placements)
+        too_early = task_group.extra and not sub_ready(self._cycle.ledger, task_group.sub, waiting=True)
+        for domain, worth in () if too_early or not task_group.remaining else self._ranked(task_group, self._domain):
             if self._steps >= _TRIALS:
                 self._bounded = True
                 return False
             self._steps += 1
             self._cycle.report.work.trials += 1
             with self._cycle.ledger.statement() as statement:
-                found = fit(self._cycle, self._job, lot, domain, BOTH)
+                found = fit(self._cycle, self._job, task_group, domain, BOTH)
                 if found is None:
                     continue
-                mark = len(takes)
-                takes.extend(found)
+                mark = len(placements)
+                placements.extend(found)
                 scores.append(worth)
-                if self._place(i + 1, takes, scores):
+                if self._place(i + 1, placements, scores):
                     statement.keep()
                     return True
-                del takes[mark:]
+                del placements[mark:]
                 scores.pop()
-        return self._spares and self._place(i + 1, takes, scores)
+        return self._spares and self._place(i + 1, placements, scores)
 
 
-def _unused(lot: Lot, takes: list[Take]) -> Lot:
-    """The lot without the tasks that other lots of its sub-job have taken."""
-    if not lot.extra:
-        return lot
+def _unused(task_group: TaskGroup, placements: list[Placement]) -> TaskGroup:
+    """The task group without the tasks that other task groups of its sub-job have taken."""
+    if not task_group.extra:
+        return task_group
     left = [
-        Portion(portion.part, portion.left - sum(len(t.rows) for t in takes if t.part is portion.part))
-        for portion in lot.portions
+        RemainingTasks(
+            tasks_left.part, tasks_left.left - sum(len(t.rows) for t in placements if t.part is tasks_left.part)
+        )
+        for tasks_left in task_group.remaining
     ]
-    return replace(lot, portions=tuple(portion for portion in left if portion.left > 0))
+    return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))
 
 
 class _Counting(_Search):
-    """One shape: assign lots to domains by counting, then place them."""
+    """One shape: assign task groups to domains by counting, then place them."""
 
     def run(self) -> Packing:
-        shape = self._lots[0].portions[0].part.shape
-        self._room: list[int] = self._cycle.rooms.of(shape).domains(Pool.LATER).tolist()
-        self._options = [self._outermost(lot) for lot in self._lots]
+        shape = self._lots[0].remaining[0].part.shape
+        self._room: list[int] = self._cycle.fit_counts.of(shape).domains(Pool.FUTURE_IDLE).tolist()
+        self._options = [self._outermost(task_group) for task_group in self._lots]
         self._state = sorted({d for options in self._options for place, _ in options for d in self._above(place)})
         self._dead: set[tuple[int, ...]] = set()
-        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
+        self._tied = [
+            here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
+        ]
         self._short = _Short(self._cycle, self._job)
         chosen = self._assign(0, [])
         if chosen is None:
             return Packing(None, bounded=self._bounded)
-        takes: list[Take] = []
+        placements: list[Placement] = []
         for i, place, _ in sorted(chosen, key=lambda c: _tightness(self._cycle, self._lots[c[0]])):
             found = self._settle(self._lots[i], place)
             if found is None:  # releasing room is counted per node: what fits in sum may not fit in turn
                 return Packing(None, bounded=True)
-            takes += found
-        return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
+            placements += found
+        return Packing(placements, sum(worth for _, _, worth in chosen), self._bounded)
 
     def _assign(self, i: int, chosen: list[tuple[int, int, float]]) -> list[tuple[int, int, float]] | None:
-        """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
+        """Give task groups i and later a domain each; a task group may be left out where spares can stand in for it."""
         picked = [self._lots[j] for j, _, _ in chosen]
         if self._short.covered(picked):
             return list(chosen)
@@ -210,7 +222,7 @@ class _Counting(_Search):
         return None
 
     def _distinct(self, options: list[tuple[int, float]], need: int) -> Iterator[tuple[int, float]]:
-        """The places with enough room, one of each kind: alike siblings are the same choice for later lots."""
+        """The places with enough room, one of each kind: alike siblings are the same choice for later task groups."""
         tried: set[tuple[int, ...]] = set()
         for place, worth in options:
             kind = self._kind(place)
@@ -219,7 +231,9 @@ class _Counting(_Search):
                 yield place, worth
 
     def _kind(self, place: int) -> tuple[int, ...]:
-        """What tells a place from its siblings: the rooms and tiers in it, and itself where a lot is tied to it."""
+        """What tells a place from its siblings: the rooms and tiers in it, and itself where a task group is tied to
+        it.
+        """
         topology = self._cycle.topology
         inner = topology.below(place)
         tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
@@ -239,7 +253,7 @@ class _Counting(_Search):
 
 
 class _Place(msgspec.Struct, frozen=True, eq=False):
-    """A domain that lots may be assigned to: those like it inside, and the rows that stand in none of these."""
+    """A domain that task groups may be assigned to: those like it inside, and the rows that stand in none of these."""
 
     domain: int
     inner: tuple[_Place, ...]
@@ -247,10 +261,10 @@ class _Place(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Mixing(_Search):
-    """Several shapes: assign lots to domains by counting mixtures, then deal all of them to nodes at once.
+    """Several shapes: assign task groups to domains by counting mixtures, then deal all of them to nodes at once.
 
-    Lots come tightest first, so what inner domains hold is decided before anything is assigned around them; what they
-    leave counts towards the domain around them.
+    Task groups come tightest first, so what inner domains hold is decided before anything is assigned around them;
+    what they leave counts towards the domain around them.
     """
 
     def run(self) -> Packing:
@@ -264,14 +278,14 @@ class _Mixing(_Search):
         return Packing(None, bounded=self._bounded)
 
     def _on(self, pool: Pool) -> Packing | None:
-        choices = [Choices(lot) for lot in self._lots]
+        choices = [Choices(task_group) for task_group in self._lots]
         self._axes = Axes(self._cycle, most_of(choices), pool)
-        self._wanted: list[list[tuple[Mix, Lot]]] = []
+        self._wanted: list[list[tuple[Mix, TaskGroup]]] = []
         for each in choices:
             mixes = each.mixes(self._axes)
             self._bounded |= len(mixes) > _WAYS
-            self._wanted.append([(tuple(mixes[i].tolist()), each.lot(i)) for i in range(min(len(mixes), _WAYS))])
-        self._options = [self._outermost(lot) for lot in self._lots]
+            self._wanted.append([(tuple(mixes[i].tolist()), each.task_group(i)) for i in range(min(len(mixes), _WAYS))])
+        self._options = [self._outermost(task_group) for task_group in self._lots]
         self._plant()
         self._given: dict[int, Mix] = {}
         self._blocks: dict[tuple[int, ...], Block] = {}
@@ -279,14 +293,21 @@ class _Mixing(_Search):
         self._held: dict[tuple[int, Mix], int] = {}
         self._dead: set[tuple[object, ...]] = set()
         self._short = _Short(self._cycle, self._job)
-        self._tied = [here for lot in self._lots if (here := home(self._cycle, lot.sub)) is not None]
+        self._tied = [
+            here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
+        ]
         chosen = self._assign(0, [])
         if chosen is None:
             return None
-        lots = sorted(((lot, place) for lot, place, _ in chosen), key=lambda c: -len(self._cycle.topology.chains[c[1]]))
+        task_groups = sorted(
+            ((task_group, place) for task_group, place, _ in chosen),
+            key=lambda c: -len(self._cycle.topology.chains[c[1]]),
+        )
         nothing = (0,) * len(self._axes.shapes)
-        takes = write(self._cycle, self._job, lots, self._axes, self._block(self._top, rest=True).trace(nothing))
-        return Packing(takes, sum(worth for _, _, worth in chosen), self._bounded)
+        placements = write(
+            self._cycle, self._job, task_groups, self._axes, self._block(self._top, rest=True).trace(nothing)
+        )
+        return Packing(placements, sum(worth for _, _, worth in chosen), self._bounded)
 
     def _plant(self) -> None:
         """The domains of all options as a tree."""
@@ -309,9 +330,9 @@ class _Mixing(_Search):
                 around.setdefault(outer, []).append(place)
         self._top = self._places[self._domain]
 
-    def _assign(self, i: int, chosen: list[tuple[Lot, int, float]]) -> list[tuple[Lot, int, float]] | None:
-        """Give lots i and later a domain each; a lot may be left out where spares can stand in for it."""
-        picked = [lot for lot, _, _ in chosen]
+    def _assign(self, i: int, chosen: list[tuple[TaskGroup, int, float]]) -> list[tuple[TaskGroup, int, float]] | None:
+        """Give task groups i and later a domain each; a task group may be left out where spares can stand in for it."""
+        picked = [task_group for task_group, _, _ in chosen]
         if self._short.covered(picked):
             return list(chosen)
         if i == len(self._lots) or not self._hopeful(i):
@@ -325,13 +346,13 @@ class _Mixing(_Search):
             if kind in tried:
                 continue
             tried.add(kind)
-            for mix, lot in self._wanted[i]:
+            for mix, task_group in self._wanted[i]:
                 self._steps += 1
                 if self._steps > _MIXED_STEPS:
                     raise OutOfBoundError
                 before = self._given.get(place)
                 self._given[place] = mix if before is None else tuple(a + b for a, b in zip(before, mix, strict=True))
-                found = self._assign(i + 1, [*chosen, (lot, place, worth)]) if self._holds(place) else None
+                found = self._assign(i + 1, [*chosen, (task_group, place, worth)]) if self._holds(place) else None
                 if found is not None:
                     return found
                 if before is None:
@@ -344,7 +365,7 @@ class _Mixing(_Search):
         return None
 
     def _hopeful(self, i: int) -> bool:
-        """Whether the places would take all lots of the next one's kind, if there were no others."""
+        """Whether the places would take all task groups of the next one's kind, if there were no others."""
         if self._spares or len(self._wanted[i]) != 1:
             return True
         mix = self._wanted[i][0][0]
@@ -355,7 +376,7 @@ class _Mixing(_Search):
         return sum(self._most(place, mix) for place in places) >= len(like)
 
     def _most(self, place: int, mix: Mix) -> int:
-        """How many lots of a mixture a domain takes beside what it was given."""
+        """How many task groups of a mixture a domain takes beside what it was given."""
         table = self._left(place)
         known = self._held.get((self._number(table), mix))
         if known is None:
@@ -413,7 +434,7 @@ class _Mixing(_Search):
         return self._numbers.setdefault(table.tobytes(), len(self._numbers))
 
     def _kind(self, place: int) -> tuple[object, ...]:
-        """What tells a place from its siblings: what is left in it, and itself where a lot is tied to it."""
+        """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
         topology = self._cycle.topology
         tied = any(topology.contains(place, d) or topology.contains(d, place) for d in self._tied)
         if tied or self._places[place].inner:
@@ -421,7 +442,7 @@ class _Mixing(_Search):
         return (self._around.get(place), self._number(self._left(place)), int(topology.tier[place]))
 
     def _state(self) -> tuple[object, ...]:
-        """What later lots see: alike places in any order."""
+        """What later task groups see: alike places in any order."""
         return tuple(sorted((self._kind(place) for place in self._places), key=repr))
 
 
@@ -429,7 +450,7 @@ class _Short:
     """What a job lacks: tasks in all, whole sub-jobs by policy, tasks by role."""
 
     def __init__(self, cycle: Cycle, job: Job) -> None:
-        standing = {sub.number: standing_of(cycle.ledger, sub) for sub in job.subs}
+        standing = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         whole = [0] * len(job.policies)
         for sub in job.subs:
             if sub.policy >= 0 and standing[sub.number] >= sub.minimum:
@@ -441,19 +462,19 @@ class _Short:
         self._policies = len(policies)
         self._least = (job.minimum - sum(standing.values()), *policies, *roles)
 
-    def counts(self, picked: list[Lot]) -> tuple[int, ...]:
-        """What these lots add to each of the numbers."""
+    def counts(self, picked: list[TaskGroup]) -> tuple[int, ...]:
+        """What these task groups add to each of the numbers."""
         counts = [0] * len(self._least)
-        for lot in picked:
-            counts[0] += lot.need
-            before = self._standing[lot.sub.number]
-            if lot.sub.policy >= 0 and before < lot.sub.minimum <= before + lot.need:
-                counts[1 + lot.sub.policy] += 1
-            for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
-                role = self._roles.get(portion.part.role_number)
+        for task_group in picked:
+            counts[0] += task_group.need
+            before = self._standing[task_group.sub.number]
+            if task_group.sub.policy >= 0 and before < task_group.sub.minimum <= before + task_group.need:
+                counts[1 + task_group.sub.policy] += 1
+            for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
+                role = self._roles.get(tasks_left.part.role_number)
                 if role is not None:
                     counts[1 + self._policies + role] += number
         return tuple(counts)
 
-    def covered(self, picked: list[Lot]) -> bool:
+    def covered(self, picked: list[TaskGroup]) -> bool:
         return all(have >= least for have, least in zip(self.counts(picked), self._least, strict=True))

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tierwise.actions.placement.fit import Take
-from tierwise.actions.placement.search import home
+from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.search import current_domain
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision, Placed
@@ -17,28 +17,28 @@ from tierwise.model.ranks import laid_out
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["decide", "over_now"]
+__all__ = ["commit", "over_now"]
 
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
-def over_now(cycle: Cycle, job: Job, takes: Iterable[Take]) -> Reason | None:
+def over_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
     """Why a job's queue must not have what was placed as long as those on their way out are still there."""
     if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
         return None
     given = np.zeros(len(cycle.view.axis), dtype=np.int64)
-    for take in takes:
-        given += take.part.shape.request * len(take.rows)
+    for placement in placements:
+        given += placement.part.shape.request * len(placement.rows)
     with cycle.ledger.statement():
         cycle.ledger.charge(job, -given)  # it is charged already
         cycle.ledger.count_leaving()
-        return cycle.pipeline.over(job, given)
+        return cycle.pipeline.quota_exceeded(job, given)
 
 
-def decide(
+def commit(
     cycle: Cycle,
     job: Job,
-    takes: Iterable[Take],
+    placements: Iterable[Placement],
     *,
     action: str,
     score: float,
@@ -47,10 +47,15 @@ def decide(
 ) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(
-        Placed(take.sub, cycle.backlog.deal(take.part, len(take.rows)), _by_rank(cycle, job, take), take.pool)
-        for take in takes
+        Placed(
+            placement.sub,
+            cycle.backlog.deal(placement.part, len(placement.rows)),
+            _by_rank(cycle, job, placement),
+            placement.pool,
+        )
+        for placement in placements
     )
-    domain = home(cycle, job)
+    domain = current_domain(cycle, job)
     cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score, proposed))
     if bound:
         return
@@ -59,8 +64,8 @@ def decide(
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
 
 
-def _by_rank(cycle: Cycle, job: Job, take: Take) -> Ints:
+def _by_rank(cycle: Cycle, job: Job, placement: Placement) -> Ints:
     """The rows of a take in the order of its ranks; a part that is dealt in pieces keeps the order of the tree."""
-    if job.pattern is None or len(take.rows) < len(take.part.tasks):
-        return take.rows
-    return laid_out(cycle.topology, take.rows, job.pattern)
+    if job.pattern is None or len(placement.rows) < len(placement.part.tasks):
+        return placement.rows
+    return laid_out(cycle.topology, placement.rows, job.pattern)

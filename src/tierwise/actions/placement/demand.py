@@ -1,4 +1,4 @@
-"""What a job asks for next: lots, each a number of tasks that one sub-job must place together.
+"""What a job asks for next: task groups, each a number of tasks that one sub-job must place together.
 
 The gang's minimum comes first (`demand`); what is beyond it is surplus, asked for later and from idle room only.
 """
@@ -11,117 +11,121 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import job_ready, roles_count, standing_of
+from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Part, SubJob
 
-__all__ = ["Demand", "Lot", "Portion", "demand", "needs", "numbers_by_portion", "surplus"]
+__all__ = ["Demand", "RemainingTasks", "TaskGroup", "demand", "needs", "numbers_by_portion", "surplus"]
 
 
 _SINGLES = 32
 """How many tasks beyond the sub-jobs' sizes are tried one by one."""
 
 
-class Portion(msgspec.Struct, frozen=True):
+class RemainingTasks(msgspec.Struct, frozen=True):
     """What is left of a part."""
 
     part: Part
     left: int
 
 
-class Lot(msgspec.Struct, frozen=True):
-    """`need` tasks of one sub-job, taken from its portions in order, role minimums first."""
+class TaskGroup(msgspec.Struct, frozen=True):
+    """`need` tasks of one sub-job, taken from its remaining tasks in order, role minimums first."""
 
     sub: SubJob
-    portions: tuple[Portion, ...]
+    remaining: tuple[RemainingTasks, ...]
     need: int
     roles: dict[int, int] = {}
     extra: bool = False  # beyond the sub-job's size: counts only once it is whole, and takes what others of it leave
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The lots that make a job ready, and others that could stand in where one of them finds no place."""
+    """The task groups that make a job ready, and others that could stand in where one of them finds no place."""
 
-    lots: tuple[Lot, ...]
-    spares: tuple[Lot, ...] = ()
+    task_groups: tuple[TaskGroup, ...]
+    spares: tuple[TaskGroup, ...] = ()
     enough: bool = True  # False: even with all of these placed the job would lack something
-    otherwise: Demand | None = None  # every other choice of sub-jobs and surplus, where the first finds no place
+    alternatives: Demand | None = None  # every other choice of sub-jobs and surplus, where the first finds no place
     cut: bool = False  # there are more choices than are tried
-    open: bool = False  # the lots alone are not enough: some of the spares must join them
+    open: bool = False  # the task groups alone are not enough: some of the spares must join them
 
     @property
     def tasks(self) -> int:
-        return sum(lot.need for lot in self.lots)
+        return sum(task_group.need for task_group in self.task_groups)
 
 
 def demand(cycle: Cycle, job: Job) -> Demand:
-    """The smallest ordered choice of lots that meets every minimum of the job; nothing where it is met already."""
+    """The smallest ordered choice of task groups that meets every minimum of the job; nothing where it is met
+    already.
+    """
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
     if not job.policies:
-        lot = _whole(cycle, job)
-        return Demand((lot,), enough=sum(p.left for p in lot.portions) >= lot.need > 0)
+        task_group = _whole(cycle, job)
+        return Demand((task_group,), enough=sum(p.left for p in task_group.remaining) >= task_group.need > 0)
     return _Choice(cycle, job).demand()
 
 
-def surplus(cycle: Cycle, job: Job) -> Iterator[Lot]:
-    """What is left beyond the minimum: a sub-job below its own minimum as one lot, other tasks part by part."""
+def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
+    """What is left beyond the minimum: a sub-job below its own minimum as one task group, other tasks part by part."""
     gangs = cycle.pipeline.gangs
     for sub in _ordered(cycle, job):
-        portions = _portions(cycle, sub)
-        missing = sub.minimum - standing_of(cycle.ledger, sub) if gangs and job.policies else 0
+        remaining = _portions(cycle, sub)
+        missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
-            if sum(p.left for p in portions) >= missing:
-                yield Lot(sub, portions, missing)
+            if sum(p.left for p in remaining) >= missing:
+                yield TaskGroup(sub, remaining, missing)
             continue
-        for portion in portions:
-            yield Lot(sub, (portion,), portion.left)
+        for tasks_left in remaining:
+            yield TaskGroup(sub, (tasks_left,), tasks_left.left)
 
 
 def needs(asked: Demand, resources: int) -> Ints:
-    """What a demand comes to per resource: role minimums first, then the portions in order."""
+    """What a demand comes to per resource: role minimums first, then the remaining tasks in order."""
     total = np.zeros(resources, dtype=np.int64)
-    for lot in asked.lots:
-        for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
-            total += portion.part.shape.request * number
+    for task_group in asked.task_groups:
+        for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
+            total += tasks_left.part.shape.request * number
     return total
 
 
-def numbers_by_portion(lot: Lot) -> list[int]:
-    """How many tasks a lot takes of each portion where all of them find a place: role minimums first, then in order."""
-    left, roles = lot.need, dict(lot.roles)
+def numbers_by_portion(task_group: TaskGroup) -> list[int]:
+    """How many tasks a task group takes of each remaining tasks where all of them find a place: role minimums first,
+    then in order.
+    """
+    left, roles = task_group.need, dict(task_group.roles)
     numbers = []
-    for portion in lot.portions:
-        number = min(portion.left, roles.get(portion.part.role_number, 0))
+    for tasks_left in task_group.remaining:
+        number = min(tasks_left.left, roles.get(tasks_left.part.role_number, 0))
         if number:
-            roles[portion.part.role_number] -= number
+            roles[tasks_left.part.role_number] -= number
         left -= number
         numbers.append(number)
-    for i, portion in enumerate(lot.portions):
-        more = min(portion.left - numbers[i], max(left, 0))
+    for i, tasks_left in enumerate(task_group.remaining):
+        more = min(tasks_left.left - numbers[i], max(left, 0))
         numbers[i] += more
         left -= more
     return numbers
 
 
-def _whole(cycle: Cycle, job: Job) -> Lot:
-    """A job without policies is one lot, with a minimum for each role."""
+def _whole(cycle: Cycle, job: Job) -> TaskGroup:
+    """A job without policies is one task group, with a minimum for each role."""
     sub = job.subs[0]
-    ready = standing_of(cycle.ledger, sub)
+    ready = ready_tasks(cycle.ledger, sub)
     roles: dict[int, int] = {}
     if roles_count(job):
         for number, least in job.roles.items():
             missing = least - int(cycle.ledger.role_ready[number])
             if missing > 0:
                 roles[number] = missing
-    return Lot(sub, _portions(cycle, sub), max(job.minimum - ready, sum(roles.values())), roles)
+    return TaskGroup(sub, _portions(cycle, sub), max(job.minimum - ready, sum(roles.values())), roles)
 
 
-def _portions(cycle: Cycle, sub: SubJob) -> tuple[Portion, ...]:
-    portions = [Portion(part, left) for part in sub.parts if (left := cycle.backlog.left(part))]
-    if len(portions) > 1:
-        portions.sort(key=lambda p: cycle.pipeline.part_key(p.part))  # stable: parts stand in rank order
-    return tuple(portions)
+def _portions(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
+    remaining = [RemainingTasks(part, left) for part in sub.parts if (left := cycle.backlog.left(part))]
+    if len(remaining) > 1:
+        remaining.sort(key=lambda p: cycle.pipeline.part_key(p.part))  # stable: parts stand in rank order
+    return tuple(remaining)
 
 
 def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
@@ -137,7 +141,7 @@ class _Choice:
         self._cycle = cycle
         self._job = job
         self._portions = {sub.number: _portions(cycle, sub) for sub in job.subs}
-        self._standing = {sub.number: standing_of(cycle.ledger, sub) for sub in job.subs}
+        self._standing = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._standing.values())
         self._whole = [0] * len(job.policies)
         for sub in job.subs:
@@ -148,49 +152,49 @@ class _Choice:
     def demand(self) -> Demand:
         ordered = _ordered(self._cycle, self._job)
         open_subs = [s for s in ordered if self._standing[s.number] < s.minimum and self._missing(s)]
-        lots: dict[int, Lot] = {}
-        spares: list[Lot] = []
+        task_groups: dict[int, TaskGroup] = {}
+        spares: list[TaskGroup] = []
         for sub in self._required_first(open_subs):
-            lot = self._lot(sub, self._missing(sub))
+            task_group = self._lot(sub, self._missing(sub))
             if self._ready():
-                spares.append(lot)
+                spares.append(task_group)
             else:
-                lots[sub.number] = lot
-                self._add(lot)
+                task_groups[sub.number] = task_group
+                self._add(task_group)
         if self._ready():
-            spares += self._redundant(lots)
-        otherwise, cut = self._otherwise(ordered, [*lots.values(), *spares])
+            spares += self._redundant(task_groups)
+        alternatives, cut = self._otherwise(ordered, [*task_groups.values(), *spares])
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
-            more = 0 if self._ready() else self._more(sub, lots.get(sub.number))
+            more = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
             if more:
-                before = lots.get(sub.number)
+                before = task_groups.get(sub.number)
                 if before is not None:
                     self._add(before, sign=-1)
                     more += before.need
-                lots[sub.number] = self._lot(sub, more)
-                self._add(lots[sub.number])
-        return Demand(tuple(lots.values()), tuple(spares), self._ready(), otherwise, cut)
+                task_groups[sub.number] = self._lot(sub, more)
+                self._add(task_groups[sub.number])
+        return Demand(tuple(task_groups.values()), tuple(spares), self._ready(), alternatives, cut)
 
-    def _redundant(self, lots: dict[int, Lot]) -> list[Lot]:
-        """Take out lots that the others cover for; they come again as surplus, where there is room for it."""
+    def _redundant(self, task_groups: dict[int, TaskGroup]) -> list[TaskGroup]:
+        """Take out task groups that the others cover for; they come again as surplus, where there is room for it."""
         spared = []
-        for number, lot in list(lots.items()):
-            self._add(lot, sign=-1)
+        for number, task_group in list(task_groups.items()):
+            self._add(task_group, sign=-1)
             if self._ready():
-                spared.append(lots.pop(number))
+                spared.append(task_groups.pop(number))
             else:
-                self._add(lot)
+                self._add(task_group)
         return spared
 
-    def _otherwise(self, ordered: list[SubJob], whole: list[Lot]) -> tuple[Demand | None, bool]:
+    def _otherwise(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """Sub-jobs whole and their surplus task by task, any of which may be left out: few enough to try them all."""
-        taken = {lot.sub.number: lot.need for lot in whole}
+        taken = {task_group.sub.number: task_group.need for task_group in whole}
         singles = []
         for sub in ordered:
             tasks = sum(p.left for p in self._portions[sub.number])
             if sub.number in taken or self._standing[sub.number] >= sub.minimum:
                 for _ in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
-                    singles.append(Lot(sub, self._portions[sub.number], 1, extra=True))
+                    singles.append(TaskGroup(sub, self._portions[sub.number], 1, extra=True))
         if not singles or len(ordered) < 2:
             return None, False
         if len(singles) > _SINGLES:
@@ -198,9 +202,9 @@ class _Choice:
         first, *rest = sorted((*whole, *singles), key=self._freedom)
         return Demand((first,), tuple(rest), open=True), False
 
-    def _freedom(self, lot: Lot) -> float:
-        """Lots that may go anywhere come last: they would take places that others depend on."""
-        limit = self._cycle.pipeline.limit(lot.sub)
+    def _freedom(self, task_group: TaskGroup) -> float:
+        """Task groups that may go anywhere come last: they would take places that others depend on."""
+        limit = self._cycle.pipeline.limit(task_group.sub)
         return float("inf") if limit is None else limit
 
     def _missing(self, sub: SubJob) -> int:
@@ -220,31 +224,31 @@ class _Choice:
                 rest.append(sub)
         return required + rest
 
-    def _more(self, sub: SubJob, lot: Lot | None) -> int:
-        taken = lot.need if lot is not None else 0
+    def _more(self, sub: SubJob, task_group: TaskGroup | None) -> int:
+        taken = task_group.need if task_group is not None else 0
         if self._standing[sub.number] < sub.minimum:
             return 0
-        portions = self._portions[sub.number]
-        numbers = numbers_by_portion(lot) if lot is not None else [0] * len(portions)
+        remaining = self._portions[sub.number]
+        numbers = numbers_by_portion(task_group) if task_group is not None else [0] * len(remaining)
         spare = dict.fromkeys(self._roles, 0)
-        for portion, number in zip(portions, numbers, strict=True):
-            if portion.part.role_number in spare:
-                spare[portion.part.role_number] += portion.left - number
+        for tasks_left, number in zip(remaining, numbers, strict=True):
+            if tasks_left.part.role_number in spare:
+                spare[tasks_left.part.role_number] += tasks_left.left - number
         short_of_roles = sum(min(spare[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
-        left = sum(p.left for p in portions) - taken
+        left = sum(p.left for p in remaining) - taken
         return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
 
-    def _lot(self, sub: SubJob, need: int) -> Lot:
+    def _lot(self, sub: SubJob, need: int) -> TaskGroup:
         """So many tasks of a sub-job, first those of roles that the job is short of."""
-        portions = self._portions[sub.number]
+        remaining = self._portions[sub.number]
         roles, left = {}, need
         for number, have in self._roles.items():
-            able = sum(p.left for p in portions if p.part.role_number == number)
+            able = sum(p.left for p in remaining if p.part.role_number == number)
             wanted = min(able, left, max(self._job.roles[number] - have, 0))
             if wanted:
                 roles[number] = wanted
                 left -= wanted
-        return Lot(sub, portions, need, roles)
+        return TaskGroup(sub, remaining, need, roles)
 
     def _ready(self) -> bool:
         policies = zip(self._job.policies, self._whole, strict=True)
@@ -254,15 +258,15 @@ class _Choice:
             and all(have >= self._job.roles[n] for n, have in self._roles.items())
         )
 
-    def _add(self, lot: Lot, *, sign: int = 1) -> None:
-        """Count a lot as placed, or, with sign -1, no longer."""
-        sub = lot.sub
+    def _add(self, task_group: TaskGroup, *, sign: int = 1) -> None:
+        """Count a task group as placed, or, with sign -1, no longer."""
+        sub = task_group.sub
         before = self._standing[sub.number]
-        after = before + sign * lot.need
+        after = before + sign * task_group.need
         self._standing[sub.number] = after
-        self._total += sign * lot.need
+        self._total += sign * task_group.need
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
-        for portion, number in zip(lot.portions, numbers_by_portion(lot), strict=True):
-            if portion.part.role_number in self._roles:
-                self._roles[portion.part.role_number] += sign * number
+        for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
+            if tasks_left.part.role_number in self._roles:
+                self._roles[tasks_left.part.role_number] += sign * number

@@ -1,4 +1,4 @@
-"""Place one lot below one domain, on the ledger, or say how far it came.
+"""Place one task group below one domain, on the ledger, or say how far it came.
 
 Called inside a statement: on failure the caller rewinds. The tasks land on idle room first, and, where the caller
 allows, on room that is still being released.
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, Lot, Portion
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -22,10 +22,10 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["Take", "bound", "bound_with", "fit", "largest_first", "place_tasks", "put", "room_with"]
+__all__ = ["Placement", "bound", "bound_with", "fit", "largest_first", "place_tasks", "put", "room_with"]
 
 
-class Take(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True):
     """Tasks of one part, by the row that each stands on, in topology order."""
 
     sub: SubJob
@@ -34,109 +34,109 @@ class Take(msgspec.Struct, frozen=True):
     pool: Pool
 
 
-def bound(cycle: Cycle, lot: Lot, domains: Ints, pool: Pool) -> Bools:
-    """Which domains may hold a lot, by counting: exact for one plain shape, else never too strict."""
-    if len(lot.portions) == 1 and not lot.roles:
-        portion = lot.portions[0]
-        if portion.left < lot.need:
+def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Bools:
+    """Which domains may hold a task group, by counting: exact for one plain shape, else never too strict."""
+    if len(task_group.remaining) == 1 and not task_group.roles:
+        tasks_left = task_group.remaining[0]
+        if tasks_left.left < task_group.need:
             return np.zeros(len(domains), dtype=bool)
-        enough: Bools = cycle.rooms.of(portion.part.shape).domains(pool)[domains] >= lot.need
+        enough: Bools = cycle.fit_counts.of(tasks_left.part.shape).domains(pool)[domains] >= task_group.need
         return enough
     total = np.zeros(len(domains), dtype=np.int64)
-    roles = {number: np.zeros(len(domains), dtype=np.int64) for number in lot.roles}
-    for portion in lot.portions:
-        fitting = np.minimum(cycle.rooms.of(portion.part.shape).domains(pool)[domains], portion.left)
+    roles = {number: np.zeros(len(domains), dtype=np.int64) for number in task_group.roles}
+    for tasks_left in task_group.remaining:
+        fitting = np.minimum(cycle.fit_counts.of(tasks_left.part.shape).domains(pool)[domains], tasks_left.left)
         total += fitting
-        if portion.part.role_number in roles:
-            roles[portion.part.role_number] += fitting
-    result: Bools = total >= lot.need
-    for role, least in lot.roles.items():
+        if tasks_left.part.role_number in roles:
+            roles[tasks_left.part.role_number] += fitting
+    result: Bools = total >= task_group.need
+    for role, least in task_group.roles.items():
         result &= roles[role] >= least
     return result
 
 
 def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
-    """Which domains may hold a demand if some running tasks were gone, by counting every lot on its own."""
+    """Which domains may hold a demand if some running tasks were gone, by counting every task group on its own."""
     result = np.ones(len(domains), dtype=bool)
-    rooms: dict[int, Ints] = {}
-    for lot in asked.lots:
+    fit_counts: dict[int, Ints] = {}
+    for task_group in asked.task_groups:
         total = np.zeros(len(domains), dtype=np.int64)
-        for portion in lot.portions:
-            shape = portion.part.shape
-            if shape.number not in rooms:
-                rooms[shape.number] = cycle.topology.totals(room_with(cycle, shape, running, gone))
-            total += np.minimum(rooms[shape.number][domains], portion.left)
-        result &= total >= lot.need
+        for tasks_left in task_group.remaining:
+            shape = tasks_left.part.shape
+            if shape.number not in fit_counts:
+                fit_counts[shape.number] = cycle.topology.totals(room_with(cycle, shape, running, gone))
+            total += np.minimum(fit_counts[shape.number][domains], tasks_left.left)
+        result &= total >= task_group.need
     return result
 
 
 def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
     """How many tasks of a shape every row would take if some running tasks were gone."""
-    free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.LATER)
+    free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     for i, r in enumerate(shape.asked.tolist()):
         freed = np.bincount(running.row[gone], weights=running.request[r, gone], minlength=len(cycle.nodes))
         free[i] += freed.astype(np.int64)
-    room = shape.room(free)
-    room[cycle.rooms.of(shape).why != 0] = 0
+    room = shape.max_tasks(free)
+    room[cycle.fit_counts.of(shape).why != 0] = 0
     return room
 
 
-def fit(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | None:
-    """Place a lot's tasks below a domain; None where the domain does not hold them."""
-    takes: list[Take] = []
+def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:
+    """Place a task group's tasks below a domain; None where the domain does not hold them."""
+    placements: list[Placement] = []
     used: dict[int, int] = {}
-    missing = lot.need
+    missing = task_group.need
 
-    def place_some(portion: Portion, count: int) -> int:
-        ask = Ask(portion.part.shape, lot.sub, job)
-        before = used.get(id(portion), 0)
-        found = put(cycle, ask, portion.part, min(portion.left - before, count), domain, pools)
+    def place_some(tasks_left: RemainingTasks, count: int) -> int:
+        ask = Ask(tasks_left.part.shape, task_group.sub, job)
+        before = used.get(id(tasks_left), 0)
+        found = put(cycle, ask, tasks_left.part, min(tasks_left.left - before, count), domain, pools)
         placed = sum(len(t.rows) for t in found)
-        used[id(portion)] = before + placed
-        takes.extend(found)
+        used[id(tasks_left)] = before + placed
+        placements.extend(found)
         return placed
 
-    roles = dict(lot.roles)
-    for portion in lot.portions:
-        least = roles.get(portion.part.role_number, 0)
+    roles = dict(task_group.roles)
+    for tasks_left in task_group.remaining:
+        least = roles.get(tasks_left.part.role_number, 0)
         if least:
-            placed = place_some(portion, least)
-            roles[portion.part.role_number] = least - placed
+            placed = place_some(tasks_left, least)
+            roles[tasks_left.part.role_number] = least - placed
             missing -= placed
     if any(roles.values()):
         return None
-    for portion in lot.portions:
+    for tasks_left in task_group.remaining:
         if missing > 0:
-            missing -= place_some(portion, missing)
-    return None if missing > 0 else takes
+            missing -= place_some(tasks_left, missing)
+    return None if missing > 0 else placements
 
 
-def largest_first(cycle: Cycle, lot: Lot) -> Lot:
-    """The same lot with its largest tasks before the smaller ones, which find a place more easily."""
+def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
+    """The same task group with its largest tasks before the smaller ones, which find a place more easily."""
     scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
-    order = sorted(lot.portions, key=lambda p: -float((p.part.shape.request / scale).max()))
-    return replace(lot, portions=tuple(order))
+    order = sorted(task_group.remaining, key=lambda p: -float((p.part.shape.request / scale).max()))
+    return replace(task_group, remaining=tuple(order))
 
 
-def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Take]:
+def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
     """Place up to `count` tasks of a part below a domain."""
-    takes: list[Take] = []
+    placements: list[Placement] = []
     find = walk if _close(cycle, ask) else _spread
     for pool in pools:
         picks = find(cycle, ask, count, domain, pool)
         if len(picks[0]):
-            takes.append(place_tasks(cycle, ask, part, picks, pool))
+            placements.append(place_tasks(cycle, ask, part, picks, pool))
             count -= int(picks[1].sum())
         if not count or not cycle.ledger.any_releasing:
             break
-    return takes
+    return placements
 
 
 def _close(cycle: Cycle, ask: Ask) -> bool:
     """Whether distance counts: for a sub-job with a topology, and for a job with one where some of it stands."""
     if ask.sub.constraint is not None:
         return True
-    return ask.job.constraint is not None and any(cycle.ledger.stands(sub) is not None for sub in ask.job.subs)
+    return ask.job.constraint is not None and any(cycle.ledger.placed_rows(sub) is not None for sub in ask.job.subs)
 
 
 def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
@@ -144,10 +144,10 @@ def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Pick
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 
-def place_tasks(cycle: Cycle, ask: Ask, part: Part, picks: Picks, pool: Pool) -> Take:
+def place_tasks(cycle: Cycle, ask: Ask, part: Part, picks: Picks, pool: Pool) -> Placement:
     """Write a placement of a part into the ledger."""
     rows, counts = picks
-    cycle.ledger.take(part.shape, rows, counts, pool=pool)
+    cycle.ledger.place(part.shape, rows, counts, pool=pool)
     cycle.ledger.stand(ask.sub, part, rows, counts, pool=pool)
     cycle.ledger.charge(ask.job, part.shape.request * counts.sum())
-    return Take(ask.sub, part, np.repeat(rows, counts), pool)
+    return Placement(ask.sub, part, np.repeat(rows, counts), pool)

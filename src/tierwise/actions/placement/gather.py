@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Lot, Portion
-from tierwise.actions.placement.fit import Take, place_tasks
-from tierwise.actions.placement.search import BOTH, NOW_ONLY, Found
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.search import BOTH, NOW_ONLY, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Ground, Quanta, Way
@@ -72,7 +72,7 @@ class _Part(msgspec.Struct, frozen=True):
 
     number: int
     is_row: bool
-    takes: Bools  # by mixture
+    placements: Bools  # by mixture
 
 
 class Mixture:
@@ -116,16 +116,16 @@ class Mixture:
         result: Bools = self._kinds[self._kind_of[row]].reshape(self._size)
         return result
 
-    def in_steps(self, takes: Bools, quantum: int, held: int) -> Bools:
+    def in_steps(self, placements: Bools, quantum: int, held: int) -> Bools:
         """Only mixtures that make a whole multiple together with what is held."""
-        return takes if quantum == 1 else takes & ((self._totals + held) % quantum == 0)
+        return placements if quantum == 1 else placements & ((self._totals + held) % quantum == 0)
 
     @cached_property
     def nothing(self) -> Bools:
         """What no part at all can take."""
-        takes = np.zeros(self._size, dtype=bool)
-        takes[(0,) * len(self._counts)] = True
-        return takes
+        placements = np.zeros(self._size, dtype=bool)
+        placements[(0,) * len(self._counts)] = True
+        return placements
 
     def least(self, mixes: Ints) -> Mix:
         """Of some mixtures (n x shapes) one with the fewest tasks."""
@@ -139,11 +139,11 @@ def _kinds(mixes: Ints, requests: Ints, free: Ints, open_to: Bools) -> tuple[Boo
     alike, kind_of = np.unique(columns, axis=1, return_inverse=True)
     asked = requests.T @ mixes  # (resources x mixtures)
     resources = len(free)
-    takes = np.ones((alike.shape[1], mixes.shape[1]), dtype=bool)
+    placements = np.ones((alike.shape[1], mixes.shape[1]), dtype=bool)
     for kind, column in enumerate(alike.T):
-        takes[kind] = (asked <= column[:resources, None]).all(axis=0)
-        takes[kind] &= ((mixes == 0) | (column[resources:, None] > 0)).all(axis=0)
-    return takes, kind_of.ravel()
+        placements[kind] = (asked <= column[:resources, None]).all(axis=0)
+        placements[kind] &= ((mixes == 0) | (column[resources:, None] > 0)).all(axis=0)
+    return placements, kind_of.ravel()
 
 
 class _Dealing:
@@ -176,9 +176,9 @@ class _Dealing:
         for number, is_row, bound in self._ordered(domain):
             if until is not None and tables[-1][until] and not bound:
                 break
-            takes = self._of_row(number) if is_row else self._of_domain(number)
-            parts.append(_Part(number, is_row, takes))
-            tables.append(_sums(tables[-1], takes))
+            placements = self._of_row(number) if is_row else self._of_domain(number)
+            parts.append(_Part(number, is_row, placements))
+            tables.append(_sums(tables[-1], placements))
         return parts, tables
 
     def _ordered(self, domain: int) -> Iterator[tuple[int, bool, bool]]:
@@ -212,7 +212,7 @@ class _Dealing:
         """What each row takes; the last parts take as little as they can."""
         dealt: list[dict[int, Mix]] = []
         for part, before in zip(reversed(parts), reversed(tables[:-1]), strict=True):
-            mine = self._share(part.takes, before, mix)
+            mine = self._share(part.placements, before, mix)
             mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
             if any(mine) and part.is_row:
                 dealt.append({part.number: mine})
@@ -220,10 +220,10 @@ class _Dealing:
                 dealt.append(self._followed(*self._inside[part.number], mine))
         return {row: numbers for rows in reversed(dealt) for row, numbers in rows.items()}
 
-    def _share(self, takes: Bools, before: Bools, mix: Mix) -> Mix:
+    def _share(self, placements: Bools, before: Bools, mix: Mix) -> Mix:
         """The least that a part can take of a mixture if the parts before it take the rest."""
         upto = tuple(slice(0, number + 1) for number in mix)
-        able = takes[upto] & np.flip(before[upto])
+        able = placements[upto] & np.flip(before[upto])
         return self._mixture.least(np.argwhere(able))
 
 
@@ -244,49 +244,49 @@ _PLACES = 64
 """How many domains of a tier are tried where counting alone does not tell."""
 
 
-def gather_lot(cycle: Cycle, job: Job, lot: Lot, *, pools: tuple[Pool, ...] = BOTH) -> Found | None:
-    """The best place for a lot of a gathered job."""
-    classes = _classes(lot)
+def gather_lot(cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Pool, ...] = BOTH) -> SearchResult | None:
+    """The best place for a task group of a gathered job."""
+    classes = _classes(task_group)
     count = sum(c.count for c in classes)
     for way in cycle.pipeline.ways(job, count):
         for pool in pools if cycle.ledger.any_releasing else pools[:1]:
             cycle.report.work.trials += 1
             with cycle.ledger.statement() as statement:
-                found = _try(cycle, job, lot.sub, classes, way, pool)
+                found = _try(cycle, job, task_group.sub, classes, way, pool)
                 if found is not None:
                     statement.keep()
                     return found
     return None
 
 
-def gather_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
-    """As many tasks of a lot beyond the minimum as may join the others, in whole multiples."""
-    shape = lot.portions[0].part.shape
-    ground = ground_of(cycle, shape, lot.sub, job, Pool.NOW)
-    widest = cycle.pipeline.ways(job, lot.need)[-1]
-    most = ground.most(widest, lot.need)
+def gather_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
+    """As many tasks of a task group beyond the minimum as may join the others, in whole multiples."""
+    shape = task_group.remaining[0].part.shape
+    ground = ground_of(cycle, shape, task_group.sub, job, Pool.IDLE)
+    widest = cycle.pipeline.ways(job, task_group.need)[-1]
+    most = ground.most(widest, task_group.need)
     fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
     for number in range(most, fewest, -1):
-        found = gather_lot(cycle, job, replace(lot, need=number), pools=NOW_ONLY)
+        found = gather_lot(cycle, job, replace(task_group, need=number), pools=NOW_ONLY)
         if found is not None:
-            return list(found.takes)
+            return list(found.placements)
     return []
 
 
-def everything(lot: Lot) -> Lot:
-    """A lot of all that is left, not only of what the minimum needs."""
-    return replace(lot, need=sum(portion.left for portion in lot.portions))
+def everything(task_group: TaskGroup) -> TaskGroup:
+    """A task group of all that is left, not only of what the minimum needs."""
+    return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
 
 
 def ground_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> Ground:
     """The tree as tasks of one shape see it."""
-    return ground_on(cycle, sub, job, cycle.rooms.of(shape).rows(pool))
+    return ground_on(cycle, sub, job, cycle.fit_counts.of(shape).rows(pool))
 
 
 def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
     """The job's tree as tasks see it that find so much room on each row; its rows are the tree's own (`rows_of`)."""
     nodes = len(cycle.nodes)
-    stands = cycle.ledger.stands(sub)
+    stands = cycle.ledger.placed_rows(sub)
     standing = np.zeros(nodes, dtype=np.int64)
     if stands is not None:
         standing += np.bincount(*stands, minlength=nodes).astype(np.int64)
@@ -311,35 +311,35 @@ def _domain(cycle: Cycle, job: Job, domain: int, rows: Ints) -> int:
 
 
 class _Class(msgspec.Struct, frozen=True):
-    """Tasks of one shape: how many of each portion."""
+    """Tasks of one shape: how many of each remaining tasks."""
 
     shape: Shape
-    parts: tuple[tuple[Portion, int], ...]
+    parts: tuple[tuple[RemainingTasks, int], ...]
 
     @property
     def count(self) -> int:
         return sum(number for _, number in self.parts)
 
 
-def _classes(lot: Lot) -> list[_Class]:
-    """What a lot takes of each portion, role minimums first, by shape."""
-    roles, left = dict(lot.roles), lot.need
+def _classes(task_group: TaskGroup) -> list[_Class]:
+    """What a task group takes of each remaining tasks, role minimums first, by shape."""
+    roles, left = dict(task_group.roles), task_group.need
     numbers = []
-    for portion in lot.portions:
-        number = min(portion.left, roles.get(portion.part.role_number, 0))
-        roles[portion.part.role_number] = roles.get(portion.part.role_number, 0) - number
+    for tasks_left in task_group.remaining:
+        number = min(tasks_left.left, roles.get(tasks_left.part.role_number, 0))
+        roles[tasks_left.part.role_number] = roles.get(tasks_left.part.role_number, 0) - number
         numbers.append(number)
         left -= number
-    shapes: dict[int, list[tuple[Portion, int]]] = {}
-    for portion, number in zip(lot.portions, numbers, strict=True):
-        more = min(portion.left - number, max(left, 0))
+    shapes: dict[int, list[tuple[RemainingTasks, int]]] = {}
+    for tasks_left, number in zip(task_group.remaining, numbers, strict=True):
+        more = min(tasks_left.left - number, max(left, 0))
         left -= more
         if number + more:
-            shapes.setdefault(portion.part.shape.number, []).append((portion, number + more))
+            shapes.setdefault(tasks_left.part.shape.number, []).append((tasks_left, number + more))
     return [_Class(parts[0][0].part.shape, tuple(parts)) for parts in shapes.values()]
 
 
-def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> Found | None:
+def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> SearchResult | None:
     count = sum(c.count for c in classes)
     moving = any(cycle.pipeline.moving(c.shape) for c in classes)
     for room in _rooms(cycle, classes, pool, moving=moving):
@@ -347,10 +347,10 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
         for gathered in islice(ground.each(way, count), _PLACES if moving else 1):
             with cycle.ledger.statement() as statement:
                 rows = rows_of(cycle, job, gathered.rows)
-                takes = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
-                if takes is not None:
+                placements = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
+                if placements is not None:
                     statement.keep()
-                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
+                    return SearchResult(_domain(cycle, job, gathered.domain, rows), tuple(placements), 0.0)
     if len(classes) == 1:
         return None
     if not moving and way.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
@@ -358,11 +358,11 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
     return _class_by_class(cycle, job, sub, classes, way, pool) if not way.multiples else None
 
 
-def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> Found | None:
+def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> SearchResult | None:
     """All classes in one domain, each node taking whatever mixture it has room for."""
     requests = np.stack([c.shape.request for c in classes])
     asked = np.flatnonzero(requests.any(axis=0))
-    open_to = np.stack([cycle.rooms.of(c.shape).why == 0 for c in classes])
+    open_to = np.stack([cycle.fit_counts.of(c.shape).why == 0 for c in classes])
     free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
     ground = ground_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
     counts = tuple(c.count for c in classes)
@@ -370,24 +370,24 @@ def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: 
     found = Mixture(ground, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(way)
     if found is None:
         return None
-    takes: list[Take] = []
+    placements: list[Placement] = []
     rows = rows_of(cycle, job, found.rows)
     for c, numbers in zip(classes, found.numbers.T, strict=True):
-        takes += _poured(cycle, job, sub, [c], np.repeat(rows, numbers), pool, checked=False) or ()
-    return Found(_domain(cycle, job, found.domain, rows), tuple(takes), 0.0)
+        placements += _poured(cycle, job, sub, [c], np.repeat(rows, numbers), pool, checked=False) or ()
+    return SearchResult(_domain(cycle, job, found.domain, rows), tuple(placements), 0.0)
 
 
 def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool) -> Iterator[Ints]:
     """How many tasks each row takes, whichever of them they are; where nodes change, one each is tried first."""
     if len(classes) == 1:
-        room = cycle.rooms.of(classes[0].shape).rows(pool)
+        room = cycle.fit_counts.of(classes[0].shape).rows(pool)
     else:
         request = np.maximum.reduce([c.shape.request for c in classes])
         asked = np.flatnonzero(request)
         free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
         room = np.maximum((free // request[asked, None]).min(axis=0), 0)
         for c in classes:
-            room[cycle.rooms.of(c.shape).why != 0] = 0
+            room[cycle.fit_counts.of(c.shape).why != 0] = 0
     if moving:
         everywhere = slice(0, len(cycle.nodes))
         open_now = np.logical_and.reduce([cycle.pipeline.why_not_now(c.shape, everywhere) == 0 for c in classes])
@@ -398,13 +398,15 @@ def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool)
 
 def _poured(
     cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], rows: Ints, pool: Pool, *, checked: bool
-) -> list[Take] | None:
+) -> list[Placement] | None:
     """Tasks in rank order onto rows in order; `checked` asks the filters again before each of them."""
-    parts = [(c.shape, portion.part, number, _next(portion, number)) for c in classes for portion, number in c.parts]
+    parts = [
+        (c.shape, tasks_left.part, number, _next(tasks_left, number)) for c in classes for tasks_left, number in c.parts
+    ]
     ranks = np.concatenate([ranks for *_, ranks in parts])
     place = np.empty(len(ranks), dtype=np.int64)
     place[np.argsort(ranks, kind="stable")] = np.arange(len(ranks))
-    takes, start = [], 0
+    placements, start = [], 0
     for shape, part, number, _ in parts:
         own = rows[place[start : start + number]]
         start += number
@@ -413,14 +415,14 @@ def _poured(
             return None
         distinct, counts = np.unique(own, return_counts=True)
         placed = place_tasks(cycle, ask, part, (distinct, counts), pool)
-        takes.append(Take(placed.sub, part, own, pool))  # each task on its own node, in rank order
-    return takes
+        placements.append(Placement(placed.sub, part, own, pool))  # each task on its own node, in rank order
+    return placements
 
 
-def _next(portion: Portion, number: int) -> Ints:
-    """The ranks of the tasks that are dealt next from a portion."""
-    start = len(portion.part.tasks) - portion.left
-    return np.array([task.rank for task in portion.part.tasks[start : start + number]])
+def _next(tasks_left: RemainingTasks, number: int) -> Ints:
+    """The ranks of the tasks that are dealt next from remaining tasks."""
+    start = len(tasks_left.part.tasks) - tasks_left.left
+    return np.array([task.rank for task in tasks_left.part.tasks[start : start + number]])
 
 
 def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
@@ -429,36 +431,36 @@ def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
         for row in rows.tolist():
             if not cycle.fits(ask, slice(row, row + 1), pool)[0]:
                 return False
-            cycle.ledger.take(ask.shape, np.array([row]), np.array([1]), pool=pool)
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
     return True
 
 
 def _class_by_class(
     cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool
-) -> Found | None:
+) -> SearchResult | None:
     """Each class by itself in the room that the others leave, all in one domain."""
     lead = max(classes, key=lambda c: c.count)
-    ground = ground_on(cycle, sub, job, cycle.rooms.of(lead.shape).rows(pool))
+    ground = ground_on(cycle, sub, job, cycle.fit_counts.of(lead.shape).rows(pool))
     for gathered in islice(ground.each(way, lead.count), _PLACES):
         inside = np.zeros(len(cycle.nodes), dtype=bool)
         span = ground.topology.span(gathered.domain)
         inside[rows_of(cycle, job, np.arange(span.start, span.stop))] = True
         for order in islice(permutations(classes), _ORDERS):
             with cycle.ledger.statement() as statement:
-                takes = _in_order(cycle, job, sub, order, way, inside, pool)
-                if takes is not None:
+                placements = _in_order(cycle, job, sub, order, way, inside, pool)
+                if placements is not None:
                     statement.keep()
-                    rows = np.concatenate([place_tasks.rows for place_tasks in takes])
-                    return Found(_domain(cycle, job, gathered.domain, rows), tuple(takes), 0.0)
+                    rows = np.concatenate([place_tasks.rows for place_tasks in placements])
+                    return SearchResult(_domain(cycle, job, gathered.domain, rows), tuple(placements), 0.0)
     return None
 
 
 def _in_order(
     cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], way: Way, inside: Bools, pool: Pool
-) -> list[Take] | None:
-    takes: list[Take] = []
+) -> list[Placement] | None:
+    placements: list[Placement] = []
     for c in order:
-        room = np.where(inside, cycle.rooms.of(c.shape).rows(pool), 0)
+        room = np.where(inside, cycle.fit_counts.of(c.shape).rows(pool), 0)
         gathered = ground_on(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
         if gathered is None:
             return None
@@ -466,5 +468,5 @@ def _in_order(
         found = _poured(cycle, job, sub, [c], rows, pool, checked=cycle.pipeline.moving(c.shape))
         if found is None:
             return None
-        takes += found
-    return takes
+        placements += found
+    return placements

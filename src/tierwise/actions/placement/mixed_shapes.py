@@ -5,9 +5,9 @@ array tells it: for every number of tasks of all shapes but one, how many of tha
 them, -1 where the others alone do not fit. Two disjoint sets of rows take every sum of what each of them takes, which
 is a convolution of their arrays; counted from the rows up, a mixture that fits is found whenever there is one.
 
-`fit_mixed` places one lot below one domain so; `packing` deals several lots to inner domains with the same arrays.
-The work is bounded, and `OutOfBoundError` says when it would be more: 2^23 cells of arrays are kept and 2^28 are added
-up, which two shapes of a thousand tasks each, or three of thirty, stay far below.
+`fit_mixed` places one task group below one domain so; `packing` deals several task groups to inner domains with the
+same arrays. The work is bounded, and `OutOfBoundError` says when it would be more: 2^23 cells of arrays are kept and
+2^28 are added up, which two shapes of a thousand tasks each, or three of thirty, stay far below.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Protocol
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Lot, Portion
-from tierwise.actions.placement.fit import Take, place_tasks
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -47,7 +47,7 @@ __all__ = [
 _CELLS = 2**23
 _WORK = 2**28
 _CHOICES = 2**16
-"""How many ways to choose the tasks of a lot are looked at."""
+"""How many ways to choose the tasks of a task group are looked at."""
 
 Mix = tuple[int, ...]
 """How many tasks of each shape."""
@@ -77,7 +77,7 @@ class Axes:
         self._pool = pool
         self._asked = np.unique(np.concatenate([shape.asked for shape in self.shapes]))
         self._requests = np.stack([shape.request[self._asked] for shape in self.shapes])
-        self._rooms = [cycle.rooms.of(shape).rows(pool) for shape in self.shapes]
+        self._rooms = [cycle.fit_counts.of(shape).rows(pool) for shape in self.shapes]
         self._kinds: dict[bytes, tuple[Ints, Ints]] = {}
         self._work = 0
         self._cells = 0
@@ -115,14 +115,14 @@ class Axes:
 
     def kinds(self, rows: Ints) -> Iterator[tuple[int, tuple[Ints, Ints]]]:
         """The rows that take any task, with what each takes as options; of alike rows no more than there are tasks."""
-        rooms = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
-        able = rooms.any(axis=0)
-        rows, rooms = rows[able], rooms[:, able]
+        fit_counts = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
+        able = fit_counts.any(axis=0)
+        rows, fit_counts = rows[able], fit_counts[:, able]
         if not len(rows):
             return
         free = self._cycle.ledger.free(self._asked, rows, self._pool)
         useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # what nobody asks for tells nothing
-        alike, kinds = np.unique(np.concatenate((useful, rooms)), axis=1, return_inverse=True)
+        alike, kinds = np.unique(np.concatenate((useful, fit_counts)), axis=1, return_inverse=True)
         seen = [0] * alike.shape[1]
         for row, kind in zip(rows.tolist(), kinds.ravel().tolist(), strict=True):
             seen[kind] += 1
@@ -225,23 +225,29 @@ def _share(options: tuple[Ints, Ints], before: Ints, mix: Mix) -> Mix:
     return (*offsets[least].tolist(), int(missing[least]))
 
 
-# -- one lot in one domain
+# -- one task group in one domain
 
 
-def fit_mixed(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | None:
-    """Place a lot of several shapes below a domain if there is any way to; OutOfBoundError where that is not known."""
-    if any(cycle.pipeline.moving(portion.part.shape) for portion in lot.portions):
+def fit_mixed(
+    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | None:
+    """Place a task group of several shapes below a domain if there is any way to; OutOfBoundError where that is not
+    known.
+    """
+    if any(cycle.pipeline.moving(tasks_left.part.shape) for tasks_left in task_group.remaining):
         raise OutOfBoundError
-    choices = Choices(lot)
+    choices = Choices(task_group)
     for pool in pools if cycle.ledger.any_releasing else pools[:1]:
         axes = Axes(cycle, most_of([choices]), pool)
         mixes = choices.mixes(axes)
-        rows = _by_preference(cycle, job, lot, domain, axes.shapes[-1], pool)
+        rows = _by_preference(cycle, job, task_group, domain, axes.shapes[-1], pool)
         block = Rows(axes, rows, partial(_any_inside, mixes))
         able = np.flatnonzero(_inside(block.table, mixes))
         if len(able):
             first = int(able[0])
-            return write(cycle, job, [(choices.lot(first), domain)], axes, block.trace(tuple(mixes[first].tolist())))
+            return write(
+                cycle, job, [(choices.task_group(first), domain)], axes, block.trace(tuple(mixes[first].tolist()))
+            )
     return None
 
 
@@ -256,48 +262,50 @@ def _any_inside(mixes: Ints, table: Ints) -> bool:
 
 
 class Choices:
-    """The ways to choose a lot's tasks from its portions, those that follow its order first."""
+    """The ways to choose a task group's tasks from its remaining tasks, those that follow its order first."""
 
-    def __init__(self, lot: Lot) -> None:
-        most = [min(portion.left, lot.need) for portion in lot.portions]
-        if sum(most) == lot.need:
+    def __init__(self, task_group: TaskGroup) -> None:
+        most = [min(tasks_left.left, task_group.need) for tasks_left in task_group.remaining]
+        if sum(most) == task_group.need:
             counts = np.array([most], dtype=np.int64)
         else:
             if prod(number + 1 for number in most[:-1]) > _CHOICES:
                 raise OutOfBoundError
             counts = np.indices([number + 1 for number in most[:-1]]).reshape(len(most) - 1, -1).T
-            last = lot.need - counts.sum(axis=1)
+            last = task_group.need - counts.sum(axis=1)
             counts = np.column_stack((counts, last))[(last >= 0) & (last <= most[-1])]
-        for role, least in lot.roles.items():
-            own = [i for i, portion in enumerate(lot.portions) if portion.part.role_number == role]
+        for role, least in task_group.roles.items():
+            own = [i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.part.role_number == role]
             counts = counts[counts[:, own].sum(axis=1) >= least]
-        self._lot = lot
-        self._counts: Ints = counts[::-1]  # the more of the first portion the better
+        self._lot = task_group
+        self._counts: Ints = counts[::-1]  # the more of the first remaining tasks the better
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def lot(self, number: int) -> Lot:
-        """The lot with exactly the tasks of one choice."""
-        pairs = zip(self._lot.portions, self._counts[number].tolist(), strict=True)
-        return replace(self._lot, portions=tuple(Portion(portion.part, count) for portion, count in pairs if count))
+    def task_group(self, number: int) -> TaskGroup:
+        """The task group with exactly the tasks of one choice."""
+        pairs = zip(self._lot.remaining, self._counts[number].tolist(), strict=True)
+        return replace(
+            self._lot, remaining=tuple(RemainingTasks(tasks_left.part, count) for tasks_left, count in pairs if count)
+        )
 
     def mixes(self, axes: Axes) -> Ints:
         """The choices as mixtures, (choices x shapes)."""
         mixes = np.zeros((len(self._counts), len(axes.shapes)), dtype=np.int64)
-        for i, portion in enumerate(self._lot.portions):
-            mixes[:, axes.position(portion.part.shape)] += self._counts[:, i]
+        for i, tasks_left in enumerate(self._lot.remaining):
+            mixes[:, axes.position(tasks_left.part.shape)] += self._counts[:, i]
         return mixes
 
     def most(self) -> dict[Shape, int]:
         """The most tasks of each shape that some choice has."""
-        every = dict.fromkeys(portion.part.shape for portion in self._lot.portions)
-        own = {s: [i for i, p in enumerate(self._lot.portions) if p.part.shape is s] for s in every}
+        every = dict.fromkeys(tasks_left.part.shape for tasks_left in self._lot.remaining)
+        own = {s: [i for i, p in enumerate(self._lot.remaining) if p.part.shape is s] for s in every}
         return {s: int(self._counts[:, mine].sum(axis=1).max(initial=0)) for s, mine in own.items()}
 
 
 def most_of(every: Iterable[Choices]) -> dict[Shape, int]:
-    """The most tasks of each shape that some lots have together."""
+    """The most tasks of each shape that some task groups have together."""
     most: dict[Shape, int] = {}
     for choices in every:
         for shape, number in choices.most().items():
@@ -305,14 +313,14 @@ def most_of(every: Iterable[Choices]) -> dict[Shape, int]:
     return most
 
 
-def _by_preference(cycle: Cycle, job: Job, lot: Lot, domain: int, shape: Shape, pool: Pool) -> Ints:
+def _by_preference(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, shape: Shape, pool: Pool) -> Ints:
     """Rows below a domain: near what the job has standing, in large inner domains, on nodes with high scores."""
     topology, span = cycle.topology, cycle.topology.span(domain)
     leaf = topology.leaf[span]
-    room = cycle.rooms.of(shape)
-    ask = Ask(shape, lot.sub, job, settled=True)
+    room = cycle.fit_counts.of(shape)
+    ask = Ask(shape, task_group.sub, job, distance_decided=True)
     scores = np.rint(cycle.pipeline.score(ask, span, room.rows(pool)[span] > 0) * 2.0**20)
-    standing = [stands[0] for stands in map(cycle.ledger.stands, job.subs) if stands is not None]
+    standing = [stands[0] for stands in map(cycle.ledger.placed_rows, job.subs) if stands is not None]
     far = (
         topology.meeting_tiers(topology.meet_rows(np.concatenate(standing)))[leaf] if standing else np.zeros(len(leaf))
     )
@@ -321,32 +329,36 @@ def _by_preference(cycle: Cycle, job: Job, lot: Lot, domain: int, shape: Shape, 
     return rows
 
 
-def write(cycle: Cycle, job: Job, lots: Sequence[tuple[Lot, int]], axes: Axes, dealt: Mapping[int, Mix]) -> list[Take]:
-    """Give the lots, inner domains first, their tasks on the rows that they share, and write that to the ledger."""
+def write(
+    cycle: Cycle, job: Job, task_groups: Sequence[tuple[TaskGroup, int]], axes: Axes, dealt: Mapping[int, Mix]
+) -> list[Placement]:
+    """Give the task groups, inner domains first, their tasks on the rows that they share, and write that to the
+    ledger.
+    """
     rows = np.array(sorted(dealt), dtype=np.int64)
     left = np.array([dealt[row] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), len(axes.shapes))
-    takes: list[Take] = []
-    for lot, domain in lots:
+    placements: list[Placement] = []
+    for task_group, domain in task_groups:
         span = cycle.topology.span(domain)
         inside = (rows >= span.start) & (rows < span.stop)
-        for portion in lot.portions:
-            column = left[:, axes.position(portion.part.shape)]
+        for tasks_left in task_group.remaining:
+            column = left[:, axes.position(tasks_left.part.shape)]
             able = np.where(inside, column, 0)
-            counts = np.clip(portion.left - (np.cumsum(able) - able), 0, able)
+            counts = np.clip(tasks_left.left - (np.cumsum(able) - able), 0, able)
             column -= counts
-            takes += _take(cycle, Ask(portion.part.shape, lot.sub, job), portion, rows, counts)
-    return takes
+            placements += _take(cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left, rows, counts)
+    return placements
 
 
-def _take(cycle: Cycle, ask: Ask, portion: Portion, rows: Ints, counts: Ints) -> list[Take]:
+def _take(cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, rows: Ints, counts: Ints) -> list[Placement]:
     """On idle room as far as there is any, the rest on what is still being released."""
-    takes = []
-    for pool in (Pool.NOW, Pool.LATER):
-        number = np.minimum(counts, cycle.rooms.of(ask.shape).rows(pool)[rows])
+    placements = []
+    for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
+        number = np.minimum(counts, cycle.fit_counts.of(ask.shape).rows(pool)[rows])
         used = number > 0
         if used.any():
-            takes.append(place_tasks(cycle, ask, portion.part, (rows[used], number[used]), pool))
+            placements.append(place_tasks(cycle, ask, tasks_left.part, (rows[used], number[used]), pool))
             counts = counts - number
         if not counts.any():
             break
-    return takes
+    return placements

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.demand import Lot
-from tierwise.actions.placement.fit import Take, bound, fit, largest_first
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.fit import Placement, bound, fit, largest_first
 from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed
 from tierwise.actions.placement.proposals import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
@@ -27,42 +27,46 @@ __all__ = [
     "BOTH",
     "GRAIN",
     "NOW_ONLY",
-    "Found",
+    "SearchResult",
     "candidates",
+    "current_domain",
     "fit_any_way",
-    "former",
-    "home",
     "ordered",
     "pending",
+    "previous_domain",
     "search_lot",
     "surplus_keys",
 ]
 
-BOTH = (Pool.NOW, Pool.LATER)
-NOW_ONLY = (Pool.NOW,)
+BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
+NOW_ONLY = (Pool.IDLE,)
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A place for one lot or a whole job, already on the ledger."""
+class SearchResult(msgspec.Struct, frozen=True):
+    """A place for one task group or a whole job, already on the ledger."""
 
     domain: int
-    takes: tuple[Take, ...]
+    placements: tuple[Placement, ...]
     score: float
     proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
 
 
-def home(cycle: Cycle, gang: Job | SubJob) -> int | None:
+def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
     """The innermost domain that holds everything a gang has standing; None where nothing stands."""
     subs = gang.subs if isinstance(gang, Job) else (gang,)
-    rows = [stands[0] for stands in map(cycle.ledger.stands, subs) if stands is not None]
+    rows = [stands[0] for stands in map(cycle.ledger.placed_rows, subs) if stands is not None]
     return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
 
 
-def former(cycle: Cycle, sub: SubJob) -> int | None:
+def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
     """The domain that a sub-job was last placed in; None where it stands, or that domain is not there any more."""
-    return cycle.topology.index.get(sub.former) if sub.former and cycle.ledger.stands(sub) is None else None
+    return (
+        cycle.topology.index.get(sub.previous_domain)
+        if sub.previous_domain and cycle.ledger.placed_rows(sub) is None
+        else None
+    )
 
 
 def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
@@ -72,94 +76,98 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     nearest first from there, which is finer than any order of domains.
     """
     groups = cycle.pipeline.gradients(gang, within)
-    if home(cycle, gang) is None:
+    if current_domain(cycle, gang) is None:
         return groups
     widest = [int(group[0]) for group in groups]
     return (np.array([min(widest)]),) if widest else ()
 
 
-def search_lot(cycle: Cycle, job: Job, lot: Lot, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH) -> Found | bool:
-    """The best place for one lot inside a domain; otherwise whether the search stopped at its bound.
+def search_lot(
+    cycle: Cycle, job: Job, task_group: TaskGroup, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
+) -> SearchResult | bool:
+    """The best place for one task group inside a domain; otherwise whether the search stopped at its bound.
 
     In each gradient a recommended domain is tried first.
     """
-    gang: Job | SubJob = lot.sub if job.policies else job
-    near = home(cycle, job) if job.policies else None
-    units = units_of(cycle, lot) if cycle.pipeline.proposes and home(cycle, job) is None else None
+    gang: Job | SubJob = task_group.sub if job.policies else job
+    near = current_domain(cycle, job) if job.policies else None
+    units = units_of(cycle, task_group) if cycle.pipeline.proposes and current_domain(cycle, job) is None else None
     said: Proposal | Abstained | None = None
     bounded = False
     for group in candidates(cycle, gang, within):
         if units is not None:
-            said, takes = try_proposal(cycle, job, lot, units, group)
-            if isinstance(said, Proposal) and takes is not None:
-                worth = cycle.pipeline.score_domains(lot.sub, np.array([said.domain]))
-                return Found(said.domain, tuple(takes), float(worth[0]), said)
-        for domain, score in ordered(cycle, lot, group, near, pools):
-            placed = fit_any_way(cycle, job, lot, domain, pools)
+            said, placements = try_proposal(cycle, job, task_group, units, group)
+            if isinstance(said, Proposal) and placements is not None:
+                worth = cycle.pipeline.score_domains(task_group.sub, np.array([said.domain]))
+                return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
+        for domain, score in ordered(cycle, task_group, group, near, pools):
+            placed = fit_any_way(cycle, job, task_group, domain, pools)
             if not isinstance(placed, bool):
-                return Found(domain, tuple(placed), score, said)
+                return SearchResult(domain, tuple(placed), score, said)
             bounded |= placed
     return bounded
 
 
-def fit_any_way(cycle: Cycle, job: Job, lot: Lot, domain: int, pools: tuple[Pool, ...]) -> list[Take] | bool:
-    """Place a lot below a domain; otherwise whether it is not known that it does not fit.
+def fit_any_way(
+    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | bool:
+    """Place a task group below a domain; otherwise whether it is not known that it does not fit.
 
-    A lot of several shapes is tried in its own order and with its largest tasks first, which places it as the scores
-    say; where both fail, the mixtures that the nodes take are counted.
+    A task group of several shapes is tried in its own order and with its largest tasks first, which places it as the
+    scores say; where both fail, the mixtures that the nodes take are counted.
     """
-    several = len(lot.portions) > 1
-    for tried in (lot, largest_first(cycle, lot)) if several else (lot,):
+    several = len(task_group.remaining) > 1
+    for tried in (task_group, largest_first(cycle, task_group)) if several else (task_group,):
         cycle.report.work.trials += 1
         with cycle.ledger.statement() as statement:
-            takes = fit(cycle, job, tried, domain, pools)
-            if takes is not None:
+            placements = fit(cycle, job, tried, domain, pools)
+            if placements is not None:
                 statement.keep()
-                return takes
-    if len({portion.part.shape.number for portion in lot.portions}) == 1:
+                return placements
+    if len({tasks_left.part.shape.number for tasks_left in task_group.remaining}) == 1:
         return False  # one shape in several roles: nothing to mix
     try:
         with cycle.ledger.statement() as statement:
-            takes = fit_mixed(cycle, job, lot, domain, pools)
-            if takes is not None:
+            placements = fit_mixed(cycle, job, task_group, domain, pools)
+            if placements is not None:
                 statement.keep()
-                return takes
+                return placements
     except OutOfBoundError:
         return True
     return False
 
 
 def ordered(
-    cycle: Cycle, lot: Lot, group: Ints, near: int | None, pools: tuple[Pool, ...]
+    cycle: Cycle, task_group: TaskGroup, group: Ints, near: int | None, pools: tuple[Pool, ...]
 ) -> Iterator[tuple[int, float]]:
-    """The domains of a group that may hold a lot, best first.
+    """The domains of a group that may hold a task group, best first.
 
-    Ready now before waiting for releases, near where the lot's sub-job stood before far, then near the job's other
-    tasks, then the score, then where the surplus finds a place too, then the name.
+    Ready now before waiting for releases, near where the task group's sub-job stood before far, then near the job's
+    other tasks, then the score, then where the surplus finds a place too, then the name.
     """
     cycle.report.work.domains += len(group)
-    feasible = group[bound(cycle, lot, group, pools[-1])]
+    feasible = group[bound(cycle, task_group, group, pools[-1])]
     if len(feasible):
-        scores = cycle.pipeline.score_domains(lot.sub, feasible)
-        for i in _best_first(cycle, lot, feasible, scores, near):
+        scores = cycle.pipeline.score_domains(task_group.sub, feasible)
+        for i in _best_first(cycle, task_group, feasible, scores, near):
             yield int(feasible[i]), float(scores[i])
 
 
-def _best_first(cycle: Cycle, lot: Lot, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
+def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
     """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
-    job = cycle.snapshot.jobs[lot.sub.job_number]
-    gang: Job | SubJob = lot.sub if job.policies else job
+    job = cycle.snapshot.jobs[task_group.sub.job_number]
+    gang: Job | SubJob = task_group.sub if job.policies else job
     keys = [-np.rint(scores * GRAIN)]
-    for place in (near, former(cycle, lot.sub)):
+    for place in (near, previous_domain(cycle, task_group.sub)):
         if place is not None:
             keys.append(cycle.topology.meeting_tiers(place)[domains])
     if cycle.ledger.any_releasing:
-        keys.append(~bound(cycle, lot, domains, Pool.NOW))
+        keys.append(~bound(cycle, task_group, domains, Pool.IDLE))
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]
     if len(left) > 1:
-        for key in surplus_keys(cycle, gang, domains, pending(cycle, gang), lot.need):
+        for key in surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need):
             keys.insert(0, key)
             left = left[key[left] == key[left].min()]
     first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
@@ -201,7 +209,7 @@ def surplus_keys(
     amount = np.zeros(len(topology), dtype=np.int64)
     total = np.zeros(len(cycle.view.axis), dtype=np.int64)
     for shape, number in whole.items():
-        room = cycle.rooms.of(shape).domains(Pool.NOW)
+        room = cycle.fit_counts.of(shape).domains(Pool.IDLE)
         holding = holding & (room >= number)
         amount += np.minimum(room, number)
         total += shape.request * number

@@ -11,12 +11,12 @@ import numpy as np
 
 from tierwise.actions.placement.backtracking import pack
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.fit import Take, bound
+from tierwise.actions.placement.fit import Placement, bound
 from tierwise.actions.placement.search import (
     GRAIN,
-    Found,
+    SearchResult,
     candidates,
-    home,
+    current_domain,
     pending,
     search_lot,
     surplus_keys,
@@ -35,17 +35,17 @@ _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
 
 
-def find_place(cycle: Cycle, job: Job, asked: Demand) -> Found | bool:
+def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | bool:
     """A place for the minimum of a job that is not gathered; otherwise whether the search stopped at its bound."""
     if not job.policies:
-        return search_lot(cycle, job, asked.lots[0])
+        return search_lot(cycle, job, asked.task_groups[0])
     found = search_job(cycle, job, asked)
-    if isinstance(found, bool) and asked.otherwise is not None:
-        return search_job(cycle, job, asked.otherwise)
+    if isinstance(found, bool) and asked.alternatives is not None:
+        return search_job(cycle, job, asked.alternatives)
     return found
 
 
-def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> Found | bool:
+def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | bool:
     """A place for everything the job needs; otherwise whether the search stopped at its bound."""
     groups = tuple(candidates(cycle, job, within))
     uniform = alike(cycle, job, demand) if not demand.open else None
@@ -58,7 +58,7 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
     return _search_unlike(cycle, job, demand, groups)
 
 
-def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> Found | bool:
+def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> SearchResult | bool:
     bounded = False
     for group in groups:
         found, hit = _best_of(cycle, job, demand, shortlist(cycle, job, demand, group))
@@ -73,13 +73,13 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
     cycle.report.work.domains += len(group)
     fits = _whole_bound(cycle, demand, group)
     if not demand.spares:
-        for lot in demand.lots:
-            fits &= bound(cycle, lot, group, Pool.LATER)
+        for task_group in demand.task_groups:
+            fits &= bound(cycle, task_group, group, Pool.FUTURE_IDLE)
     feasible = group[fits]
     if len(feasible) < 2:
         return feasible
-    worth = sum(cycle.pipeline.score_domains(lot.sub, feasible) for lot in demand.lots)
-    near = home(cycle, job)
+    worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
+    near = current_domain(cycle, job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(cycle, job, feasible, pending(cycle, job), demand.tasks)
     keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(np.asarray(worth) * GRAIN), distance)
@@ -87,21 +87,21 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
 
 
 def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Per shape, all lots together must find room in the domain."""
+    """Per shape, all task groups together must find room in the domain."""
     needs: dict[int, int] = {}
     shapes = {}
-    for lot in demand.lots:
-        if len(lot.portions) == 1:
-            shape = lot.portions[0].part.shape
+    for task_group in demand.task_groups:
+        if len(task_group.remaining) == 1:
+            shape = task_group.remaining[0].part.shape
             shapes[shape.number] = shape
-            needs[shape.number] = needs.get(shape.number, 0) + lot.need
+            needs[shape.number] = needs.get(shape.number, 0) + task_group.need
     fits = np.ones(len(group), dtype=bool)
     for number, need in needs.items() if not demand.spares else ():
-        fits &= cycle.rooms.of(shapes[number]).domains(Pool.LATER)[group] >= need
+        fits &= cycle.fit_counts.of(shapes[number]).domains(Pool.FUTURE_IDLE)[group] >= need
     return fits
 
 
-def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[Found | None, bool]:
+def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[SearchResult | None, bool]:
     """Pack the first few domains that work, keep the best; the ledger holds the winner's placement at the end."""
     best: tuple[float, int] | None = None
     bounded = False
@@ -109,11 +109,11 @@ def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[Fou
         if best is not None and tried >= _SHORTLIST:
             break
         with cycle.ledger.statement():
-            packing = pack(cycle, job, demand.lots, demand.spares, domain)
-        bounded |= packing.bounded and packing.takes is None
-        if packing.takes is not None and (best is None or packing.score > best[0] + 1e-6):
+            packing = pack(cycle, job, demand.task_groups, demand.spares, domain)
+        bounded |= packing.bounded and packing.placements is None
+        if packing.placements is not None and (best is None or packing.score > best[0] + 1e-6):
             best = (packing.score, domain)
     if best is None:
         return None, bounded
-    takes: list[Take] = pack(cycle, job, demand.lots, demand.spares, best[1]).takes or []
-    return Found(best[1], tuple(takes), best[0]), bounded
+    placements: list[Placement] = pack(cycle, job, demand.task_groups, demand.spares, best[1]).placements or []
+    return SearchResult(best[1], tuple(placements), best[0]), bounded

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Lot
-from tierwise.actions.placement.fit import Take, put
-from tierwise.actions.placement.search import NOW_ONLY, candidates, home, search_lot
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.fit import Placement, put
+from tierwise.actions.placement.search import NOW_ONLY, candidates, current_domain, search_lot
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready
@@ -16,34 +16,38 @@ from tierwise.model.topology import ROOT
 __all__ = ["place_surplus"]
 
 
-def place_surplus(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
-    """What of a lot finds a place: a sub-job below its own minimum whole or not at all, any other task by task."""
-    if cycle.pipeline.ways(job, lot.need):
+def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
+    """What of a task group finds a place: a sub-job below its own minimum whole or not at all, any other task by
+    task.
+    """
+    if cycle.pipeline.ways(job, task_group.need):
         from tierwise.actions.placement.gather import gather_surplus
 
-        return gather_surplus(cycle, job, lot)
-    if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, lot.sub):
-        return _first_place(cycle, job, lot)
-    takes: list[Take] = []
-    gang = lot.sub if job.policies else job
-    if cycle.pipeline.limit(gang) is not None and home(cycle, gang) is None:
-        takes += _first_place(cycle, job, replace(lot, need=1))  # where it goes decides where the others may go
-        if not takes:
-            return takes
+        return gather_surplus(cycle, job, task_group)
+    if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub):
+        return _first_place(cycle, job, task_group)
+    placements: list[Placement] = []
+    gang = task_group.sub if job.policies else job
+    if cycle.pipeline.limit(gang) is not None and current_domain(cycle, gang) is None:
+        placements += _first_place(
+            cycle, job, replace(task_group, need=1)
+        )  # where it goes decides where the others may go
+        if not placements:
+            return placements
     for outer in _job_domains(cycle, job):
         for group in candidates(cycle, gang, outer):
-            part = lot.portions[0].part
-            ask = Ask(part.shape, lot.sub, job)
-            return takes + put(cycle, ask, part, lot.need - len(takes), int(group[0]), NOW_ONLY)
-    return takes
+            part = task_group.remaining[0].part
+            ask = Ask(part.shape, task_group.sub, job)
+            return placements + put(cycle, ask, part, task_group.need - len(placements), int(group[0]), NOW_ONLY)
+    return placements
 
 
-def _first_place(cycle: Cycle, job: Job, lot: Lot) -> list[Take]:
-    """The best place for a lot that must be placed as one, inside the job's own limit."""
+def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
+    """The best place for a task group that must be placed as one, inside the job's own limit."""
     for outer in _job_domains(cycle, job):
-        found = search_lot(cycle, job, lot, within=outer, pools=NOW_ONLY)
+        found = search_lot(cycle, job, task_group, within=outer, pools=NOW_ONLY)
         if not isinstance(found, bool):
-            return list(found.takes)
+            return list(found.placements)
     return []
 
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.demand import Demand, Lot
-from tierwise.actions.placement.fit import Take
+from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.proposals import group_units, picks_of
 from tierwise.actions.placement.search import (
     GRAIN,
-    Found,
-    former,
-    home,
+    SearchResult,
+    current_domain,
     pending,
+    previous_domain,
     surplus_keys,
 )
 from tierwise.framework.cycle import Cycle
@@ -39,10 +39,10 @@ _FEW = 8
 
 
 class Alike(msgspec.Struct, frozen=True):
-    """`len(lots)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
+    """`len(task groups)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
 
     job: Job
-    lots: tuple[Lot, ...]
+    task_groups: tuple[TaskGroup, ...]
     shape: Shape
     size: int
     limit: int
@@ -51,81 +51,87 @@ class Alike(msgspec.Struct, frozen=True):
 
 def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
     """The demand as alike groups, where it is that."""
-    lots = demand.lots
-    first = lots[0]
-    shape = first.portions[0].part.shape
+    task_groups = demand.task_groups
+    first = task_groups[0]
+    shape = first.remaining[0].part.shape
     limit = cycle.pipeline.limit(first.sub)
     if limit is None or cycle.pipeline.moving(shape):
         return None
-    if len(lots) <= _FEW and any(former(cycle, lot.sub) is not None for lot in lots):
+    if len(task_groups) <= _FEW and any(
+        previous_domain(cycle, task_group.sub) is not None for task_group in task_groups
+    ):
         return None  # they are not alike in where they would like to return to
     policy = first.sub.policy
-    if len({lot.sub.number for lot in lots}) < len(lots):
+    if len({task_group.sub.number for task_group in task_groups}) < len(task_groups):
         return None
-    for lot in lots:
-        same = lot.sub.policy == policy and lot.need == first.need and lot.sub.total == first.sub.total
-        if not same or len(lot.portions) != 1 or lot.portions[0].part.shape is not shape:
+    for task_group in task_groups:
+        same = (
+            task_group.sub.policy == policy
+            and task_group.need == first.need
+            and task_group.sub.total == first.sub.total
+        )
+        if not same or len(task_group.remaining) != 1 or task_group.remaining[0].part.shape is not shape:
             return None
-        if cycle.ledger.stands(lot.sub) is not None:
+        if cycle.ledger.placed_rows(task_group.sub) is not None:
             return None
-    return Alike(job, lots, shape, first.need, limit, len(demand.spares))
+    return Alike(job, task_groups, shape, first.need, limit, len(demand.spares))
 
 
 def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
     """How many groups every domain of the tree holds."""
     topology = cycle.topology
-    room = cycle.rooms.of(groups.shape).domains(pool)
+    room = cycle.fit_counts.of(groups.shape).domains(pool)
     inside = topology.tier <= groups.limit
     outermost = inside & ~np.append(inside, False)[topology.parent]  # parent -1 of the root picks the added False
     held = topology.roll_up(np.where(outermost, room // groups.size, 0))
     return np.where(inside, room // groups.size, held)
 
 
-def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> Found | None:
+def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> SearchResult | None:
     """Place all groups in the best candidate of the first gradient that holds them, now; a recommended one is best."""
-    held = groups_held(cycle, groups, Pool.NOW)
+    held = groups_held(cycle, groups, Pool.IDLE)
     units = _units(cycle, groups)
     for group in candidates:
         cycle.report.work.domains += len(group)
-        feasible = group[held[group] >= len(groups.lots)]
+        feasible = group[held[group] >= len(groups.task_groups)]
         if len(feasible):
             said = cycle.pipeline.propose(groups.job, units, feasible) if units is not None else None
             if units is not None and isinstance(said, Proposal):
                 worth = _worth(cycle, groups, np.array([said.domain]))
-                takes = _place_proposed(cycle, groups, units, said)
-                return Found(said.domain, tuple(takes), float(worth[0]), said)
+                placements = _place_proposed(cycle, groups, units, said)
+                return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = _worth(cycle, groups, feasible)
             best = _best(cycle, groups, feasible, score, held)
-            takes = _place(cycle, groups, int(feasible[best]))
-            return Found(int(feasible[best]), tuple(takes), float(score[best]), said)
+            placements = _place(cycle, groups, int(feasible[best]))
+            return SearchResult(int(feasible[best]), tuple(placements), float(score[best]), said)
     return None
 
 
 def _units(cycle: Cycle, groups: Alike) -> Units | None:
     """What a recommendation is asked for; nothing where none is made, or something of the job stands already."""
-    if not cycle.pipeline.proposes or home(cycle, groups.job) is not None:
+    if not cycle.pipeline.proposes or current_domain(cycle, groups.job) is not None:
         return None
-    return group_units(cycle, groups.shape, groups=len(groups.lots), size=groups.size, limit=groups.limit)
+    return group_units(cycle, groups.shape, groups=len(groups.task_groups), size=groups.size, limit=groups.limit)
 
 
-def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposal) -> list[Take]:
-    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposal) -> list[Placement]:
+    ask = Ask(groups.shape, groups.task_groups[0].sub, groups.job)
     cycle.report.work.trials += 1
-    return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.lots)
+    return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.task_groups)
 
 
 def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints) -> int:
     """Near what the job has standing, then the score, then where the surplus finds a place too, then the name."""
-    near = home(cycle, groups.job)
+    near = current_domain(cycle, groups.job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(
         cycle,
         groups.job,
         feasible,
         pending(cycle, groups.job),
-        len(groups.lots) * groups.size,
-        also=held >= len(groups.lots) + groups.spares,
+        len(groups.task_groups) * groups.size,
+        also=held >= len(groups.task_groups) + groups.spares,
     )
     keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(score * GRAIN), distance)
     return int(np.lexsort(keys)[0])
@@ -134,10 +140,10 @@ def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints
 def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
     """For every candidate the sum of its groups' scores, each in the best inner domain that is left to it."""
     topology = cycle.topology
-    near = home(cycle, groups.job)
+    near = current_domain(cycle, groups.job)
     inner, owner = _inner(cycle, groups, feasible)
-    room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[inner].copy()
-    missing = np.full(len(feasible), len(groups.lots), dtype=np.int64)
+    room = cycle.fit_counts.of(groups.shape).domains(Pool.IDLE)[inner].copy()
+    missing = np.full(len(feasible), len(groups.task_groups), dtype=np.int64)
     score = np.zeros(len(feasible))
     tiers = topology.tier[inner]
     for tier in sorted(set(tiers.tolist())):
@@ -145,7 +151,7 @@ def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
         at = at[room[at] >= groups.size]
         if len(at) and missing.any():
             number = _fill(cycle, groups, (inner[at], owner[at], room[at] // groups.size), missing, near)
-            worth = cycle.pipeline.score_domains(groups.lots[0].sub, inner[at], copies=number)
+            worth = cycle.pipeline.score_domains(groups.task_groups[0].sub, inner[at], copies=number)
             score += np.bincount(owner[at], weights=worth, minlength=len(feasible))
             missing -= np.bincount(owner[at], weights=number, minlength=len(feasible)).astype(np.int64)
             _charge_above(topology.last, inner, room, at, number * groups.size)
@@ -164,7 +170,7 @@ def _fill(cycle: Cycle, groups: Alike, tier: tuple[Ints, Ints, Ints], missing: I
     """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
     domains, owner, room = tier
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
-    scores = cycle.pipeline.score_domains(groups.lots[0].sub, domains)
+    scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, domains)
     ahead = _ahead(cycle, groups, domains)
     keys = (cycle.topology.rank[domains], *reversed(ahead), -np.rint(scores * GRAIN), distance, owner)
     order = np.lexsort(keys)
@@ -185,58 +191,60 @@ def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> 
     room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
 
 
-def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Take]:
+def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Placement]:
     """Write the groups into the ledger, below one domain, one tier after the other; they gather around the first."""
-    takes: list[Take] = []
+    placements: list[Placement] = []
     for tier in cycle.topology.by_tier(domain, groups.limit):
-        left = groups.lots[len(takes) :]
-        room = cycle.rooms.of(groups.shape).domains(Pool.NOW)[tier] // groups.size
+        left = groups.task_groups[len(placements) :]
+        room = cycle.fit_counts.of(groups.shape).domains(Pool.IDLE)[tier] // groups.size
         able, room = tier[room > 0], room[room > 0]
         if left and len(able):
-            near = home(cycle, groups.job)
+            near = current_domain(cycle, groups.job)
             if near is None:
                 near = _first(cycle, groups, able)
             owner = np.zeros(len(able), dtype=np.int64)
             number = _fill(cycle, groups, (able, owner, room), np.array([len(left)]), near)
-            takes += _place_tier(cycle, groups, able[number > 0], number[number > 0], left)
-    return takes
+            placements += _place_tier(cycle, groups, able[number > 0], number[number > 0], left)
+    return placements
 
 
 def _first(cycle: Cycle, groups: Alike, able: Ints) -> int:
     """Where the first group goes."""
-    scores = cycle.pipeline.score_domains(groups.lots[0].sub, able)
+    scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, able)
     ahead = _ahead(cycle, groups, able)
     return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
 
 
 def _ahead(cycle: Cycle, groups: Alike, domains: Ints) -> tuple[Ints, ...]:
     """Which domains hold a group's surplus too."""
-    sub = groups.lots[0].sub
+    sub = groups.task_groups[0].sub
     return surplus_keys(cycle, sub, domains, pending(cycle, sub), groups.size)
 
 
-def _place_tier(cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, lots: tuple[Lot, ...]) -> list[Take]:
-    """So many groups in each of some disjoint domains, which ascend; the lots are dealt out in their order."""
-    ask = Ask(groups.shape, groups.lots[0].sub, groups.job)
+def _place_tier(
+    cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]
+) -> list[Placement]:
+    """So many groups in each of some disjoint domains, which ascend; the task groups are dealt out in their order."""
+    ask = Ask(groups.shape, groups.task_groups[0].sub, groups.job)
     picked = [
-        walk(cycle, ask, number * groups.size, domain, Pool.NOW)
+        walk(cycle, ask, number * groups.size, domain, Pool.IDLE)
         for domain, number in zip(domains.tolist(), numbers.tolist(), strict=True)
     ]
-    return _write(cycle, groups, picked, lots)
+    return _write(cycle, groups, picked, task_groups)
 
 
-def _write(cycle: Cycle, groups: Alike, picked: list[Picks], lots: tuple[Lot, ...]) -> list[Take]:
-    """Write rows for whole groups into the ledger; the lots are dealt out in their order."""
+def _write(cycle: Cycle, groups: Alike, picked: list[Picks], task_groups: tuple[TaskGroup, ...]) -> list[Placement]:
+    """Write rows for whole groups into the ledger; the task groups are dealt out in their order."""
     rows = np.concatenate([rows for rows, _ in picked])
     counts = np.concatenate([counts for _, counts in picked])
-    cycle.ledger.take(groups.shape, rows, counts, pool=Pool.NOW)
+    cycle.ledger.place(groups.shape, rows, counts, pool=Pool.IDLE)
     cycle.ledger.charge(groups.job, groups.shape.request * counts.sum())
     each = [np.repeat(rows, counts) for rows, counts in picked]
     parts = [rows[i : i + groups.size] for rows in each for i in range(0, len(rows), groups.size)]
-    return [_stand(cycle, lot, rows) for lot, rows in zip(lots, parts, strict=False)]
+    return [_stand(cycle, task_group, rows) for task_group, rows in zip(task_groups, parts, strict=False)]
 
 
-def _stand(cycle: Cycle, lot: Lot, rows: Ints) -> Take:
-    part = lot.portions[0].part
-    cycle.ledger.stand(lot.sub, part, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.NOW)
-    return Take(lot.sub, part, rows, Pool.NOW)
+def _stand(cycle: Cycle, task_group: TaskGroup, rows: Ints) -> Placement:
+    part = task_group.remaining[0].part
+    cycle.ledger.stand(task_group.sub, part, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.IDLE)
+    return Placement(task_group.sub, part, rows, Pool.IDLE)

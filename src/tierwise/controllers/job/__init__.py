@@ -18,7 +18,7 @@ from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
 from tierwise.controllers.job.events import happenings
-from tierwise.controllers.job.job_pods import Roster
+from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.memory import restarts_part
 from tierwise.controllers.job.policies import Answer, answers
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
@@ -42,7 +42,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
             continue
         turn = _turn(case, now)
         if turn is not None:
-            effects += status.write(case.job, case.raw, case.roster, turn, now)
+            effects += status.write(case.job, case.raw, case.job_pods, turn, now)
         else:
             effects += _bring(objects, case, priorities, now)
     return effects
@@ -80,7 +80,7 @@ class _Case(msgspec.Struct, frozen=True):
     raw: Mapping[str, object]
     group: PodGroup | None
     pods: Sequence[Pod]
-    roster: Roster
+    job_pods: JobPods
     commands: Sequence[Command]
 
     def group_if_any(self) -> list[PodGroup]:
@@ -88,9 +88,9 @@ class _Case(msgspec.Struct, frozen=True):
 
     def answers(self) -> list[Answer]:
         """What the policies say to what has happened; nothing is asked once the job wants no pods any more."""
-        if not self.roster.wanted or not _has_policies(self.job):
+        if not self.job_pods.wanted or not _has_policies(self.job):
             return []
-        return list(answers(self.job, happenings(self.job, self.group, self.roster)))
+        return list(answers(self.job, happenings(self.job, self.group, self.job_pods)))
 
 
 def _turn(case: _Case, now: float) -> life.Step | None:
@@ -101,22 +101,22 @@ def _turn(case: _Case, now: float) -> life.Step | None:
     for command in case.commands:
         if not commands.is_done(case.job, command):
             return life.by_command(case.job, command)
-    return life.by_policy(case.job, case.answers(), now) or life.by_pods(case.job, case.group, case.roster)
+    return life.by_policy(case.job, case.answers(), now) or life.by_pods(case.job, case.group, case.job_pods)
 
 
 def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
     """No turn is due: every module brings its objects to what the status asks for."""
-    job, group, roster = case.job, case.group, case.roster
+    job, group, job_pods = case.job, case.group, case.job_pods
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
     anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
-    yield from pod_group.bring(objects, job, group, priorities, wanted=roster.wanted and not anew)
-    yield from props.bring(objects, job, wanted=roster.wanted)
-    yield from pods.bring(objects.every(Pod), job, group, roster)
-    step = status.observed(job, group, roster, case.answers(), now)
+    yield from pod_group.bring(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
+    yield from props.bring(objects, job, wanted=job_pods.wanted)
+    yield from pods.bring(objects.every(Pod), job, group, job_pods)
+    step = status.observed(job, group, job_pods, case.answers(), now)
     memory = commands.remembered(step.memory, case.commands)
-    yield from status.write(job, case.raw, roster, step.remembering(memory), now)
+    yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
 
 
 def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
@@ -133,7 +133,7 @@ def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
         own = owned.get(path, ())
         group = groups.get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
         raw = objects.raw(key_of(declared)) or {}
-        yield _Case(job, raw, group, own, Roster.of(job, own), asked.get(path, ()))
+        yield _Case(job, raw, group, own, JobPods.of(job, own), asked.get(path, ()))
 
 
 def _minds_time(job: Job) -> bool:

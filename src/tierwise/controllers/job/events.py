@@ -14,7 +14,7 @@ import msgspec
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job.job_pods import Member, Roster
+from tierwise.controllers.job.job_pods import JobPods, Member
 from tierwise.controllers.job.memory import lost_key, seen
 from tierwise.dialects.volcano.job import partition_of
 
@@ -34,10 +34,10 @@ class Happening(msgspec.Struct, frozen=True):
     left: bool = False  # a pod that is gone, or is going
 
 
-def happenings(job: Job, group: PodGroup | None, roster: Roster) -> Iterator[Happening]:
+def happenings(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[Happening]:
     """All that has happened to a job with its defaults filled in, task by task; what concerns no task comes last."""
     present: dict[str, dict[int, Member]] = {task.name: {} for task in job.spec.tasks}
-    for member in roster.current():
+    for member in job_pods.current():
         present[member.task][member.index] = member
     for task in job.spec.tasks:
         pods, known = present[task.name], seen(job.status.controlled_resources, task.name).indexes

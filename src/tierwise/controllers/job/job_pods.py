@@ -20,7 +20,7 @@ from tierwise.controllers.job.memory import restarted_at, restarts
 from tierwise.controllers.job.phases import rule
 from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid_of
 
-__all__ = ["JOB_VERSION", "RETRY_COUNT", "Member", "Roster", "has_ended", "is_owned", "owner_reference"]
+__all__ = ["JOB_VERSION", "RETRY_COUNT", "JobPods", "Member", "has_ended", "is_owned", "owner_reference"]
 
 
 # The mark that a job puts on what it makes.
@@ -71,14 +71,14 @@ class Member(msgspec.Struct, frozen=True):
         return self.pod.status.phase or ("Running" if self.pod.spec.node_name else "Pending")
 
 
-class Roster(msgspec.Struct, frozen=True):
+class JobPods(msgspec.Struct, frozen=True):
     """All pods of a job."""
 
     members: tuple[Member, ...]
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
-    def of(cls, job: Job, pods: Iterable[Pod]) -> Roster:
+    def of(cls, job: Job, pods: Iterable[Pod]) -> JobPods:
         """The roster of a job with its defaults filled in."""
         asked = {
             pod_name(job, task, index): (task.name, index, partition_of(task, index))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
-from tierwise.controllers.job.job_pods import Roster
+from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
 from tierwise.controllers.job.phases import NARROW, Turn, rule
 from tierwise.controllers.job.policies import Answer, rank
@@ -81,9 +81,9 @@ def by_retries(job: Job) -> Step | None:
     return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
 
 
-def by_pods(job: Job, group: PodGroup | None, roster: Roster) -> Step | None:
+def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> Step | None:
     """The turn that follows from where the pods have come to."""
-    phase, counts = rule(job.status.state.phase), roster.counts()
+    phase, counts = rule(job.status.state.phase), job_pods.counts()
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
         return None if alive else _to(job, phase.ends_in, "", "")
@@ -91,7 +91,7 @@ def by_pods(job: Job, group: PodGroup | None, roster: Roster) -> Step | None:
         case "Restarting":
             return _after_restart(job, group, counts)
         case "Running":
-            return _while_running(job, roster, counts)
+            return _while_running(job, job_pods, counts)
         case "Pending":
             return _while_pending(job, counts)
         case _:
@@ -105,7 +105,7 @@ def _while_pending(job: Job, counts: Counter[str]) -> Step | None:
     return _to(job, "Running", "", "") if needed and started >= needed else None
 
 
-def _while_running(job: Job, roster: Roster, counts: Counter[str]) -> Step | None:
+def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> Step | None:
     needed, wanted = job.spec.min_available or 0, job.spec.min_success
     total = sum(task.replicas for task in job.spec.tasks)
     succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
@@ -114,17 +114,17 @@ def _while_running(job: Job, roster: Roster, counts: Counter[str]) -> Step | Non
     if wanted is not None and succeeded >= wanted:
         return _to(job, "Completed", "MinSuccess", f"{succeeded} pods succeeded, minSuccess is {wanted}")
     if ended >= total:
-        return _at_the_end(job, roster, succeeded, total)
+        return _at_the_end(job, job_pods, succeeded, total)
     if counts["Pending"] > total - needed:
         return _to(job, "Pending", "NotEnoughPods", f"{counts['Pending']} of {total} pods are pending")
     return None
 
 
-def _at_the_end(job: Job, roster: Roster, succeeded: int, total: int) -> Step:
+def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Step:
     """All pods have ended: whether enough of them did so well, in every task and in all."""
     tasks, needed = job.spec.tasks, job.spec.min_available or 0
     if needed >= sum(task_minimum(task) for task in tasks):
-        by_task = roster.by_task()
+        by_task = job_pods.by_task()
         for task in tasks:
             least, good = task_minimum(task), by_task.get(task.name, Counter())["Succeeded"]
             if good < least and task.name in by_task:

@@ -16,7 +16,7 @@ from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
-from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, Member, Roster, has_ended, owner_reference
+from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPods, Member, has_ended, owner_reference
 from tierwise.controllers.job.plugins.additions import with_environment, with_volume
 from tierwise.dialects.volcano.job import (
     GROUP_NAME,
@@ -39,11 +39,11 @@ __all__ = ["JOB_NAME", "bring", "held_back", "with_rank", "with_worker_environme
 # for one of the tasks named, everything else for all of them.
 
 
-def held_back(job: Job, roster: Roster) -> frozenset[str]:
+def held_back(job: Job, job_pods: JobPods) -> frozenset[str]:
     """The tasks of a job with its defaults filled in that wait for others."""
     if not any(task.depends_on is not None for task in job.spec.tasks):
         return frozenset()
-    up = Counter(m.task for m in roster.current() if not m.leaving and _is_up(m.pod))
+    up = Counter(m.task for m in job_pods.current() if not m.leaving and _is_up(m.pod))
     started = {task.name for task in job.spec.tasks if up[task.name] >= task_minimum(task)}
     waiting = set()
     for task in job.spec.tasks:
@@ -134,14 +134,14 @@ _INHERITED_ANNOTATIONS: Final = frozenset(
 _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 
 
-def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, roster: Roster) -> list[Effect]:
+def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
-    if not roster.wanted:
-        return _delete(member for member in roster.members if not has_ended(member.pod))
-    effects = _delete(member for member in roster.members if not member.current)
+    if not job_pods.wanted:
+        return _delete(member for member in job_pods.members if not has_ended(member.pod))
+    effects = _delete(member for member in job_pods.members if not member.current)
     if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects
-    namespace, waiting = job.metadata.namespace or "default", held_back(job, roster)
+    namespace, waiting = job.metadata.namespace or "default", held_back(job, job_pods)
     return effects + [
         Create(_manifest(job, task, index))
         for task in job.spec.tasks

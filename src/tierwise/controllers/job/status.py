@@ -12,7 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.duration import spelled
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
-from tierwise.controllers.job.job_pods import Roster
+from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.life import Step
 from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.phases import rule
@@ -30,7 +30,7 @@ _MOST: Final = 50
 _COUNTED: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
 
 
-def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: float) -> list[Effect]:
+def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: Step, now: float) -> list[Effect]:
     """Bring the status to where a step leads; events tell people of turns, and of why a gang waits."""
     before = raw.get("status")
     present: Mapping[str, object] = before if isinstance(before, dict) else {}
@@ -44,7 +44,7 @@ def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: 
         "version": step.version,
         "retryCount": step.retry_count,
         "controlledResources": dict(sorted(step.memory.items())),
-        **_counted(roster),
+        **_counted(job_pods),
     }
     if turned:
         reached = {"status": step.phase, "lastTransitionTime": turned_at}
@@ -57,7 +57,7 @@ def write(job: Job, raw: Mapping[str, object], roster: Roster, step: Step, now: 
     return [PatchStatus(key_of(job), patch), *events] if changed else []
 
 
-def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable[Answer], now: float) -> Step:
+def observed(job: Job, group: PodGroup | None, job_pods: JobPods, answers: Iterable[Answer], now: float) -> Step:
     """No turn: the phase that the job is in, with what is remembered brought up to date."""
     status = job.status
     phase = status.state.phase or "Pending"
@@ -68,7 +68,7 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
     memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
     if rule(phase).wants_pods:
         memory |= own  # as Volcano lists them
-        _look(job, roster, memory)
+        _look(job, job_pods, memory)
         for answer in answers:
             if answer.why.left and answer.waits:
                 since = now if answer.why.since is None else answer.why.since
@@ -76,10 +76,10 @@ def observed(job: Job, group: PodGroup | None, roster: Roster, answers: Iterable
     return Step(phase, reason, message, status.retry_count, status.version, memory)
 
 
-def _look(job: Job, roster: Roster, memory: dict[str, str]) -> None:
+def _look(job: Job, job_pods: JobPods, memory: dict[str, str]) -> None:
     """Remember which pods are there, and forget the loss of those that are back."""
     standing: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
-    for member in roster.current():
+    for member in job_pods.current():
         if not member.leaving:
             standing[member.task][member.index] = member.phase
     for task in job.spec.tasks:
@@ -101,10 +101,10 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
     return "", ""
 
 
-def _counted(roster: Roster) -> Raw:
-    counts = roster.counts()
+def _counted(job_pods: JobPods) -> Raw:
+    counts = job_pods.counts()
     tasks: Raw = {
-        task: {"phase": dict(sorted(phases.items()))} for task, phases in sorted(roster.by_task().items()) if task
+        task: {"phase": dict(sorted(phases.items()))} for task, phases in sorted(job_pods.by_task().items()) if task
     }
     return {**{standing.lower(): counts[standing] for standing in _COUNTED}, "taskStatusCount": tasks}
 

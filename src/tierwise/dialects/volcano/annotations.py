@@ -7,7 +7,7 @@ from typing import Final
 from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta, read_number
 
-__all__ = ["GROUP_ANNOTATION", "group_of", "index_of", "queue_of", "role_of", "spared"]
+__all__ = ["GROUP_ANNOTATION", "group_of", "index_of", "not_preemptable", "queue_of", "role_of"]
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 _ROLE: Final = "volcano.sh/task-spec"
@@ -38,7 +38,7 @@ def queue_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(_QUEUE, "")
 
 
-def spared(meta: ObjectMeta) -> bool:
+def not_preemptable(meta: ObjectMeta) -> bool:
     """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
     mark = meta.annotations.get(_PREEMPTABLE, meta.labels.get(_PREEMPTABLE))
     return mark is not None and mark.lower() not in ("true", "t", "1")

@@ -21,7 +21,7 @@ from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, QueueAffinity, SubGroupPolicy
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
-from tierwise.dialects.volcano.annotations import spared
+from tierwise.dialects.volcano.annotations import not_preemptable
 from tierwise.model.job import Constraint, Job, Phase, Policy
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
@@ -95,7 +95,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         constraint=_constraint(spec.network_topology),
         policies=policies,
         min_resources=builder.least(spec.min_resources),
-        spared=spared(record.metadata),
+        not_preemptable=not_preemptable(record.metadata),
         forbears=forbearing(record.metadata),
         sla=_sla(record.metadata),
         pattern=parse_pattern(record.metadata.annotations.get(PATTERN, "")),

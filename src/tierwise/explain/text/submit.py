@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from rich.text import Text
 
-from tierwise.explain.job_status import Fortune, fortunes, job_lines, partition_lines
+from tierwise.explain.job_status import JobStatus, job_lines, job_statuses, partition_lines
 from tierwise.explain.naming import Names
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tree import topology_tree
@@ -43,7 +43,7 @@ class View(msgspec.Struct, frozen=True):
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
     """One picture of the live view: clock, jobs, partitions, the tree with its use, and the latest news."""
-    found = fortunes(view.objects, view.snapshot, view.places)
+    found = job_statuses(view.objects, view.snapshot, view.places)
     head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
     if note:
         head.append(f"  {note}", style="bright_black")
@@ -61,7 +61,7 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
 
 def outcome_lines(page: Page, view: View) -> list[Text]:
     """What became of everything."""
-    found = fortunes(view.objects, view.snapshot, view.places)
+    found = job_statuses(view.objects, view.snapshot, view.places)
     title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
     if view.unfinished:
         title.append("; more would happen after that", style="yellow")
@@ -73,7 +73,7 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     return lines + _section("Waiting", waiting_lines(page, names, view.snapshot, idle))
 
 
-def _tally(found: Sequence[Fortune]) -> Text:
+def _tally(found: Sequence[JobStatus]) -> Text:
     """How many jobs are where: the ended first, then those on their way."""
     jobs = [fortune for fortune in found if not fortune.lone]
     lone = len(found) - len(jobs)

@@ -19,7 +19,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Twig", "grown", "schedule_tree", "topology_tree"]
+__all__ = ["TreeNode", "grown", "schedule_tree", "topology_tree"]
 
 
 # The topology as people see it: a tree of hyperNodes, folded so that what matters stays on one screen.
@@ -45,21 +45,21 @@ class _Detail(msgspec.Struct, frozen=True):
     closed: bool = False
 
 
-class Twig(msgspec.Struct, frozen=True):
+class TreeNode(msgspec.Struct, frozen=True):
     """One line of the tree, what is noted below it, and the lines that hang on it."""
 
     name: Text
     tier: str
     rows: Ints
     notes: tuple[Text, ...] = ()
-    below: tuple[Twig, ...] = ()
+    below: tuple[TreeNode, ...] = ()
     node: bool = False  # a node, not a hyperNode
 
     def lines(self) -> int:
-        return 1 + len(self.notes) + sum(twig.lines() for twig in self.below)
+        return 1 + len(self.notes) + sum(item.lines() for item in self.below)
 
 
-def grown(page: Page, snapshot: Snapshot, *, landings: Landings | None = None, names: Names | None = None) -> Twig:
+def grown(page: Page, snapshot: Snapshot, *, landings: Landings | None = None, names: Names | None = None) -> TreeNode:
     """The tree of a snapshot; with landings, folded down to where pods landed."""
     nodes = page.everything or len(snapshot.nodes) <= _FEW_NODES
     folding = _Folding(snapshot, landings, names or Names(snapshot.jobs), nodes=nodes, everything=page.everything)
@@ -93,22 +93,22 @@ class _Folding:
         self._everything = everything
         self._detail = _Detail()
 
-    def grow(self, detail: _Detail) -> Twig:
+    def grow(self, detail: _Detail) -> TreeNode:
         self._detail = detail
         return self._domain(ROOT, 0)
 
-    def _domain(self, d: int, depth: int) -> Twig:
+    def _domain(self, d: int, depth: int) -> TreeNode:
         topology = self._topology
         span, children = topology.span(d), topology.children[d]
         name = Text("cluster") if d == ROOT else Text(topology.name[d])
         tier = "" if d == ROOT else tier_label(topology, int(topology.tier[d]))
         rows = np.arange(span.start, span.stop)
         if not self._news(span) and not self._all_wanted():
-            return Twig(name, tier, rows)
+            return TreeNode(name, tier, rows)
         if self._detail.closed and d != ROOT and self._one_job(span):
-            return Twig(name, tier, rows, self._notes(span))
+            return TreeNode(name, tier, rows, self._notes(span))
         if depth >= self._detail.depth:
-            return Twig(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
+            return TreeNode(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
         own = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
         below = self._domains(children, depth + 1)
         if self._nodes:
@@ -116,53 +116,53 @@ class _Folding:
         elif children and own.stop > own.start:
             where = "in no hyperNode" if d == ROOT else "in no hyperNode below"
             title = Text(f"{count(own.stop - own.start, 'node')} {where}", style="dim")
-            below.append(Twig(title, "", np.arange(own.start, own.stop), self._notes(own)))
+            below.append(TreeNode(title, "", np.arange(own.start, own.stop), self._notes(own)))
         notes = self._notes(own) if not children and not self._nodes else ()
-        return Twig(name, tier, rows, notes, tuple(below))
+        return TreeNode(name, tier, rows, notes, tuple(below))
 
-    def _domains(self, children: Sequence[int], depth: int) -> list[Twig]:
+    def _domains(self, children: Sequence[int], depth: int) -> list[TreeNode]:
         spans = [self._topology.span(c) for c in children]
         shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
         quiet = [c for c in children if c not in set(shown)]
         first, more = self._capped(shown)
         alone = quiet if len(quiet) == 1 else []
-        twigs = [self._domain(c, depth) for c in sorted([*first, *alone])]
+        items = [self._domain(c, depth) for c in sorted([*first, *alone])]
         if more:
-            twigs.append(self._rest(more, "more"))
+            items.append(self._rest(more, "more"))
         if len(quiet) > 1:
-            twigs.append(self._rest(quiet, "others"))
-        return twigs
+            items.append(self._rest(quiet, "others"))
+        return items
 
-    def _rest(self, domains: Sequence[int], word: str) -> Twig:
+    def _rest(self, domains: Sequence[int], word: str) -> TreeNode:
         """Several siblings on one line."""
         tiers = {tier_label(self._topology, int(self._topology.tier[d])) for d in domains}
         spans = [self._topology.span(d) for d in domains]
         rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        return Twig(
+        return TreeNode(
             Text(f"{len(domains)} {word}", style="dim"),
             tiers.pop() if len(tiers) == 1 else "",
             rows,
             self._notes(*spans),
         )
 
-    def _node_twigs(self, span: slice) -> list[Twig]:
+    def _node_twigs(self, span: slice) -> list[TreeNode]:
         rows = range(span.start, span.stop)
         shown = [row for row in rows if self._all_wanted() or self._news(slice(row, row + 1))]
         quiet = np.array([row for row in rows if row not in set(shown)], dtype=np.int64)
         first, more = self._capped(shown)
         alone = quiet if len(quiet) == 1 else quiet[:0]
-        twigs = [self._node(row) for row in sorted([*first, *alone.tolist()])]
+        items = [self._node(row) for row in sorted([*first, *alone.tolist()])]
         if more:
             notes = self._notes(*(slice(row, row + 1) for row in more))
-            twigs.append(Twig(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
+            items.append(TreeNode(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
         if len(quiet) > 1:
             title = f"{len(quiet)} other nodes" if shown else f"{len(quiet)} nodes"
-            twigs.append(Twig(Text(title, style="dim"), "", quiet))
-        return twigs
+            items.append(TreeNode(Text(title, style="dim"), "", quiet))
+        return items
 
-    def _node(self, row: int) -> Twig:
+    def _node(self, row: int) -> TreeNode:
         name = Text(self._snapshot.nodes.names[row], style="italic")
-        return Twig(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
+        return TreeNode(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
 
     def _capped(self, shown: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """The first few and the others, of which there are never just one."""
@@ -201,7 +201,7 @@ class _Figure(msgspec.Struct, frozen=True):
     """A column of the tree; the first ones stay longest where there is little room."""
 
     title: str
-    cell: Callable[[Twig], str]
+    cell: Callable[[TreeNode], str]
     right: bool = True
 
 
@@ -220,11 +220,11 @@ def topology_tree(page: Page, snapshot: Snapshot) -> list[Text]:
 
 
 def _tier() -> _Figure:
-    return _Figure("tier", lambda twig: twig.tier, right=False)
+    return _Figure("tier", lambda item: item.tier, right=False)
 
 
 def _nodes() -> _Figure:
-    return _Figure("nodes", lambda twig: "" if twig.node else str(len(twig.rows)))
+    return _Figure("nodes", lambda item: "" if item.node else str(len(item.rows)))
 
 
 def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
@@ -235,8 +235,8 @@ def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
         amounts = snapshot.nodes.allocatable[index]
         if name not in skipped and nominal(name) and not name.startswith("hugepages-") and amounts.any():
 
-            def total(twig: Twig, name: str = name, index: int = index) -> str:
-                return short(name, int(snapshot.nodes.allocatable[index, twig.rows].sum()))
+            def total(item: TreeNode, name: str = name, index: int = index) -> str:
+                return short(name, int(snapshot.nodes.allocatable[index, item.rows].sum()))
 
             figures.append(_Figure(name.rpartition("/")[2], total))
     return figures
@@ -248,52 +248,52 @@ class _Drawing:
         self._used = used
         self._figures = list(figures)
 
-    def lines(self, root: Twig) -> list[Text]:
+    def lines(self, root: TreeNode) -> list[Text]:
         flat = list(self._walk(root, "", ""))
-        gauges = [self._numbers(twig) for _, _, twig in flat]
+        gauges = [self._numbers(item) for _, _, item in flat]
         numbers = max(cell_len(text) for text in gauges)
-        need = max(cell_len(_TITLE), *(cell_len(lead) + twig.name.cell_len for lead, _, twig in flat))
-        widths = self._choose([twig for _, _, twig in flat], need, numbers)
+        need = max(cell_len(_TITLE), *(cell_len(lead) + item.name.cell_len for lead, _, item in flat))
+        widths = self._choose([item for _, _, item in flat], need, numbers)
         taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
         left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
         most = _SHORT_BAR if self._page.width >= _WIDE else _BAR[1]
         gauge = min(most, max(_BAR[0], self._page.width - taken - left))
         lines = [self._header(left, widths, gauge, numbers)]
-        for (lead, follow, twig), text in zip(flat, gauges, strict=True):
-            lines.append(self._line(twig, lead, left, widths, gauge, text.rjust(numbers)))
-            lines += self._notes(twig, lines[-1], follow)
+        for (lead, follow, item), text in zip(flat, gauges, strict=True):
+            lines.append(self._line(item, lead, left, widths, gauge, text.rjust(numbers)))
+            lines += self._notes(item, lines[-1], follow)
         return [_tidied(line) for line in lines]
 
-    def _notes(self, twig: Twig, line: Text, follow: str) -> list[Text]:
+    def _notes(self, item: TreeNode, line: Text, follow: str) -> list[Text]:
         """The lines below a twig; a single note goes to the end of the twig's own line where that is wide enough."""
         width, bullet = self._page.width, self._page.glyphs.bullet
-        if width >= _WIDE and len(twig.notes) == 1 and line.cell_len + twig.notes[0].cell_len + len(_GAP) <= width:
-            line.append(_GAP).append_text(twig.notes[0])
+        if width >= _WIDE and len(item.notes) == 1 and line.cell_len + item.notes[0].cell_len + len(_GAP) <= width:
+            line.append(_GAP).append_text(item.notes[0])
             return []
         first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
-        return [text for note in twig.notes for text in wrapped(note, width, first=first, rest=rest)]
+        return [text for note in item.notes for text in wrapped(note, width, first=first, rest=rest)]
 
-    def _choose(self, twigs: Sequence[Twig], need: int, numbers: int) -> list[int]:
+    def _choose(self, items: Sequence[TreeNode], need: int, numbers: int) -> list[int]:
         """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
         while True:
-            cells = [[figure.title, *(figure.cell(twig) for twig in twigs)] for figure in self._figures]
+            cells = [[figure.title, *(figure.cell(item) for item in items)] for figure in self._figures]
             widths = [max(map(cell_len, column)) for column in cells]
             taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
             if not self._figures or taken + min(need, 30) <= self._page.width:
                 return widths
             self._figures.pop()
 
-    def _walk(self, twig: Twig, lead: str, follow: str) -> Iterator[tuple[str, str, Twig]]:
+    def _walk(self, item: TreeNode, lead: str, follow: str) -> Iterator[tuple[str, str, TreeNode]]:
         """Every twig with what stands before its name, and before the notes below it."""
         glyphs = self._page.glyphs
-        yield lead, follow + (glyphs.pipe if twig.below else ""), twig
-        for number, child in enumerate(twig.below, start=1):
-            last = number == len(twig.below)
+        yield lead, follow + (glyphs.pipe if item.below else ""), item
+        for number, child in enumerate(item.below, start=1):
+            last = number == len(item.below)
             branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
             yield from self._walk(child, follow + branch, follow + guide)
 
-    def _numbers(self, twig: Twig) -> str:
-        used, rows = self._used, twig.rows
+    def _numbers(self, item: TreeNode) -> str:
+        used, rows = self._used, item.rows
         before, after, total = (short(used.resource, int(a[rows].sum())) for a in (used.before, used.after, used.total))
         change = after if before == after else f"{before} {self._page.glyphs.arrow} {after}"
         return f"{change} / {total}"
@@ -310,16 +310,16 @@ class _Drawing:
         line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
         return Text(line, style="bright_black")
 
-    def _line(self, twig: Twig, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
-        name = shortened(twig.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
-        line = Text.assemble(_dim(lead), (name, twig.name.style))
+    def _line(self, item: TreeNode, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
+        name = shortened(item.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
+        line = Text.assemble(_dim(lead), (name, item.name.style))
         line.append(" " * (left - line.cell_len))
         for figure, width in zip(self._figures, widths, strict=True):
-            cell = figure.cell(twig)
+            cell = figure.cell(item)
             line.append(_GAP + (cell.rjust(width) if figure.right else cell.ljust(width)), style="bright_black")
         used = self._used
         amounts = {"before": used.before, "after": used.after, "total": used.total}
-        sums = {key: int(values[twig.rows].sum()) for key, values in amounts.items()}
+        sums = {key: int(values[item.rows].sum()) for key, values in amounts.items()}
         line.append(_GAP).append_text(bar(self._page.glyphs, gauge, **sums))
         style = "red" if sums["after"] > sums["total"] else "green" if sums["after"] > sums["before"] else ""
         return line.append(_GAP).append(numbers, style=style)

@@ -83,11 +83,11 @@ class ElasticQuota:
     def entitled(self) -> Ints:
         return self.tree.runtime
 
-    def in_one_line(self) -> bool:
+    def global_queue(self) -> bool:
         """Where the quotas are the cluster's; a namespace's own change nobody else's turn."""
         return any(queue.elastic and not queue.enclosing for queue in self._view.queues.values())
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None:
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._index.get(job.queue)
         if column is None:
             return None
@@ -158,7 +158,7 @@ class ElasticQuota:
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints:
         """The least important until the quota is within its runtime, less those that are not needed for it."""
         own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
-        mine, over = np.flatnonzero(own[running.job] & ~running.spared), debt.over
+        mine, over = np.flatnonzero(own[running.job] & ~running.not_preemptable), debt.over
         order = np.lexsort((running.rank[mine], -running.created[mine], running.priority[mine]))
         mine = mine[order]
         freed = np.cumsum(running.request[:, mine], axis=1)

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
@@ -57,7 +57,7 @@ class NodeLoad:
         self._balanced = 100.0 * balanced
         # Whatever is not left is used, so "most" is what "least" lacks of 100.
         self._most = 100.0 * most
-        self.reach = Reach.FREE if least or balanced else Reach.ROW if most else Reach.FIXED
+        self.effect = ScoreEffect.FREE if least or balanced else ScoreEffect.ROW if most else ScoreEffect.FIXED
         amounts = view.nodes.allocatable[_PAIR]
         self._each = _inverse(amounts)
         self._has = amounts > 0
@@ -121,7 +121,7 @@ class _Plan(msgspec.Struct, frozen=True):
     loaded: bool
     likes: bool
     spreads: bool
-    reach: Reach
+    effect: ScoreEffect
 
 
 class NodeOrder:
@@ -144,9 +144,9 @@ class NodeOrder:
         self._rows = len(view.nodes)
         self._plans: dict[int, _Plan] = {}
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """FREE where a task can lower its node or move others, ROW where it only raises its own, else FIXED."""
-        return self._plan(ask.shape).reach
+        return self._plan(ask.shape).effect
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """The weighted sum of the parts that apply; `fits` is not looked at."""
@@ -176,10 +176,10 @@ class NodeOrder:
         likes, spreads = self._wishes.likes(shape), self._wishes.spreads(shape)
         return _Plan(
             fixed=tuple(self._fixed(shape)),
-            loaded=self._load.reach > Reach.FIXED,
+            loaded=self._load.effect > ScoreEffect.FIXED,
             likes=likes,
             spreads=spreads,
-            reach=Reach.FREE if likes or spreads else self._load.reach,
+            effect=ScoreEffect.FREE if likes or spreads else self._load.effect,
         )
 
     def _fixed(self, shape: Shape) -> list[tuple[float, Floats]]:

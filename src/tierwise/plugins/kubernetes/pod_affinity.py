@@ -44,7 +44,7 @@ class Count(msgspec.Struct, frozen=True):
 def placeable(view: CycleView) -> tuple[Shape, ...]:
     """The shapes that this cycle may place: all but those whose every task stands already."""
     pending = {part.shape.number for job in view.jobs for part in job.parts()}
-    pending.update(part.shape.number for job in view.jobs for _, part in job.effortless)
+    pending.update(part.shape.number for job in view.jobs for _, part in job.best_effort_parts)
     held = view.ledger.held
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.pod_terms import PodSelector, affinity_pods
@@ -111,8 +111,8 @@ class NodeResourcesFit:
         self._line = _line(ratio.get("shape") if isinstance(ratio, Mapping) else None)
         self._load = _Load(view, self._resources, guessed=True)
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.ROW if self._kind == "MostAllocated" else Reach.FREE
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.ROW if self._kind == "MostAllocated" else ScoreEffect.FREE
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(row, row + 1)
@@ -173,8 +173,8 @@ class NodeResourcesBalancedAllocation:
         self._resources = _weighed(arguments.get("resources"), view)
         self._load = _Load(view, self._resources, guessed=False)
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.FREE if self._asks(ask.shape) else Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FREE if self._asks(ask.shape) else ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(row, row + 1)
@@ -222,8 +222,8 @@ class _Scaled:
     def _speaks(self, shape: Shape) -> bool:
         raise NotImplementedError
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.FREE if self._speaks(ask.shape) else Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FREE if self._speaks(ask.shape) else ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(0, self._rows) if self._speaks(ask.shape) else slice(row, row + 1)
@@ -290,8 +290,8 @@ class ImageLocality:
         self._nodes = view.nodes
         self._known: dict[tuple[str, ...], Floats] = {}
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(row, row + 1)

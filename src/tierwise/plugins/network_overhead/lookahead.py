@@ -17,7 +17,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.shape import Shape
 from tierwise.plugins.network_overhead.dependencies import Kinds
-from tierwise.plugins.network_overhead.zones import Census, Costs, Spots
+from tierwise.plugins.network_overhead.zones import Costs, ServiceCounts, Spots
 
 __all__ = ["Ahead", "Outlook", "plan"]
 
@@ -140,7 +140,7 @@ class Ahead:
         view: CycleView,
         spots: Spots,
         costs: Costs,
-        census: Census,
+        census: ServiceCounts,
         kind: Mapping[int, int],
         calls: Iterable[tuple[int, int]],
     ) -> None:
@@ -154,7 +154,7 @@ class Ahead:
         self._sides = _sides(self._calls)
         self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
-            for part in (*job.parts(), *(part for _, part in job.effortless)):
+            for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
                 if part.shape.service is not None:
                     self._waiting.setdefault(part.shape.service[0], Counter())[part.shape] += len(part.tasks)
 
@@ -172,7 +172,7 @@ class Ahead:
                 fixed=self._fixed(kinds, rows),
                 cost=self._between(rows),
                 request=np.stack([pod.request[asked] for pod in pods]),
-                free=self._ledger.free(asked, rows, Pool.NOW).T,
+                free=self._ledger.free(asked, rows, Pool.IDLE).T,
             )
         )
         return int(rows[nodes[0]]) if nodes is not None else None
@@ -194,7 +194,7 @@ class Ahead:
         """The rows with most room for the shape, of every spot some."""
         if len(rows) <= _NODES:
             return rows
-        room = shape.room(self._ledger.free(shape.asked, rows, Pool.NOW))
+        room = shape.max_tasks(self._ledger.free(shape.asked, rows, Pool.IDLE))
         spots = self._spots.of_row[rows]
         order = np.lexsort((rows, -room, spots))
         place = np.arange(len(order)) - np.searchsorted(spots[order], spots[order])

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import flag, listed
-from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Purpose, Reach
+from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Purpose, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
@@ -28,7 +28,7 @@ from tierwise.plugins.network_overhead.bandwidth import Edge, LinkRoom
 from tierwise.plugins.network_overhead.dependencies import Calls, Plan
 from tierwise.plugins.network_overhead.lookahead import Ahead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
-from tierwise.plugins.network_overhead.zones import Census, Costs, Spots
+from tierwise.plugins.network_overhead.zones import Costs, ServiceCounts, Spots
 
 __all__ = ["NetworkOverhead"]
 
@@ -44,7 +44,7 @@ class _Network(msgspec.Struct, frozen=True):
 
     spots: Spots
     costs: Costs
-    census: Census
+    census: ServiceCounts
     links: LinkRoom
     overloads: Ints  # number of the reason by number of the link, the first entry for none
     kind: Mapping[int, int]
@@ -57,7 +57,7 @@ class _Network(msgspec.Struct, frozen=True):
         spots = Spots(view.nodes)
         costs = Costs.of(spots, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes, asked.namespaces)
-        census = Census(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
+        census = ServiceCounts(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
         edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
         links = LinkRoom(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
         pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
@@ -147,7 +147,7 @@ class NetworkOverhead:
             reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
         if reason is not None:
             for job in self._view.jobs:
-                for part in (*job.parts(), *(part for _, part in job.effortless)):
+                for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
                     if part.shape.service is not None:
                         yield from ((task, reason) for task in part.tasks)
 
@@ -173,8 +173,8 @@ class NetworkOverhead:
 
     # -- score
 
-    def reach(self, ask: Ask) -> Reach:
-        return Reach.FREE if self._look(ask.shape) is not None else Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FREE if self._look(ask.shape) is not None else ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(0, self._rows) if self._look(ask.shape) is not None else slice(row, row)

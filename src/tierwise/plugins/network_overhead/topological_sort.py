@@ -72,7 +72,7 @@ def unknown_groups(
 ) -> Iterable[tuple[Task, Reason]]:
     """The pending tasks that name a group which none of the namespaces has."""
     for job in view.jobs:
-        for part in (*job.parts(), *(part for _, part in job.effortless)):
+        for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
             service = part.shape.service
             if service is not None and view.snapshot.services.group(service[0], namespaces) is None:
                 where = f"{'namespace' if len(namespaces) == 1 else 'namespaces'} {', '.join(namespaces)}"

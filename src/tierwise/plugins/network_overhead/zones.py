@@ -18,7 +18,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.services import Link, Spot
 from tierwise.model.shape import Shape
 
-__all__ = ["Census", "Costs", "Spots"]
+__all__ = ["Costs", "ServiceCounts", "Spots"]
 
 
 _SAME_ZONE = 1
@@ -129,7 +129,7 @@ def _table(given: Mapping[Link, int], names: tuple[str, ...], *, regional: bool)
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Census:
+class ServiceCounts:
     """Counts by kind and spot, from what stands at the start of a cycle onwards."""
 
     def __init__(self, ledger: Ledger, kind: Mapping[int, int], kinds: int, spot: Ints, spots: int) -> None:

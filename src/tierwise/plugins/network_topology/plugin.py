@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, ScoreEffect
 from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -138,7 +138,7 @@ class NetworkTopologyAware:
     def _stands(self, gang: Job | SubJob) -> int | None:
         """The innermost domain that holds what the gang has placed."""
         subs = gang.subs if isinstance(gang, Job) else (gang,)
-        rows = [stands[0] for stands in map(self._ledger.stands, subs) if stands is not None]
+        rows = [stands[0] for stands in map(self._ledger.placed_rows, subs) if stands is not None]
         return self._topology.meet_rows(np.concatenate(rows)) if rows else None
 
     def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
@@ -181,7 +181,7 @@ class NetworkTopologyAware:
         if copies is not None:
             return self._scale * self._fullness.sums(sub.request, domains, copies)
         raw = self._fullness.of(sub.request)[domains]
-        stands = self._ledger.stands(sub)
+        stands = self._ledger.placed_rows(sub)
         if stands is not None and len(domains) > 1:
             best = raw == raw.max()
             if int(best.sum()) > 1:
@@ -190,19 +190,19 @@ class NetworkTopologyAware:
 
     # -- nodes
 
-    def reach(self, ask: Ask) -> Reach:
-        if ask.settled:
-            return Reach.FIXED
+    def effect(self, ask: Ask) -> ScoreEffect:
+        if ask.distance_decided:
+            return ScoreEffect.FIXED
         if ask.sub.constraint is not None:
-            return Reach.FREE
-        return Reach.SPAN if self._pack_normal else Reach.FIXED
+            return ScoreEffect.FREE
+        return ScoreEffect.SPAN if self._pack_normal else ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
-        moves = not ask.settled and (ask.sub.constraint is not None or self._pack_normal)
+        moves = not ask.distance_decided and (ask.sub.constraint is not None or self._pack_normal)
         return slice(0, len(self._topology.leaf)) if moves else slice(row, row)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        if ask.settled:
+        if ask.distance_decided:
             return np.zeros(span.stop - span.start)
         if ask.sub.constraint is not None:
             return self._scale * self._nearness(ask.sub, span, fits)
@@ -212,7 +212,7 @@ class NetworkTopologyAware:
 
     def _nearness(self, sub: SubJob, span: slice, fits: Bools) -> Floats:
         """1 in the domain where the sub-job stands, falling with the tier at which a node meets it."""
-        stands = self._ledger.stands(sub)
+        stands = self._ledger.placed_rows(sub)
         if stands is None:
             return np.zeros(span.stop - span.start)
         here = self._topology.meet_rows(stands[0])

@@ -131,9 +131,9 @@ def _merged(first: Ints, second: Ints, most: int) -> tuple[Ints, Ints]:
     long, short = (second, first) if swapped else (first, second)
     numbers = range(len(short) - 1, -1, -1) if swapped else range(len(short))
     for number in numbers:
-        reach = slice(number, min(size, number + len(long)))
-        offer = long[: reach.stop - number] + short[number]
-        better = offer < least[reach]
-        least[reach][better] = offer[better]
-        share[reach][better] = np.arange(reach.stop - number)[better] if swapped else number
+        effect = slice(number, min(size, number + len(long)))
+        offer = long[: effect.stop - number] + short[number]
+        better = offer < least[effect]
+        least[effect][better] = offer[better]
+        share[effect][better] = np.arange(effect.stop - number)[better] if swapped else number
     return least, share

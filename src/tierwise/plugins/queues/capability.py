@@ -42,7 +42,7 @@ class Capability:
             for cap in np.flatnonzero(capped).tolist()
         }
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None:
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
         for cap in self._caps[column] if column is not None else ():
             held = self._used[:, self._members[cap]].sum(axis=1)

@@ -36,7 +36,7 @@ from tierwise.model.reason import Reason
 from tierwise.plugins.queues.capacity_tree import Hierarchy
 from tierwise.plugins.queues.table import Promises, QueueTable, ratio
 
-__all__ = ["Capacity", "Turnabout"]
+__all__ = ["Capacity", "ReclaimLoopGuard"]
 
 
 # Keeps two queues from taking the same room from each other in turn.
@@ -48,14 +48,14 @@ __all__ = ["Capacity", "Turnabout"]
 # it; docs/decisions/0013 has the argument in full.
 
 
-class Turnabout(msgspec.Struct, frozen=True):
+class ReclaimLoopGuard(msgspec.Struct, frozen=True):
     """The taker's side: whether its queue could lose again what it takes, and its share once it has it."""
 
     liable: bool
     share: float
 
     @classmethod
-    def of(cls, would: Ints, deserved: Ints, disputed: Bools) -> Turnabout:
+    def of(cls, would: Ints, deserved: Ints, disputed: Bools) -> ReclaimLoopGuard:
         """`would` is what the taker's queue would hold, `disputed` the resources that it needs and deserves some of."""
         return cls(bool((disputed & (would > deserved)).any()), ratio(would, deserved))
 
@@ -129,7 +129,7 @@ class Capacity:
 
     # -- quotas
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None:
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
@@ -220,11 +220,11 @@ class Capacity:
         goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose) & (columns >= 0)
         return ~goes
 
-    def _turnabout(self, taker: int, need: Ints) -> Turnabout:
+    def _turnabout(self, taker: int, need: Ints) -> ReclaimLoopGuard:
         if taker < 0:
-            return Turnabout(liable=False, share=0.0)
+            return ReclaimLoopGuard(liable=False, share=0.0)
         disputed = self._table.named[:, taker] & self._table.counted & (need > 0)
-        return Turnabout.of(self._held(taker) + need, self.deserved[:, taker], disputed)
+        return ReclaimLoopGuard.of(self._held(taker) + need, self.deserved[:, taker], disputed)
 
     def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
         """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""

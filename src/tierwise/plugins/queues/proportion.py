@@ -37,7 +37,7 @@ from tierwise.plugins.queues.table import (
     real_capability,
 )
 
-__all__ = ["Proportion", "share_out"]
+__all__ = ["Proportion", "water_fill"]
 
 
 # Share one resource by weight: the same level for all, but nobody below its floor or above its cap.
@@ -49,7 +49,7 @@ __all__ = ["Proportion", "share_out"]
 # rounds (remaining x weight / sum of weights, capped, raised, again) end up, without depending on how many are made.
 
 
-def share_out(total: int, weights: Sequence[int], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
+def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
     """The share of each; weights are positive. The sum exceeds the total only where the floors alone do.
 
     Each round tries the level of those not settled yet. Where that puts some below their floor and others above
@@ -125,7 +125,7 @@ class Proportion:
             return None
         return Reason("QueueOverused", "proportion", f"queue {queue.name} has all that it deserves", curable=True)
 
-    def over(self, job: Job, amounts: Ints) -> Reason | None:
+    def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
@@ -136,7 +136,7 @@ class Proportion:
         return Reason("QueueOverDeserved", "proportion", text, curable=True)
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
-        return self.over(job, need)
+        return self.quota_exceeded(job, need)
 
     def may_enqueue(self, job: Job) -> Reason | None:
         """The minResources must fit the real capability beside what is promised; a job let in is promised its own."""
@@ -180,5 +180,5 @@ def _deserved(table: QueueTable, real: Ints, request: Ints) -> Ints:
     caps = np.minimum(real, request)[:, order]
     for r in np.flatnonzero(table.counted).tolist():
         floors = table.guarantee[r, order].tolist()
-        result[r, order] = share_out(int(table.total[r]), weights, floors, caps[r].tolist())
+        result[r, order] = water_fill(int(table.total[r]), weights, floors, caps[r].tolist())
     return result

@@ -101,7 +101,7 @@ def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
         column = ledger.queue_index.get(job.queue)
         if column is None:
             continue
-        for part in (*job.parts(), *(part for _, part in job.effortless)):
+        for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
             key = (column, part.shape.number)
             counts[key] = counts.get(key, 0) + len(part.tasks)
     result = np.zeros_like(ledger.queue_used)

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, ScoreEffect
 from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
 
@@ -43,9 +43,9 @@ class RandomOrder:
         self._seed = int(str(arguments.get("seed", 0)))
         self._nodes = len(view.nodes)
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """Where tasks stand changes nothing."""
-        return Reach.FIXED
+        return ScoreEffect.FIXED
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """Up to 100, in the job's own order."""

@@ -22,7 +22,7 @@ from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
 from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.sim.incidents import NodeBack, NodeLost
 from tierwise.sim.pod_behaviour import RUN_FOR, START_AFTER
-from tierwise.sim.simulation import Life
+from tierwise.sim.simulation import Simulation
 
 __all__ = ["JOB_NAME", "Lived", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
 
@@ -162,7 +162,7 @@ class Lived:
         self._books = Books(fabric, self.trace, contender, rules, None)
         self.state = self._books.state
         self._ahead = _incidents(fabric, rules)
-        self._life = Life(
+        self._life = Simulation(
             cluster_of(fabric, self.trace, rules.queues),
             contender.profile,
             start=_START,

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.framework.extension import Arguments, Ask, CycleView, Reach
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -67,9 +67,9 @@ class SharedGpus:
         """Nodes on which no device, or not enough of them, has enough left."""
         return np.where(self._devices.fits(shape.number), 0, self._code).astype(np.uint16)
 
-    def reach(self, ask: Ask) -> Reach:
+    def effect(self, ask: Ask) -> ScoreEffect:
         """One pod a cycle: nothing moves."""
-        return Reach.FIXED
+        return ScoreEffect.FIXED
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """The less a pod spoils, the better."""
