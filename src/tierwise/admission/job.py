@@ -12,7 +12,7 @@ from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
 from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
 from tierwise.admission.verdict import Issue, at_least, error, warning
-from tierwise.api import limits
+from tierwise.api import limits, plurals
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
@@ -35,7 +35,9 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     total = sum(task.replicas for task in spec.tasks)
     for field, count in (("minAvailable", spec.min_available), ("minSuccess", spec.min_success)):
         if count is not None and count > total:
-            yield error(f"spec.{field}", f"{field} of {count} is more than the {total} replicas of all tasks")
+            yield error(
+                f"spec.{field}", f"{field} of {count} is more than the {plurals.count(total, 'replica')} of all tasks"
+            )
     yield from _check_plugins(job)
     yield from names.check(written.metadata, total)
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
@@ -119,7 +121,7 @@ def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[I
             together[resource] = together.get(resource, 0) + each * count
     if not around.room.holds(shares, outer, together):
         where = "" if outer is None else f" up to tier {outer}"
-        message = f"no domain{where} can ever hold the minimum of {job.spec.min_available} pods"
+        message = f"no domain{where} can ever hold the minimum of {plurals.count(job.spec.min_available, 'pod')}"
         yield warning("spec.minAvailable", message)
     for index, entry in enumerate(job.spec.tasks):
         partitions = entry.partition_policy
@@ -127,7 +129,7 @@ def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[I
         if partitions is not None and inner is not None:
             share = (effective_request(entry.template.spec), partitions.partition_size or 0)
             if not around.room.holds([share], inner, {}):
-                message = f"no domain up to tier {inner} can ever hold a partition of {partitions.partition_size} pods"
+                message = f"no domain up to tier {inner} can ever hold a partition of {plurals.count(share[1], 'pod')}"
                 yield warning(f"spec.tasks[{index}].partitionPolicy.partitionSize", message)
 
 

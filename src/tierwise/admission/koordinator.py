@@ -14,7 +14,7 @@ from tierwise.dialects.koordinator.network_topology import Layers, default_topol
 
 __all__ = ["check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
 
-_STRATEGIES: Final = frozenset({"MustGather", "PreferGather"})
+_STRATEGIES: Final = {"mustgather": "MustGather", "prefergather": "PreferGather"}
 _PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
 _MODES: Final = frozenset({"", "Strict", "NonStrict"})
 _MATCHES: Final = frozenset({"", "only-waiting", "waiting-and-running", "once-satisfied"})
@@ -95,7 +95,9 @@ def _check_asks(path: str, asks: GatherSpec, layers: Layers | None, size: int | 
     known = layers.tiers() if layers is not None else None
     for index, rule in enumerate(asks.gather_strategy):
         where = f"{path}.gatherStrategy[{index}]"
-        yield from one_of(f"{where}.strategy", rule.strategy, _STRATEGIES)
+        yield from one_of(
+            f"{where}.strategy", _STRATEGIES.get(rule.strategy.lower(), rule.strategy), {*_STRATEGIES.values()}
+        )
         yield from at_least(f"{where}.podCountMultiple", rule.pod_count_multiple, 1)
         if known is not None and rule.layer not in known:
             yield warning(f"{where}.layer", f'layer "{rule.layer}" is not in the network topology')

@@ -10,6 +10,7 @@ from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.admission.room import smallest
 from tierwise.admission.surroundings import Surroundings
 from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
+from tierwise.api import plurals
 from tierwise.api.core import Pod
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.quantity import amount
@@ -37,7 +38,7 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
         yield error("spec.subGroupPolicy", text)
     for role, count in spec.min_task_member.items():
         yield from at_least(f"spec.minTaskMember.{role}", count, 0)
-    if sum(spec.min_task_member.values()) > spec.min_member:
+    if spec.min_task_member and sum(spec.min_task_member.values()) > spec.min_member:
         yield warning("spec.minTaskMember", "the minimums of the tasks add up to more than minMember: they are ignored")
     yield from around.queue("spec.queue", spec.queue)
     yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
@@ -93,9 +94,13 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> I
         for name, quantity in (spec.min_resources or {}).items()
         if not name.startswith(_OF_QUOTAS)
     }
-    shares = [(smallest(effective_request(pod.spec) for pod in pods), spec.min_member)] if pods else []
+    asks = [effective_request(pod.spec) for pod in pods]
+    if pods:  # a claim counts as far as its pods ask, as in a cycle
+        together = {name: min(claim, sum(ask.get(name, 0) for ask in asks)) for name, claim in together.items()}
+    shares = [(smallest(asks), spec.min_member)] if pods else []
     if not around.room.holds(shares, outer, together):
-        yield warning("spec.minMember", f"no domain{_up_to(outer)} can ever hold the minimum of {spec.min_member} pods")
+        needed = plurals.count(spec.min_member, "pod")
+        yield warning("spec.minMember", f"no domain{_up_to(outer)} can ever hold the minimum of {needed}")
     for index, policy in enumerate(spec.sub_group_policy):
         inner = network_topology.limit(policy.network_topology, around.tiers)
         own = [pod for pod in pods if matches(policy.label_selector, pod.metadata.labels, absent=True)]
@@ -103,7 +108,7 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> I
         if own and inner is not None:
             asked = smallest(effective_request(pod.spec) for pod in own)
             if not around.room.holds([(asked, size)], inner, {}):
-                message = f"no domain{_up_to(inner)} can ever hold the {size} pods of a sub-group"
+                message = f"no domain{_up_to(inner)} can ever hold the {plurals.count(size, 'pod')} of a sub-group"
                 path = f"spec.subGroupPolicy[{index}].subGroupSize"
                 yield warning(path, f'subGroupPolicy "{policy.name}": {message}')
 

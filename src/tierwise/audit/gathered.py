@@ -65,7 +65,8 @@ def _must(gang: Gang) -> list[str]:
         spec = gang.record.spec.network_topology_aware
     if spec is None and gang.pods:
         spec = _noted(gang.pods[0].metadata.annotations)
-    return [rule.layer for rule in spec.gather_strategy if rule.strategy == "MustGather"] if spec is not None else []
+    rules = spec.gather_strategy if spec is not None else ()
+    return [rule.layer for rule in rules if rule.strategy.lower() not in ("prefergather", "")]
 
 
 def _noted(notes: dict[str, str]) -> GatherSpec | None:

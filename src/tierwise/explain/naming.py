@@ -65,7 +65,7 @@ def full_name(job: Job) -> str:
 
 
 def _of_group(job: Job, key: str) -> str:
-    namespace, _, name = key.removeprefix("pod ").rpartition("/")
+    namespace, _, name = key.rpartition(" ")[2].rpartition("/")
     bare = _UID.sub("", name)
     return f"{namespace}/{job.owner if job.owner and bare == _MADE else bare}"
 

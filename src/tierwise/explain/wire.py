@@ -98,7 +98,13 @@ def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -
 
 def pod_groups_wire(snapshot: Snapshot) -> Raw:
     """Every pod group: its phase, and where it and its sub-groups stand."""
-    return {key: pod_group_wire(snapshot, job, key) for job in snapshot.jobs for key in pod_groups_of(job)}
+    found: Raw = {}
+    for job in snapshot.jobs:
+        for key in pod_groups_of(job):
+            found.setdefault(
+                key, pod_group_wire(snapshot, job, key)
+            )  # Volcano's first, where two languages share a name
+    return found
 
 
 def pod_groups_of(job: Job) -> tuple[str, ...]:

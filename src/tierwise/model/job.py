@@ -138,7 +138,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     ranks: dict[str, int] = {}  # of a job with a pattern: the rank of every task by its key
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
     gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
-    gangs: tuple[str, ...] = ()  # the pod groups that start as this one job, where there are several: each is a role
+    gangs: tuple[str, ...] = ()  # Koordinator's gangs in this job, each a role, where its key is not that of one gang
     missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
     satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
     never_preempts: bool = False  # it, or a task of it, is marked as one that causes no evictions

@@ -168,7 +168,7 @@ def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
     for path in job.gangs or (job.key,):
         namespace, _, name = path.partition("/")
-        for group in _GROUPS:
+        for group in _GROUPS[1:] if job.gangs else _GROUPS:  # gangs are Koordinator's
             key = Key(group, "PodGroup", namespace, name)
             record = objects.record(key)
             if record is not None:

@@ -98,7 +98,8 @@ class JobCache:
             else:
                 rest.append(cohort)
         jobs = self._group_jobs(builder, groups, grouped)
-        jobs += self._gang_jobs(builder, gangs, ganged, drawn)
+        taken = frozenset(gangs.keys() & groups.keys())
+        jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
@@ -149,13 +150,14 @@ class JobCache:
         gangs: Mapping[str, Gang],
         cohorts: Mapping[str, list[Cohort]],
         drawn: Drawn,
+        taken: frozenset[str],
     ) -> list[Job]:
-        stamp = (self._gangs[0], _stamp(chain(*cohorts.values())))
+        stamp = (self._gangs[0], _stamp(chain(*cohorts.values())), taken)
         if self._of_gangs[0] == stamp and not drawn:
             jobs = [builder.again(job) for job in self._of_gangs[1]]
         else:
             members = {key: _members(own) for key, own in cohorts.items()}
-            jobs = build_gangs(builder, gangs, members, drawn, across=self._across)
+            jobs = build_gangs(builder, gangs, members, drawn, across=self._across, taken=taken)
         self._of_gangs = stamp if not drawn else None, jobs
         return jobs
 

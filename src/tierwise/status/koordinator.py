@@ -7,6 +7,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import decision_id, message
 from tierwise.explain.wire import pod_groups_of
 from tierwise.framework.report import CycleReport
@@ -31,9 +32,10 @@ _PHASES: Final = {
 def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     """Status patches and events of the gangs that a cycle changed."""
     gangs = objects.every(Gang)
+    others = objects.every(PodGroup)
     for job in snapshot.jobs if gangs else ():
         for key in pod_groups_of(job):
-            if key in gangs:
+            if key in gangs and (job.gangs or key not in others):
                 yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))
 
 

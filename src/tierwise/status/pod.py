@@ -119,7 +119,7 @@ def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
             case Evict(pod, reason, by, action):
                 job = by or whose.get(pod.path, "")  # of the victim where it goes for a quota's sake, as in the log
                 text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
-                if by and by.removeprefix("pod ").partition("/")[0] != pod.namespace:
+                if by and by.rpartition(" ")[2].partition("/")[0] != pod.namespace:
                     # The victim's users may not read what is over there; the decision's id tells administrators.
                     text = text.replace(by, "a job of another namespace")
                 told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)

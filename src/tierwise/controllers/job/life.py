@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api.plurals import count, of, verb
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
 from tierwise.controllers.job.job_pods import JobPods
@@ -112,11 +113,11 @@ def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> Step | 
     if not total:
         return None  # scaled to nothing: it goes on once it is scaled up again
     if wanted is not None and succeeded >= wanted:
-        return _to(job, "Completed", "MinSuccess", f"{succeeded} pods succeeded, minSuccess is {wanted}")
+        return _to(job, "Completed", "MinSuccess", f"{count(succeeded, 'pod')} succeeded, minSuccess is {wanted}")
     if ended >= total:
         return _at_the_end(job, job_pods, succeeded, total)
     if counts["Pending"] > total - needed:
-        return _to(job, "Pending", "NotEnoughPods", f"{counts['Pending']} of {total} pods are pending")
+        return _to(job, "Pending", "NotEnoughPods", of(counts["Pending"], total, "pod", "is", "are") + " pending")
     return None
 
 
@@ -128,10 +129,11 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Step
         for task in tasks:
             least, good = task_minimum(task), by_task.get(task.name, Counter())["Succeeded"]
             if good < least and task.name in by_task:
-                text = f"{good} of {task.replicas} pods of task {task.name} succeeded, {least} are needed"
+                lacking = f"{least} {verb(least, 'is', 'are')} needed"
+                text = f"{of(good, task.replicas, 'pod')} of task {task.name} succeeded, {lacking}"
                 return _to(job, "Failed", "TaskFailed", text)
     least = max(needed if job.spec.min_success is None else job.spec.min_success, 0)
-    text = f"{succeeded} of {total} pods succeeded, {least} are needed"
+    text = f"{of(succeeded, total, 'pod')} succeeded, {least} {verb(least, 'is', 'are')} needed"
     return _to(job, "Completed", "", text) if succeeded >= least else _to(job, "Failed", "PodFailed", text)
 
 

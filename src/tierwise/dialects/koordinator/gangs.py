@@ -8,7 +8,7 @@ What a gang asks of the network becomes a `Gather`; tasks stand in the order of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.koordinator import GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
@@ -177,9 +177,14 @@ def build_gangs(
     drawn: Drawn,
     *,
     across: bool = False,
+    taken: Container[str] = (),
 ) -> list[Job]:
-    """A job for each gang, or for each group of gangs that start together; `across` allows groups of namespaces."""
-    return [_job(builder, group, missing, members, drawn) for group, missing in _groups(gangs, across=across)]
+    """A job for each gang, or for each group of gangs that start together; `across` allows groups of namespaces.
+
+    `taken` are the names of podGroups of another language: a gang that is called so becomes a job of another key.
+    """
+    groups = _groups(gangs, across=across)
+    return [_job(builder, group, missing, members, drawn, taken=taken) for group, missing in groups]
 
 
 def _claims(gangs: Mapping[str, Gang], *, across: bool) -> dict[str, frozenset[str]]:
@@ -240,12 +245,16 @@ def _job(
     missing: tuple[str, ...],
     members: Mapping[str, list[Member]],
     drawn: Drawn,
+    *,
+    taken: Container[str],
 ) -> Job:
-    several = len(group) > 1
+    # The key of a job is its own in all that a cycle reports, whatever languages share a name.
+    shared = len(group) == 1 and group[0].key in taken
+    several = len(group) > 1 or shared
     everyone = _ranked([(gang, member) for gang in group for member in members.get(gang.key, ())], named=several)
     least = {gang.key: _minimum(gang, members.get(gang.key, ())) for gang in group}
     numbers = builder.roles(least) if several else {}
-    key = ",".join(gang.key for gang in group)
+    key = f"gang {group[0].key}" if shared else ",".join(gang.key for gang in group)
     total = sum(least.values())
     gather = _gather(group, everyone, drawn, total)
     phases = {gang.phase for gang in group}
@@ -261,7 +270,7 @@ def _job(
         role_ready=builder.ready_by_role(everyone, numbers),
         constraint=_constraint(gather),
         policies=(),
-        min_resources=builder.least(group[0].min_resources) if not several else None,
+        min_resources=builder.least(group[0].min_resources) if len(group) == 1 else None,
         split={key: (-1, 0, everyone)},
         numbers=numbers,
         gather=gather,
@@ -312,14 +321,19 @@ def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Drawn, tota
     spec = asks if asks is not None else GatherSpec()
     rules = spec.gather_strategy
     return Gather(
-        within=tuple(rule.layer for rule in rules if rule.strategy == "MustGather"),
-        prefer=tuple(rule.layer for rule in rules if rule.strategy != "MustGather"),
+        within=tuple(rule.layer for rule in rules if _insists(rule)),
+        prefer=tuple(rule.layer for rule in rules if not _insists(rule)),
         multiples=tuple((rule.layer, n) for rule in rules if (n := rule.pod_count_multiple or 1) > 1),
         parallel=bool(spec.parallel_model),
         pipeline=_pipeline(spec, total),
         drawn=near if near is not None else np.zeros(0, dtype=np.int64),
         fault=fault,
     )
+
+
+def _insists(rule: GatherRule) -> bool:
+    """Whether a layer must not be crossed: unless it says otherwise, in any case, as with modes of Volcano's."""
+    return rule.strategy.lower() not in ("prefergather", "")
 
 
 def lone_gather(member: Member, drawn: Drawn) -> Gather | None:
