@@ -392,6 +392,10 @@ class Pipeline:
                 allowed &= ~plugin.spare(cause, victims)
         return allowed
 
+    def counts_victims(self, cause: Cause) -> bool:
+        """Whether some filter lets go only so many, whoever they are."""
+        return any(plugin.counts for plugin in self._victim_filters[cause.purpose][cause.job.scheduler])
+
     def answered(self, cause: Cause) -> bool:
         """Whether some plugin names victims for the purpose; actions of Kubernetes' kind choose by themselves."""
         if cause.singly and self._acts_name_victims:

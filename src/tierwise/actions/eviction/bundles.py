@@ -3,7 +3,8 @@
 A gang's running tasks in a domain stand in the order in which they would go: those that stand where room is wanted
 first, then those that cover more of the need, lower priority, smaller, younger, by name. The first ones, as far as
 every minimum of the gang allows (its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken
-whole or not at all. All of a gang that is broken already is safe. What would make no room is in no safe bundle.
+whole or not at all. All of a gang that is broken already is safe. What would make no room is in no safe bundle, and in
+a core only beside what does.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
     )
     local = local[order]
     core = _core(cycle, cause, local)
-    offered = core | helps[order]
+    jobs = running.job[local]
+    useful = np.isin(jobs, jobs[core & helps[order]])  # a core is taken whole, and only where some of it makes room
+    offered = helps[order] | (core & useful)
     local, core = local[offered], core[offered]
     by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
     local, core = local[by_bundle], core[by_bundle]

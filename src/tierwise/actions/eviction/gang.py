@@ -208,6 +208,9 @@ class GangPreemptor:
             local = np.flatnonzero(eligible[inside]) + inside.start
             fits = fits_in(self._cycle, cause, asked, domain)
             plan = make_plan(self._cycle, cause, domain, self._bundles(cause, local, helps), fits)
+            if plan is None and self._cycle.pipeline.counts_victims(cause):
+                largest = self._bundles(cause, local, helps, largest_first=True)
+                plan = make_plan(self._cycle, cause, domain, largest, fits)
             if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
                 spread = self._spread(cause, asked, domain, local[helps[local]])
                 bundles = self._bundles(cause, spread, helps, whole=False)
@@ -330,8 +333,17 @@ class GangPreemptor:
             result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
         return result
 
-    def _bundles(self, cause: Cause, local: Ints, helps: Bools, *, whole: bool = True) -> Bundles:
+    def _bundles(
+        self, cause: Cause, local: Ints, helps: Bools, *, whole: bool = True, largest_first: bool = False
+    ) -> Bundles:
+        """What may go, cheapest first.
+
+        Filters that count let go in the order in which they are asked: with `largest_first` those who free the most
+        are asked in front, so that one who frees little does not use up what would let another go.
+        """
         bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local, helps[local]))
+        if largest_first:
+            bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
         breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
         allowed = keep_allowed(self._cycle, cause, bundles, breakable)
         return sort_bundles(self._cycle, cause, allowed)
