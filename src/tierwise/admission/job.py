@@ -121,7 +121,7 @@ def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[I
             together[resource] = together.get(resource, 0) + each * count
     if not around.room.holds(shares, outer, together):
         where = "" if outer is None else f" up to tier {outer}"
-        message = f"no domain{where} can ever hold the minimum of {plurals.count(job.spec.min_available, 'pod')}"
+        message = f"no domain{where} can ever hold the minimum of {plurals.count(job.spec.min_available or 0, 'pod')}"
         yield warning("spec.minAvailable", message)
     for index, entry in enumerate(job.spec.tasks):
         partitions = entry.partition_policy
