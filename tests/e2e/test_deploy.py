@@ -41,13 +41,12 @@ def test_two_components_with_their_own_rights_run_a_job(world: World, tmp_path: 
     world.run("--no-controllers", "--lease-namespace", NAMESPACE)
     world.run("--lease-namespace", NAMESPACE, verb="controllers")
     world.api.create(job("train", task("worker", 4), networkTopology=HARD_RACK))
-    world.until(lambda: len(world.running("train")) == 4, 60)
-    world.until(lambda: bool(world.told(world.group("train")["metadata"]["name"])), 20)
+    world.until(lambda: len(world.running("train")) == 4)
+    group = world.group("train")["metadata"]["name"]
+    world.until(lambda: len(_events(world, group, "Scheduled")) == 1)
 
     assert [4] == list(world.racks_of("train", 4).values())
-    (event,) = (
-        e for e in world.api.list("Event") if e["reason"] == "Scheduled" and "PodGroup" == e["involvedObject"]["kind"]
-    )
+    (event,) = _events(world, group, "Scheduled")
     decision = event["metadata"]["annotations"]["tierwise.io/decision"]
     # The turn is logged when all of it is done, which is a little later than its events.
     world.until(lambda: any(decision in log.read_text() for log in tmp_path.glob("*.log")))
@@ -55,6 +54,11 @@ def test_two_components_with_their_own_rights_run_a_job(world: World, tmp_path: 
     assert not any("forbidden" in log for log in logs)
     lines = [json.loads(line) for log in logs for line in log.splitlines() if decision in line]
     assert [("bound", 4)] == [(line["message"], line["pods"]) for line in lines]
+
+
+def _events(world: World, name: str, reason: str) -> list[Json]:
+    """The events about an object that have a reason."""
+    return [e for e in world.api.list("Event") if (e["involvedObject"]["name"], e["reason"]) == (name, reason)]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def reviewed(world: World) -> Iterator[World]:
     ]
     world.webhook = world.run(*words, "--log-level=info", verb="webhook")
     try:
-        world.until(lambda: _answers(world), 30)
+        world.until(lambda: _answers(world))
         yield world
     finally:
         for path in (*(f"{collection}/tierwise" for collection in made), f"{services}/tierwise-webhook"):
@@ -166,9 +170,10 @@ def test_a_webhook_that_hangs_stops_no_job(reviewed: World) -> None:
     assert reviewed.webhook is not None
     reviewed.webhook.send_signal(signal.SIGSTOP)
     try:
+        reviewed.until(lambda: _answers(reviewed))  # the API server takes a moment to hear of the change
         reviewed.run()
         reviewed.api.create(job("train", task("worker", 2)))
-        reviewed.until(lambda: len(reviewed.running("train")) == 2, 60)
+        reviewed.until(lambda: len(reviewed.running("train")) == 2)
     finally:
         reviewed.webhook.send_signal(signal.SIGCONT)
 
@@ -184,7 +189,7 @@ def policed(world: World) -> Iterator[World]:
         world.api.ask("POST", path, manifest)
     controllers = Api(world.plane, world.accounts.token("tierwise-controllers"))
     try:
-        world.until(lambda: _refusal(world, TOO_MUCH) != "" and _write(controllers, _settings()) != "", 60)
+        world.until(lambda: _refusal(world, TOO_MUCH) != "" and _write(controllers, _settings()) != "")
         yield world
     finally:
         controllers.close()
@@ -221,7 +226,7 @@ def test_the_controllers_write_for_jobs_alone(policed: World) -> None:
     policed.run("--no-controllers")
     policed.run(verb="controllers")
     policed.api.create(job("train", task("worker", 2), plugins={"svc": [], "env": []}, ttlSecondsAfterFinished=1))
-    policed.until(lambda: len(policed.running("train")) == 2, 60)
+    policed.until(lambda: len(policed.running("train")) == 2)
     theirs = Api(policed.plane, policed.accounts.token("tierwise-controllers"))
     foreign = "/api/v1/namespaces/default/configmaps/settings"
     try:
@@ -241,7 +246,7 @@ def test_the_controllers_write_for_jobs_alone(policed: World) -> None:
     assert [1, 1, 1] == [len(_of_train(policed, path)) for path in MADE_BY_SVC]
     for name in policed.running("train"):
         policed.api.patch("Pod", name, {"status": {"phase": "Succeeded"}}, status=True)
-    policed.until(lambda: not policed.api.list("Job"), 60)
+    policed.until(lambda: not policed.api.list("Job"))
     assert [0, 0, 0] == [len(_of_train(policed, path)) for path in MADE_BY_SVC]
     assert "belongs to a Volcano job" not in policed.said()
     assert "forbidden" not in policed.said()
@@ -258,9 +263,7 @@ def test_the_plugin_looks_with_the_right_to_read(world: World, tmp_path: Path) -
     world.racks(racks=2, size=2)
     world.run()
     world.api.create(job("huge", task("worker", 3), networkTopology=HARD_RACK))
-    world.until(
-        lambda: bool(world.group("huge").get("status", {}).get("conditions")) and len(world.pods("huge")) == 3, 60
-    )
+    world.until(lambda: bool(world.group("huge").get("status", {}).get("conditions")) and len(world.pods("huge")) == 3)
     saved = tmp_path / "cluster.jsonl"
 
     live = _plugin(world, "why", "huge-worker-0", "-o", "json")
@@ -305,7 +308,7 @@ def served(world: World) -> Iterator[World]:
         definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
         world.api.create({**definition, "metadata": {"name": made[-1][0]}, "spec": spec})
     try:
-        world.until(lambda: all(_is_served(world, path) for _, path in made), 60)
+        world.until(lambda: all(_is_served(world, path) for _, path in made))
         yield world
     finally:
         for name, _ in made:

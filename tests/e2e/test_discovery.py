@@ -65,12 +65,12 @@ def test_controllers_read_the_secret_and_the_folder_that_they_are_given(sourced:
     with FabricManager({"resources/ports": ports("n0-l0", "n1-l1", "l0=s0", "l1=s0")}) as manager:
         _configure(sourced, _ufm(manager, "other"), {"source": "csv", "config": {"path": "../hosts.csv"}})
         sourced.run("--discovery-files", str(files), "--discovery-namespace", NAMESPACE, verb="controllers")
-        sourced.until(lambda: "none yet" not in (_error(sourced, "ufm"), _error(sourced, "csv")), 60)
+        sourced.until(lambda: "none yet" not in (_error(sourced, "ufm"), _error(sourced, "csv")))
         refused = (_error(sourced, "ufm"), _error(sourced, "csv"))
         asked = list(manager.asked)
         _configure(sourced, _ufm(manager, "tierwise-discovery"), {"source": "csv", "config": {"path": "hosts.csv"}})
         names = {"l0", "l1", "s0", "r2", "r3"}
-        sourced.until(lambda: names == {h["metadata"]["name"] for h in sourced.api.list("HyperNode")}, 60)
+        sourced.until(lambda: names == {h["metadata"]["name"] for h in sourced.api.list("HyperNode")})
 
     assert 'secrets "other" is forbidden' in refused[0]
     assert f"config.path: ../hosts.csv is not below {files}, and files elsewhere are not read" == refused[1]

@@ -42,7 +42,7 @@ def test_the_same_pods_run(world: World, files: list[Path], config: str, name: s
         standing = {m["metadata"]["name"] for m in map(_json, manifests) if m["spec"].get("nodeName")}
         gone = {eviction["pod"].removeprefix("default/") for eviction in expected["evictions"]}
         wanted = (standing | {pod.removeprefix("default/") for pod in expected["bindings"]}) - gone
-        world.until(lambda: set(world.running()) == wanted, 60)
+        world.until(lambda: set(world.running()) == wanted)
 
         assert [] == world.audit()
     finally:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.e2e.accounts import NODES
 from tests.e2e.api import Api, ApiRefusal, Json, path_of
-from tests.e2e.world import World, node
+from tests.e2e.world import PATIENCE, World, node
 from tests.support.ports import free_port
 
 PROGRAMS = Path(__file__).parents[2] / "deploy/kustomize/node-programs"
@@ -31,7 +31,7 @@ def _nodes(world: World) -> Iterator[World]:
         machine["status"]["addresses"] = [{"type": "InternalIP", "address": f"127.0.0.{number + 1}"}]
         world.api.create(machine)
     stranger = Api(world.plane, world.accounts.token("tierwise-advertise-bandwidth", NODES))  # of no node
-    world.until(lambda: "from that node alone" in _refusal(stranger, "n0", {"status": {"phase": "Running"}}), 20)
+    world.until(lambda: "from that node alone" in _refusal(stranger, "n0", {"status": {"phase": "Running"}}))
     yield world
     stranger.close()
     world.api.ask("DELETE", path_of("Pod", namespace=NODES), {"gracePeriodSeconds": 0})
@@ -83,11 +83,11 @@ def test_probes_measure_each_other(nodes: World) -> None:
         return {key.partition(".origin.")[2] for key in data if key.startswith("netperf.p90.")}
 
     try:
-        nodes.until(lambda: {"n0.destination.n1", "n1.destination.n0"} == measured(), 40)
+        nodes.until(lambda: {"n0.destination.n1", "n1.destination.n0"} == measured())
     finally:
         for process in running:
             process.terminate()
-        said = [process.communicate(timeout=20)[1] for process in running]
+        said = [process.communicate(timeout=PATIENCE)[1] for process in running]
     assert not any("forbidden" in text for text in said), said
 
 
@@ -105,9 +105,9 @@ def _machine(tmp_path: Path) -> list[str]:
 def test_a_node_advertises_its_own_bandwidth(nodes: World, machine: list[str]) -> None:
     """From a pod on that node it is written, and from a pod on another one refused by the API server."""
     own = _started(nodes, "advertise-bandwidth", 0, *machine)
-    assert ("", 0) == (own.communicate(timeout=30)[1], own.returncode)
+    assert ("", 0) == (own.communicate(timeout=PATIENCE)[1], own.returncode)
     foreign = _started(nodes, "advertise-bandwidth", 1, *machine, "--node", "n0", "--speed", "1G")
-    said = foreign.communicate(timeout=30)[1]
+    said = foreign.communicate(timeout=PATIENCE)[1]
 
     assert "a node's bandwidth is advertised from that node alone" in said
     assert 1 == foreign.returncode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.api import Json
 from tests.e2e.proxy import Proxy
-from tests.e2e.world import World, job, node, task
+from tests.e2e.world import PATIENCE, World, job, node, task
 from tests.support.ports import free_port
 
 HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
@@ -40,7 +40,7 @@ def test_two_level_job_of_a_thousand_pods(world: World) -> None:
     world.run()
     partitions = {"totalPartitions": 10, "partitionSize": 100, "networkTopology": HARD_RACK}
     world.api.create(job("big", task("worker", 1000, gpu=1, partitionPolicy=partitions), networkTopology=HARD_SPINE))
-    world.until(lambda: len(world.running("big")) == 1000, 120)
+    world.until(lambda: len(world.running("big")) == 1000)
 
     assert [100] * 10 == sorted(world.racks_of("big", 13).values())
     assert [] == world.audit()
@@ -55,17 +55,24 @@ def test_soft_gang_falls_back_to_a_wider_tier(world: World) -> None:
     world.api.create(job("soft", task("w", 3), networkTopology={"mode": "soft", "highestTierAllowed": 1}))
     world.until(lambda: len(world.running("soft")) == 3)
     world.api.create(job("hard", task("w", 3), networkTopology=HARD_RACK))
-    world.until(lambda: bool(world.group("hard").get("status", {}).get("conditions")))
+    world.until(lambda: "nvidia.com/gpu" in _why(world, "hard"))
+    name, message = world.group("hard")["metadata"]["name"], _why(world, "hard")
 
-    condition = world.group("hard")["status"]["conditions"][0]
-    assert "Unschedulable" == condition["type"]
-    assert "nvidia.com/gpu" in condition["message"]
-    events = [
-        e for e in world.api.list("Event") if e["involvedObject"]["name"] == world.group("hard")["metadata"]["name"]
-    ]
-    told = {f"{condition['message']} (decision {e['metadata']['annotations']['tierwise.io/decision']})" for e in events}
-    assert {e["message"] for e in events} == told
+    def told() -> bool:
+        """By an event with the same words, and with the decision that a look into the log starts from."""
+        events = [e for e in world.api.list("Event") if e["involvedObject"]["name"] == name]
+        decisions = [(e, e["metadata"].get("annotations", {}).get("tierwise.io/decision")) for e in events]
+        return any(e["message"] == f"{message} (decision {decision})" for e, decision in decisions)
+
+    world.until(told)
+    assert {} == world.running("hard")
     assert [] == world.audit()
+
+
+def _why(world: World, name: str) -> str:
+    """Why a gang waits, by the condition of its group; nothing before it is written."""
+    conditions: list[Json] = world.group(name).get("status", {}).get("conditions", [])
+    return next((str(c["message"]) for c in conditions if c["type"] == "Unschedulable"), "")
 
 
 def test_replacement_goes_to_its_siblings(world: World) -> None:
@@ -241,7 +248,8 @@ def test_two_schedulers_give_the_same_room_at_once(world: World) -> None:
         world.api.ask("POST", "/api/v1/namespaces/default/pods/theirs/binding", binding)
         time.sleep(1.1)  # the server's stamps are whole seconds
         world.api.create(job("late", task("w", 2, gpu=7)))
-        world.until(lambda: room in [p["spec"].get("nodeName") for p in world.pods("late")])
+        world.until(lambda: len(_nodes(world, "late")) == 2)
+        assert room in _nodes(world, "late")
         assert ["oversubscribed"] == [finding["rule"] for finding in world.audit()]
         proxy.blind = False
         world.until(lambda: any(p["metadata"].get("deletionTimestamp") for p in world.pods("late")))
@@ -251,6 +259,11 @@ def test_two_schedulers_give_the_same_room_at_once(world: World) -> None:
     assert room not in world.running("late").values()
     assert {"theirs", "first-w-0"} <= world.running().keys()
     assert [] == world.audit()
+
+
+def _nodes(world: World, name: str) -> list[str]:
+    """Where pods of a job were bound to."""
+    return [p["spec"]["nodeName"] for p in world.pods(name) if p["spec"].get("nodeName")]
 
 
 def test_two_names_with_profiles_of_their_own(world: World, tmp_path: Path) -> None:
@@ -289,10 +302,9 @@ def test_pages_show_the_last_cycle(world: World) -> None:
     world.until(lambda: len(world.running("fits")) == 2)
 
     def board() -> Json:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/board", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/board", timeout=PATIENCE) as answer:
             found: Json = json.load(answer)
             return found
 
     world.until(lambda: board()["jobs"]["running"] == 1)
-    listed = {line["name"].partition("-")[0]: line for line in board()["jobs"]["list"]}
-    assert {"fits", "waits"} == set(listed)
+    world.until(lambda: {"fits", "waits"} == {line["name"].partition("-")[0] for line in board()["jobs"]["list"]})
