@@ -203,12 +203,12 @@ def _allowed(
 
 
 def _shrunk(cause: Cause, bundles: Bundles, allowed: Bools) -> Bundles:
-    """The bundles with those of their victims who may go; none is left of a core that may not go whole."""
+    """The bundles with those of their victims who may go; a core goes whole or is not going at all."""
     kept_victims: list[Ints] = []
     kept: list[int] = []
     for b in range(len(bundles)):
         mine = allowed[_inside(bundles, b)]
-        if mine.any() and (bundles.safe[b] or mine.all()):
+        if mine.any():
             kept.append(b)
             kept_victims.append(bundles.of(b)[mine])
     chosen = np.array(kept, dtype=np.int64)

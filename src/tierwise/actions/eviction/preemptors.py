@@ -76,7 +76,6 @@ class Settled:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._decisions = 0
-        self._evictions = 0
         self.alone: Bools = np.zeros(len(cycle.snapshot.jobs), dtype=bool)
         self.kept: Bools = np.zeros(len(cycle.snapshot.jobs), dtype=bool)
 
@@ -87,10 +86,7 @@ class Settled:
             number = decision.job.number
             self.kept[number] = True
             self.alone[number] |= not decision.bound or self._healed(decision)
-        for eviction in report.evictions[self._evictions :]:
-            if eviction.by is not None:  # or others had gone in vain
-                self.alone[eviction.by.number] = True
-        self._decisions, self._evictions = len(report.decisions), len(report.evictions)
+        self._decisions = len(report.decisions)
 
     def _healed(self, decision: Decision) -> bool:
         """Whether its minimum hangs on what was placed; with minimums of parts of it, that is taken for granted."""
