@@ -7,8 +7,8 @@ from typing import Final
 
 from tierwise.admission.names import dns_subdomain
 from tierwise.admission.surroundings import Surroundings
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
-from tierwise.api.core import Node, Pod, PodSpec, PodTemplate
+from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
+from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
 from tierwise.dialects.volcano.job import GROUP_NAME
@@ -61,7 +61,25 @@ def check_pod_spec(path: str, spec: PodSpec) -> Iterator[Issue]:
         where = f"{path}.tolerations[{index}]"
         yield from one_of(f"{where}.operator", toleration.operator, _OPERATORS)
         yield from one_of(f"{where}.effect", toleration.effect, _EFFECTS | {""})
+    for where, weight in _weights(f"{path}.affinity", spec.affinity):
+        yield from at_least(where, weight, 1)
+        yield from at_most(where, weight, 100)
     for index, spread in enumerate(spec.topology_spread_constraints):
         where = f"{path}.topologySpreadConstraints[{index}]"
         yield from at_least(f"{where}.maxSkew", spread.max_skew, 1)
         yield from one_of(f"{where}.whenUnsatisfiable", spread.when_unsatisfiable, _WHEN)
+
+
+def _weights(path: str, affinity: Affinity | None) -> Iterator[tuple[str, int]]:
+    """The weights of all wishes, with their fields."""
+    if affinity is None:
+        return
+    node, near, away = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    sides = (
+        ("nodeAffinity", [wish.weight for wish in node.preferred] if node is not None else []),
+        ("podAffinity", [wish.weight for wish in near.preferred] if near is not None else []),
+        ("podAntiAffinity", [wish.weight for wish in away.preferred] if away is not None else []),
+    )
+    for name, weights in sides:
+        for index, weight in enumerate(weights):
+            yield f"{path}.{name}.preferredDuringSchedulingIgnoredDuringExecution[{index}].weight", weight

@@ -92,6 +92,11 @@ class PreferredNodeTerm(Record, frozen=True):
     weight: Int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
+    @property
+    def counted(self) -> int:
+        """The weight as far as the API server takes one: between 0 and 100."""
+        return min(max(self.weight, 0), 100)
+
 
 class NodeAffinity(Record, frozen=True):
     """Which nodes a pod may stand on, and which it would rather."""
@@ -119,6 +124,11 @@ class WeightedPodAffinityTerm(Record, frozen=True):
 
     weight: Int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+    @property
+    def counted(self) -> int:
+        """The weight as far as the API server takes one: between 0 and 100."""
+        return min(max(self.weight, 0), 100)
 
 
 class PodAffinity(Record, frozen=True):

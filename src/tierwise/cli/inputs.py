@@ -44,7 +44,8 @@ def load(filenames: Sequence[str], faults: list[InputError] | None = None) -> Ob
     with patience("reading manifests") as progress:
         loaded = read(filenames, sys.stdin, progress=progress, remarks=remarks)
         objects = Objects.of((entry.record, entry.raw) for entry in loaded)
-    _warn([f"{name}: left out: {what}" for name, what in remarks.left_out], "other files were left out")
+    skipped = [f"{name}: left out: {what}" for name, what in remarks.left_out]
+    _warn(skipped, "other file left out", "other files left out")
     return objects
 
 
@@ -52,7 +53,7 @@ def introduce(objects: Objects) -> None:
     """Say on standard error what of the objects will be passed over, or would not have come so far on a cluster."""
     from tierwise.admission import unheard, validate
 
-    _warn(list(_not_understood(objects)), "other kinds are not understood")
+    _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
     rest = "more; tierwise validate shows them all"
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], rest, most=3)
     if len(objects) > _CHECKED:
@@ -109,13 +110,14 @@ def profile_of(file: str | None) -> Profile:
     return profile
 
 
-def _warn(texts: Sequence[str], rest: str, most: int = _MOST) -> None:
+def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST) -> None:
+    from tierwise.api.plurals import count
     from tierwise.cli.main import complain
 
     for text in texts[:most]:
         complain(f"warning: {text}")
     if len(texts) > most:
-        complain(f"warning: and {len(texts) - most} {rest}")
+        complain(f"warning: and {count(len(texts) - most, rest, rests or rest)}")
 
 
 def _configuration(file: str) -> tuple[object, str]:

@@ -56,11 +56,11 @@ def validate(
         from tierwise.cli.screen import print_json
         from tierwise.explain.verdict_wire import verdict_wire
 
-        print_json(verdict_wire(verdict))
+        print_json(verdict_wire(verdict, unread=len(faults)))
     else:
         from tierwise.cli.screen import print_page
         from tierwise.explain.text.validate import verdict_lines
 
-        print_page(lambda page: verdict_lines(page, verdict, len(objects)), everything=everything)
+        print_page(lambda page: verdict_lines(page, verdict, len(objects), unread=len(faults)), everything=everything)
     if faults or not verdict.valid:
         ctx.exit(2 if faults else 1)

@@ -8,10 +8,10 @@ from tierwise.api.codec import Raw
 __all__ = ["verdict_wire"]
 
 
-def verdict_wire(verdict: Verdict) -> Raw:
-    """All findings, object by object."""
+def verdict_wire(verdict: Verdict, *, unread: int = 0) -> Raw:
+    """All findings, object by object; where some documents could not be read, the whole is not valid."""
     return {
-        "valid": verdict.valid,
+        "valid": verdict.valid and not unread,
         "errors": [_finding(finding) for finding in verdict.errors],
         "warnings": [_finding(finding) for finding in verdict.warnings],
     }

@@ -126,7 +126,7 @@ class ReportBuilder(msgspec.Struct):
 
     def reject(self, job: Job, rejection: Rejection) -> None:
         """Keep why a job waits, and with it what stood in the way of making room for it."""
-        told = {child.reason.text for child in rejection.children}
+        told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
         obstacles = {s.obstacle.text: s.obstacle for s in self.stories.get(job.key, ()) if s.obstacle is not None}
         added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
         rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
@@ -146,7 +146,7 @@ class ReportBuilder(msgspec.Struct):
         """Keep how an attempt to make room went; what stood in the way joins the job's rejection, once."""
         self.stories.setdefault(job.key, []).append(story)
         known = self.rejections.get(job.key)
-        told = {child.reason.text for child in known.children} if known is not None else set()
+        told = {known.reason.text, *(child.reason.text for child in known.children)} if known is not None else set()
         if story.obstacle is not None and story.obstacle.text not in told:
             obstacle = Rejection("evict", job.key, story.obstacle)
             self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle

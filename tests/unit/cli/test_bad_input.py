@@ -92,3 +92,15 @@ def test_explaining_what_does_not_exist(words: tuple[str, ...], tmp_path: Path) 
     file.write_text(NODE)
 
     assert "default/nope: there is no such" in complaint("explain", "-f", file, *words)
+
+
+def test_what_cannot_be_read_is_not_called_valid(tmp_path: Path) -> None:
+    """Where some objects cannot be read, the rest is checked, and neither text nor JSON says that all is valid."""
+    (tmp_path / "good.yaml").write_text(NODE)
+    (tmp_path / "bad.yaml").write_text("apiVersion: v1\nkind: Node\n")
+
+    text, wire = (run("validate", "-f", str(tmp_path), *words) for words in ([], ["-o", "json"]))
+
+    assert (2, 2) == (text.exit_code, wire.exit_code)
+    assert "invalid: 0 errors, 0 warnings in 1 object, and 1 object that cannot be read" in text.stdout
+    assert '"valid":false' in wire.stdout.replace(" ", "")

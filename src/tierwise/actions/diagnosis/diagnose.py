@@ -97,7 +97,9 @@ def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
     if resource == "pods":
         return Reason("TooManyPods", "resources", f"{then}had no pod slot left", curable=True)
     if resource.startswith("port/"):
-        return Reason("PortConflict", "resources", f"{then}had host {resource} taken", curable=True)
+        _, protocol, port, address = resource.split("/", 3)
+        at = "" if address == "0.0.0.0" else f" of {address}"
+        return Reason("PortConflict", "resources", f"{then}had host port {port}/{protocol}{at} taken", curable=True)
     from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles refuse anything
 
     text = f"{then}short of {resource}: {show(resource, asked)} asked, at most {show(resource, max(most, 0))} free"

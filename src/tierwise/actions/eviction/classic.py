@@ -14,9 +14,10 @@ import numpy as np
 
 from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.node_costs import node_keys
-from tierwise.actions.eviction.preemptors import Settled, slots, starving_jobs
+from tierwise.actions.eviction.preemptors import Settled, nobody, slots, starving_jobs
 from tierwise.actions.placement.commit import commit, over_now
 from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
@@ -91,11 +92,30 @@ class _Maker:
         return None
 
     def _why_not(self, job: Job) -> Reason:
-        cause = Cause(self._purpose, job, job.subs[0].request, gang=False, running=self._running)
-        text = "evicting on single nodes does not bring it to its minimum"
-        if not self._cycle.pipeline.answered(cause):
-            text = f"no plugin of the profile lets anybody go in {self._action}"
-        return Reason("NotEnoughVictims", self._action, text)
+        """Nobody may go at all, somebody spares those who could, or they stand where it does not help."""
+        cycle, running = self._cycle, self._running
+        shapes = [part.shape for part in (*job.parts(), *(part for _, part in job.best_effort_parts))]
+        need = shapes[0].request if shapes else job.subs[0].request
+        cause = Cause(self._purpose, job, need, gang=False, running=running)
+        if not cycle.pipeline.answered(cause):
+            return Reason(
+                "NotEnoughVictims", self._action, f"no plugin of the profile lets anybody go in {self._action}"
+            )
+        over = cycle.pipeline.may_reclaim(job, need) if self._purpose is Purpose.RECLAIM else None
+        if over is not None:
+            return over
+        found = self._candidates(cause, slot=all(shape.best_effort for shape in shapes))
+        if not len(found):
+            others = np.flatnonzero(running.job != job.number)
+            ranks = np.array([other.priority for other in cycle.snapshot.jobs], dtype=np.int64)
+            less = ranks[running.job[others]] < job.priority
+            text = nobody(cycle, cause, others, less=less, action=self._action)
+            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
+        vetoes = cycle.pipeline.who_spares(cause, found)
+        spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        text = f"{count(len(found), 'pod')} could go{spared}"
+        text = f"{text}: evicting on single nodes does not bring it to its minimum"
+        return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
 
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
         """Evict and place; a job that nobody had to go for is bound where all of its tasks have room now."""
@@ -281,8 +301,8 @@ class _Maker:
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         freed = np.cumsum(self._running.request[np.ix_(shape.asked, here)], axis=1)
         room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
-        for count in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
-            going: Ints = here[:count]
+        for first in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
+            going: Ints = here[:first]
             if not self._enough(ask, cause, row, going):
                 continue
             for victim in going[::-1].tolist():

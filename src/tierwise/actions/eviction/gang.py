@@ -20,13 +20,13 @@ from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bund
 from tierwise.actions.eviction.by_pod import single_plans
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
 from tierwise.actions.eviction.node_costs import VictimOrder
-from tierwise.actions.eviction.preemptors import Settled, of_those_who_may, slots, starving_jobs
+from tierwise.actions.eviction.preemptors import Settled, nobody, of_those_who_may, slots, starving_jobs
 from tierwise.actions.eviction.victims import Plan, make_plan
 from tierwise.actions.placement.commit import commit, over_now
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_with, room_with
 from tierwise.actions.placement.search import candidates, current_domain
-from tierwise.api.plurals import count, verb
+from tierwise.api.plurals import count
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
@@ -457,22 +457,15 @@ class GangPreemptor:
         return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which makes too little room"
 
     def _nobody(self, cause: Cause, inside: slice) -> str:
-        """Why no running pod is a candidate: its queue is looked at before its importance."""
-        jobs = self._running.job[inside]
-        jobs = jobs[jobs != cause.job.number]
-        others = int((self._queue[jobs] != self._queue[cause.job.number]).sum())
-        own = len(jobs) - others
-        if not len(jobs):
-            return "no other pod is running"
-        if self._purpose is not Purpose.PREEMPT:
-            return f"none of {count(len(jobs), 'running pod')} is in another reclaimable queue"
-        elsewhere = f"{count(others, 'running pod')} {verb(others, 'is', 'are')} in other queues"
-        if self._options.across or not others:
-            return f"none of {count(len(jobs), 'running pod')} is less important"
-        if not own:
-            return f"{elsewhere}, and {self._action} evicts in the job's own queue alone"
-        less = f"none of {count(own, 'running pod')} in its own queue is less important"
-        return f"{less}, and {elsewhere}"
+        """Why no running pod is a candidate."""
+        running, job = self._running, cause.job
+        others = np.arange(inside.start, inside.stop)[running.job[inside] != job.number]
+        if self._options.singly:
+            less = running.priority[others] < max((part.shape.priority for part in job.parts()), default=0)
+        else:
+            ranks = np.array([other.priority for other in self._cycle.snapshot.jobs], dtype=np.int64)
+            less = ranks[running.job[others]] < job.priority
+        return nobody(self._cycle, cause, others, less=less, action=self._action)
 
 
 def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:

@@ -10,13 +10,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.report import Decision
-from tierwise.model.arrays import Bools
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
+from tierwise.model.resources import POD_SLOTS
 
-__all__ = ["Settled", "may_evict", "of_those_who_may", "slots", "starving_jobs"]
+__all__ = ["Settled", "may_evict", "nobody", "of_those_who_may", "slots", "starving_jobs"]
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
@@ -119,3 +122,30 @@ def _lot_of_those_who_may(task_group: TaskGroup) -> TaskGroup | None:
     return (
         None if short or sum(p.left for p in remaining) < task_group.need else replace(task_group, remaining=remaining)
     )
+
+
+def nobody(cycle: Cycle, cause: Cause, others: Ints, *, less: Bools, action: str) -> str:
+    """Why none of the running pods `others`, by position, is a candidate: its queue is looked at first.
+
+    `less` says who of them is less important.
+    """
+    queues = [cycle.snapshot.jobs[number].queue == cause.job.queue for number in cause.running.job[others].tolist()]
+    same: Bools = np.array(queues, dtype=bool)
+    own = int(same.sum())
+    elsewhere = len(others) - own
+    pods = count(len(others), "running pod")
+    if not len(others):
+        return "no other pod is running"
+    fair = int((less & (same | cause.across) if cause.purpose is Purpose.PREEMPT else ~same).sum())
+    slots = cycle.view.axis.index[POD_SLOTS]
+    if fair and not np.delete(cause.need, slots).any():
+        text = f"{count(fair, 'running pod')} {verb(fair, 'holds', 'hold')} more than a pod slot"
+        return f"{text}, and a pod that asks for nothing else takes the place of its like alone"
+    if cause.purpose is not Purpose.PREEMPT:
+        return f"none of {pods} is in another reclaimable queue"
+    if cause.across or not elsewhere:
+        return f"none of {pods} is less important"
+    away = f"{count(elsewhere, 'running pod')} {verb(elsewhere, 'is', 'are')} in other queues"
+    if not own:
+        return f"{away}, and {action} evicts in the job's own queue alone"
+    return f"none of {count(own, 'running pod')} in its own queue is less important, and {away}"

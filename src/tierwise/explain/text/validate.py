@@ -14,15 +14,17 @@ __all__ = ["verdict_lines"]
 _MOST = 50
 
 
-def verdict_lines(page: Page, verdict: Verdict, objects: int) -> list[Text]:
-    """All findings, errors first, and what they come to."""
+def verdict_lines(page: Page, verdict: Verdict, objects: int, *, unread: int = 0) -> list[Text]:
+    """All findings, errors first, and what they come to; `unread` documents are no objects and not valid."""
     lines = _findings(page, verdict.errors, Text("error", style="red"))
     lines += _findings(page, verdict.warnings, Text("warning", style="yellow"))
     if lines:
         lines.append(Text(""))
     total = f"{count(len(verdict.errors), 'error')}, {count(len(verdict.warnings), 'warning')}"
-    word = Text("valid", style="bold green") if verdict.valid else Text("invalid", style="bold red")
-    return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}")]
+    valid = verdict.valid and not unread
+    word = Text("valid", style="bold green") if valid else Text("invalid", style="bold red")
+    rest = f", and {count(unread, 'object')} that cannot be read" if unread else ""
+    return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}{rest}")]
 
 
 def _findings(page: Page, findings: Sequence[Finding], severity: Text) -> list[Text]:

@@ -228,8 +228,8 @@ class Preferences:
     def _affinity(self, terms: tuple[PreferredNodeTerm, ...]) -> Floats | None:
         total = np.zeros(len(self._nodes))
         for term in terms:
-            if term.weight:
-                total += term.weight * in_term(self._nodes, term.preference)
+            if term.counted:
+                total += term.counted * in_term(self._nodes, term.preference)
         best = total.max(initial=0.0, where=self._open)
         return total * (100.0 / best) if best > 0 else None
 

@@ -455,9 +455,9 @@ def _wishes(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
     for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):
         for wish in side.preferred if side is not None else ():
             term: PodAffinityTerm = wish.pod_affinity_term
-            if wish.weight:
+            if wish.counted:
                 selector = affinity_pods(term, shape.namespace, shape.labels)
-                yield selector, term.topology_key, sign * wish.weight
+                yield selector, term.topology_key, sign * wish.counted
 
 
 def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:

@@ -252,7 +252,7 @@ class NodeAffinity(_Scaled):
         if terms not in self._known:
             total = np.zeros(len(self._nodes), dtype=np.int64)
             for term in terms:
-                total += term.weight * in_term(self._nodes, term.preference)
+                total += term.counted * in_term(self._nodes, term.preference)
             self._known[terms] = total
         return _against_most(self._known[terms][span], fits)
 
@@ -372,7 +372,7 @@ def _preferred(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
     for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):
         for wish in side.preferred if side is not None else ():
             term = wish.pod_affinity_term
-            yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, sign * wish.weight
+            yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, sign * wish.counted
 
 
 def _required(shape: Shape, weight: int) -> Iterator[tuple[PodSelector, str, int]]:
