@@ -20,11 +20,13 @@ __all__ = [
     "OwnerReference",
     "Record",
     "Requirement",
+    "format_time",
     "parse_time",
     "read_number",
 ]
 
 Labels = dict[str, str]
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # times that can be written: years 1 to 9999
 
 Int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """An integer that fits 64 bits. Narrower limits are admission's business; this one keeps arrays from overflowing."""
@@ -94,6 +96,12 @@ def read_number(text: str) -> int | None:
         return None
     size = int(digits) if len(digits) < _DIGITS else 2**63 - 1
     return -size if text.startswith("-") else size
+
+
+def format_time(seconds: float) -> str:
+    """Seconds since the epoch as the API shows times: RFC 3339, UTC, whole seconds, at most the end of year 9999."""
+    moment = datetime.fromtimestamp(min(max(int(seconds), _FIRST), _LAST), UTC)
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> float:

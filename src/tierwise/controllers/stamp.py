@@ -1,15 +1,13 @@
 """How controllers write the time that they were handed; they never ask for it themselves."""
 
-from datetime import UTC, datetime
-
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import format_time, parse_time
 
 __all__ = ["since", "stamp"]
 
 
 def stamp(now: float) -> str:
-    """Seconds since the epoch as the API shows times: RFC 3339, UTC, whole seconds."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Seconds since the epoch as the API shows times."""
+    return format_time(now)
 
 
 def since(noted: str, now: float) -> str:

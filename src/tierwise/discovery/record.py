@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import format_time, parse_time
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
 from tierwise.discovery.tree import Path, Step, Tree
@@ -68,9 +67,12 @@ def due(record: Record | None, interval: float, now: float) -> bool:
 
 def manifest(record: Record, kind: str, namespace: str) -> Raw:
     """The ConfigMap of a record."""
-    data = {"triedAt": _stamp(record.tried_at), "failures": str(record.failures), "error": record.error}
+    data = {"triedAt": format_time(record.tried_at), "failures": str(record.failures), "error": record.error}
     if record.tree is not None:
-        data |= {"fetchedAt": _stamp(record.fetched_at), "tree": json.dumps(_packed(record.tree), ensure_ascii=False)}
+        data |= {
+            "fetchedAt": format_time(record.fetched_at),
+            "tree": json.dumps(_packed(record.tree), ensure_ascii=False),
+        }
     metadata = {"name": record_name(kind), "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
@@ -143,7 +145,3 @@ def _listed(value: object) -> list[object]:
     if not isinstance(value, list):
         raise TypeError("a list is missing")
     return value
-
-
-def _stamp(now: float) -> str:
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -68,7 +68,8 @@ class Coscheduling:
         if unknown is None:
             return None
         known = ", ".join(sorted(self._topology.tier_names, key=self._topology.tier_names.__getitem__))
-        text = f'layer "{unknown}" is not in the network topology, whose layers are {known}'
+        listed = f"whose layers are {known}" if known else "whose layers have no names"
+        text = f'layer "{unknown}" is not in the network topology, {listed}'
         return Reason("UnknownLayer", _NAME, text)
 
     # -- search space

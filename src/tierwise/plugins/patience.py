@@ -11,11 +11,11 @@ already, are left alone.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 
 import numpy as np
 
 from tierwise.api.duration import seconds
+from tierwise.api.meta import format_time
 from tierwise.framework.arguments import number
 from tierwise.framework.extension import Arguments, CycleView, Delay
 from tierwise.model.arrays import Ints
@@ -50,7 +50,7 @@ class Patience:
         touched, most = len(np.unique(self._topology.leaf[rows])), int(self._stretch * self._fewest(job))
         if touched <= most:
             return None
-        when = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        when = format_time(until)
         text = f"a place on {touched} innermost hyperNodes is declined until {when}: {most} at most are wanted"
         return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
 

@@ -13,14 +13,13 @@ Pods that nobody would make anew are left alone, and people are told.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import format_time, parse_time
 from tierwise.framework.ledger import Ledger, job_ready
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
@@ -124,14 +123,16 @@ def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effe
     elif PARTIAL in marks:
         since = _time(marks[PARTIAL])
         if since is None or since > now:
-            yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})  # noted by a clock that was wrong, or by somebody else
+            yield PatchStatus(
+                key, {}, {PARTIAL: format_time(now)}
+            )  # noted by a clock that was wrong, or by somebody else
         elif case.rejected and _waited(since, now):
             yield from _evict(case, key)
     elif case.never and DIMINISHED not in marks:
-        yield PatchStatus(key, {}, {PARTIAL: _stamp(now)})
+        yield PatchStatus(key, {}, {PARTIAL: format_time(now)})
     elif not marks:
         # Written before its phase says that it queues again: from then on the mark alone tells that it was whole.
-        yield PatchStatus(key, {}, {DIMINISHED: _stamp(now)})
+        yield PatchStatus(key, {}, {DIMINISHED: format_time(now)})
 
 
 def _in_question(
@@ -202,7 +203,3 @@ def _time(text: str) -> float | None:
         return parse_time(text)
     except ValueError:
         return None
-
-
-def _stamp(now: float) -> str:
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

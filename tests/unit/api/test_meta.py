@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from tierwise.api.errors import InputError
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import format_time, parse_time
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,18 @@ def test_an_error_is_one_line_and_survives_pickling() -> None:
     error = InputError("two\nlines", file="f", field="a")
 
     assert "f: a: two lines" == str(error) == str(pickle.loads(pickle.dumps(error)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.9, "1970-01-01T00:00:00Z"),
+        (-1.0, "1969-12-31T23:59:59Z"),
+        (-1e18, "0001-01-01T00:00:00Z"),
+        (253402300800.0, "9999-12-31T23:59:59Z"),
+        (1e18, "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_every_time_can_be_written(seconds: float, shown: str) -> None:
+    """A moment beyond what the calendar has, as of an object from the end of it, is written as its end."""
+    assert shown == format_time(seconds)

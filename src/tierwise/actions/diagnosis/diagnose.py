@@ -17,7 +17,7 @@ from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, ground_of, rows_of
 from tierwise.actions.placement.search import BOTH, SearchResult, candidates, current_domain, search_lot
 from tierwise.actions.placement.uniform_groups import alike, groups_held
-from tierwise.api.plurals import count
+from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Ground, Way
@@ -189,7 +189,7 @@ def _offers(cycle: Cycle, job: Job, ground: Ground, way: Way) -> str:
         for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
     ]
     more = len(places) - len(shown)
-    return ": " + ", ".join(shown) + (f", {more} more take no more than that" if more else "")
+    return ": " + ", ".join(shown) + (f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else "")
 
 
 def _multiples(ground: Ground, way: Way) -> str:

@@ -87,7 +87,10 @@ def headline(run: Run) -> Text:
     if not bound and not idle and not run.nominated():
         return Text(f"nothing to schedule; {count(len(run.reports), 'cycle')}")
     text = Text.assemble((f"{count(bound, 'pod')} bound", "bold green" if bound else "bold"))
-    text.append(f" in {' and '.join(parts)}" if bound else "")
+    if bound and lone == bound:
+        text = Text.assemble((f"{count(bound, 'single pod')} bound", "bold green"))
+    else:
+        text.append(f" in {' and '.join(parts)}" if bound else "")
     kept = len(run.nominated())
     if kept:
         text.append(f", nodes kept for {count(kept, 'pod')}")
