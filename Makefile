@@ -11,9 +11,11 @@ LOCK_ENV := .venv-lock
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# Compiled files are kept whatever the shell says: without them each worker and each subprocess compiles all anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e mutants bench bench-kube lint format lock clean check-python
+.PHONY: help run test test-deep e2e mutants bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +23,18 @@ help: ## Show this list
 run: $(READY) ## Schedule the first example on the embedded cluster
 	@$(BIN)/tierwise schedule -f examples/01-llm-training
 
-test: lint ## Check style, types and layers, then run all tests
-	@echo "== pytest"
-	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+# Types are checked beside the tests, so that no core waits for the one thread of mypy.
+test: style ## Check style, types and layers, and run all tests
+	@echo "== pytest, with mypy and import-linter beside it"
+	@$(MAKE) --no-print-directory types >.venv/types.log 2>&1 & types=$$!; \
+	trap 'kill $$types 2>/dev/null' EXIT; \
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS); tests=$$?; \
+	wait $$types; typed=$$?; trap - EXIT; cat .venv/types.log; \
+	exit $$((tests ? tests : typed))
+
+# What `test` leaves out for the sake of its few minutes: many more examples, new ones each time, and larger worlds.
+test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
+	@HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 # Not part of `test`: the control plane takes minutes to build where nobody provides one (KUBEBUILDER_ASSETS).
 e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
@@ -45,11 +56,15 @@ bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apis
 # The end-to-end tests are left out of a plain run of pytest, and asked for by their path here.
 E2E := -o addopts="-q --import-mode=importlib --strict-markers --strict-config" tests/e2e
 
-lint: $(READY) ## Check style, types and layers
+lint: style types ## Check style, types and layers
+
+style: $(READY)
 	@echo "== ruff check"
 	@$(BIN)/ruff check --quiet --output-format concise .
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet .
+
+types: $(READY)
 	@echo "== mypy"
 	@$(BIN)/mypy --no-error-summary
 	@echo "== import-linter"

@@ -1,11 +1,13 @@
-"""Set-up shared by all tests: the Hypothesis profiles.
+"""Set-up shared by all tests: the Hypothesis profiles, and the order of the tests.
 
 `default` is deterministic, so that the same commit gives the same answer everywhere.
-`deep` looks for new counter-examples: choose it with HYPOTHESIS_PROFILE=deep.
+`deep` looks for new counter-examples: `make test-deep` chooses it.
 """
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Generating a whole cluster takes a while on a busy machine; that is no fault of the test.
@@ -14,3 +16,17 @@ UNHURRIED = [HealthCheck.too_slow]
 settings.register_profile("default", max_examples=60, deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# What is quick and tells most comes first, so that a failure shows early; folders that are not named come before.
+LATER = ("golden", "examples", "conformance", "contract", "bench", "properties", "fuzz")
+FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests by folder, and leave the order within a folder as it is."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(FOLDER).parts[0] if item.path.is_relative_to(FOLDER) else ""
+        return LATER.index(folder) if folder in LATER else -1
+
+    items.sort(key=place)

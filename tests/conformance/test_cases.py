@@ -19,7 +19,7 @@ FILES = sorted(CASES.rglob("*.yaml"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CASES).with_suffix("")))
 def test_case(file: Path, tmp_path: Path) -> None:
     """The answer of the command is what the case expects."""
-    case = yaml.safe_load(file.read_text())
+    case = _read(file)
     expected = case["expect"]
 
     result = run(*_words(case, tmp_path), "-o", "json")
@@ -34,10 +34,15 @@ def test_case(file: Path, tmp_path: Path) -> None:
 
 def test_every_case_is_named_after_its_file() -> None:
     """A case that fails can be found by its name."""
-    wrong = [file.stem for file in FILES if yaml.safe_load(file.read_text())["name"] != file.stem]
+    wrong = [file.stem for file in FILES if _read(file)["name"] != file.stem]
 
     assert [] == wrong
     assert len(FILES) >= 128
+
+
+def _read(file: Path) -> dict[str, Any]:
+    case: dict[str, Any] = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)  # in C: seven times as quick
+    return case
 
 
 def _words(case: dict[str, Any], folder: Path) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
+from tests.support.depth import DEEP
 from tests.support.draw import allocate
 from tests.support.oracle import feasible, puzzle_of, random_instance, solvable
 from tests.support.reference import Judge
 
-DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 BATCHES, SIZE = (40, 250) if DEEP else (4, 150)
 KINDS = ("one-level", "alike", "unlike", "running", "elastic")
 

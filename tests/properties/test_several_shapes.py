@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
+from tests.support.depth import DEEP
 from tests.support.draw import Gang, Outcome, allocate
 from tests.support.oracle import Puzzle, puzzle_of
 from tests.support.reference import Judge
 from tests.support.shapes_oracle import random_mixture, tightest
 
-DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 BATCHES, SIZE = (40, 100) if DEEP else (2, 40)
 KINDS = ("one-level", "alike", "unlike", "running", "elastic")
 

@@ -38,5 +38,6 @@ def answer(*words: object) -> Any:
 def manifests(folder: Path, *objects: object, name: str = "objects.yaml") -> Path:
     """A file with these objects."""
     file = folder / name
-    file.write_text(yaml.safe_dump_all(objects, sort_keys=False))
+    # The writer in C: the same text in a quarter of the time, which thousands of tests feel.
+    file.write_text(yaml.dump_all(objects, sort_keys=False, Dumper=yaml.CSafeDumper))
     return file
