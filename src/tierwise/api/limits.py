@@ -14,6 +14,7 @@ from tierwise.api.volcano import Job
 
 __all__ = [
     "DEPTH",
+    "HOST_PORTS",
     "LIMIT_EXCEEDED",
     "MEMBERS",
     "PODS",
@@ -43,6 +44,9 @@ SUB_GROUPS: Final = 10_000
 
 RESOURCES: Final = 64
 """Resource names in the requests and limits of one container."""
+
+HOST_PORTS: Final = 1_000
+"""Host ports of a pod: each is counted on every node."""
 
 MEMBERS: Final = 20_000
 """Members of one hyperNode."""

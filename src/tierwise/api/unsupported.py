@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import Pod, PodSpec, PodTemplate, Volume
+from tierwise.api.limits import HOST_PORTS
 from tierwise.api.meta import ObjectMeta
 
 __all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsupported", "unsupported"]
@@ -105,6 +106,13 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
                 return Unsupported(f"spec.{part}[{i}].resources.claims", SPEC_FIELDS["resourceClaims"])
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
                 return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
+    everyone = (*spec.containers, *spec.init_containers)
+    if sum(len(container.ports) for container in everyone) > HOST_PORTS:
+        number = sum(bool(port.host_port or spec.host_network) for container in everyone for port in container.ports)
+        if number > HOST_PORTS:
+            return Unsupported(
+                "spec.containers", f"{number} host ports are more than the {HOST_PORTS} that are counted"
+            )
     return None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from tierwise.api.core import Container, Pod, PodSpec, ResourceList, ResourceRequirements
+from tierwise.api.limits import HOST_PORTS
 from tierwise.api.pod_defaults import container_requests, filled, whole_pod_resource
 from tierwise.api.quantity import LARGEST, amount
 from tierwise.model.resources import UNOFFERED
@@ -159,13 +160,15 @@ class Ports:
 
 
 def _host_ports(spec: PodSpec) -> list[tuple[str, int, str]]:
+    """Protocol, port and address of each; none of a pod with more of them than are counted, which waits."""
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
-    return [
+    found = [
         (port.protocol or "TCP", port.host_port, port.host_ip if port.host_ip not in ("", "::") else _EVERYWHERE)
         for container in containers
         for port in container.ports
         if port.host_port
     ]
+    return found if len(found) <= HOST_PORTS else []
 
 
 def _name(protocol: str, port: int, address: str) -> str:
