@@ -1,8 +1,11 @@
-"""Some cycles of the eviction fuzz in every run; `python -m tests.fuzz.fuzz_eviction` runs any number."""
+"""A few hundred cycles of fuzz in every run; `fuzz_eviction` and `fuzz_mixed` run any number when called as modules."""
 
 from __future__ import annotations
 
 from tests.fuzz.fuzz_eviction import fuzz, history
+from tests.fuzz.fuzz_mixed import Total
+from tests.fuzz.fuzz_mixed import fuzz as fuzz_mixed
+from tests.fuzz.fuzz_mixed import history as mixed_history
 from tests.support.depth import size
 
 
@@ -17,3 +20,19 @@ def test_histories_without_fault() -> None:
 def test_two_evicting_actions_do_not_serve_one_gang_twice() -> None:
     """A gang that one action nominated is left alone by the next; once, a pod was evicted for it in vain."""
     assert [] == history(3247).faults
+
+
+def test_two_languages_without_fault() -> None:
+    """Gangs of two languages, giant amounts and hostile objects in a few random clusters break no promise."""
+    total = fuzz_mixed(cycles=size(quick=40, deep=400), seed=200)
+
+    assert [] == total.faults
+    assert total.evictions > 0
+
+
+def test_a_best_effort_pod_does_not_start_before_its_gang() -> None:
+    """A later action leaves the best-effort pod of a gang that is only nominated waiting; once, it was bound."""
+    total = Total()
+    mixed_history(3047, total)
+
+    assert [] == total.faults

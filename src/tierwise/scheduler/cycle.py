@@ -153,15 +153,31 @@ def cycle(
     if "enqueue" not in profile.actions:
         promote(current)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
+    filled = 0  # decisions that backfill has seen
+
+    def run(action: str) -> None:
+        nonlocal filled
+        ACTIONS[action](current, profile)
+        if action == "backfill":
+            filled = len(current.report.decisions)
+
+    def follow() -> None:
+        """Best-effort pods of a gang that was bound since backfill ran wait for no other cycle."""
+        if "backfill" in done and any(decision.bound for decision in current.report.decisions[filled:]):
+            run("backfill")
+
     for name in profile.actions:
         if profile.immediate_preemption and name in AT_ONCE:
             continue
         for ahead in _due_before(name, profile, done):
-            ACTIONS[ahead](current, profile)
+            run(ahead)
             done[ahead] = _news(current)
+        if name in EVICTING:
+            follow()
         if done.get(name) is None or done[name] != _news(current):
-            ACTIONS[name](current, profile)
+            run(name)
             done[name] = None
+    follow()
     give_verdicts(current)
     current.report.complaints = tuple(current.pipeline.complaints())
     return current.report.build()

@@ -14,7 +14,7 @@ import numpy as np
 
 from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.node_costs import node_keys
-from tierwise.actions.eviction.preemptors import Settled, nobody, slots, starving_jobs
+from tierwise.actions.eviction.preemptors import Settled, nobody, slots, stands_whole, starving_jobs
 from tierwise.actions.placement.commit import commit, over_now
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.api.plurals import count
@@ -118,13 +118,13 @@ class _Maker:
         return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
 
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
-        """Evict and place; a job that nobody had to go for is bound where all of its tasks have room now."""
+        """Evict and place; a job that nobody had to go for is bound where all that it needs has room now."""
         cycle = self._cycle
         placements = self._stand(job, spots, victims)
         if placements is None:
             raise AssertionError("what was tried on the ledger a moment ago fits no longer")
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
-        bound = bound and over_now(cycle, job, placements) is None
+        bound = bound and over_now(cycle, job, placements) is None and stands_whole(cycle, job)
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))

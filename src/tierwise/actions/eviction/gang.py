@@ -20,7 +20,7 @@ from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bund
 from tierwise.actions.eviction.by_pod import single_plans
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
 from tierwise.actions.eviction.node_costs import VictimOrder
-from tierwise.actions.eviction.preemptors import Settled, nobody, of_those_who_may, slots, starving_jobs
+from tierwise.actions.eviction.preemptors import Settled, nobody, of_those_who_may, slots, stands_whole, starving_jobs
 from tierwise.actions.eviction.victims import Plan, make_plan
 from tierwise.actions.placement.commit import commit, over_now
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -384,10 +384,9 @@ class GangPreemptor:
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
-        immediate_preemption = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
-        bound = (
-            immediate_preemption and over_now(cycle, job, found.placements) is None
-        )  # nobody goes for what fits as it is
+        idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
+        bound = idle and stands_whole(cycle, job)  # nobody goes for what fits as it is
+        bound = bound and over_now(cycle, job, found.placements) is None
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
         cycle.report.tell(job, self._told(plan, looked))
         return True

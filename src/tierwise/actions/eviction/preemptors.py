@@ -19,7 +19,7 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.resources import POD_SLOTS
 
-__all__ = ["Settled", "may_evict", "nobody", "of_those_who_may", "slots", "starving_jobs"]
+__all__ = ["Settled", "may_evict", "nobody", "of_those_who_may", "slots", "stands_whole", "starving_jobs"]
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
@@ -66,6 +66,11 @@ def slots(cycle: Cycle, job: Job) -> Demand:
             task_groups.append(TaskGroup(job.subs[number], (RemainingTasks(part, count),), count))
             missing -= count
     return Demand(tuple(task_groups))
+
+
+def stands_whole(cycle: Cycle, job: Job) -> bool:
+    """Whether a job has its minimum without tasks that wait for room, such as an earlier action nominated."""
+    return not cycle.pipeline.gangs or job_ready(cycle.ledger, job)
 
 
 class Settled:
