@@ -245,9 +245,33 @@ class _Allocation:
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
         """Say no to a job's minimum, and let room be made for it; either way it has had its turn."""
         self._cycle.report.reject(job, rejection)
-        if self._rescue is not None:
-            self._rescue(job)
-        return False
+        rescue, self._rescue = self._rescue, None
+        if rescue is None:
+            return False
+        try:
+            more = self._replace_nominated(job)
+        finally:
+            self._rescue = rescue
+        if more is None:
+            rescue(job)
+        return more or False
+
+    def _replace_nominated(self, job: Job) -> bool | None:
+        """Place a job on room that is set aside for less important ones, which comes before any eviction.
+
+        In Kubernetes nominated pods count only against pods that are not more important. None where that is no help.
+        """
+        cycle, made = self._cycle, len(self._cycle.report.decisions)
+        with cycle.ledger.statement() as statement:
+            withdrawn = cycle.nominations.withdraw_below(job)
+            if not withdrawn:
+                return None
+            more = self._place_minimum(job, demand(cycle, job), nominated=False)
+            if len(cycle.report.decisions) > made:
+                statement.keep()
+                return more
+        cycle.nominations.restore(withdrawn)
+        return None
 
     def _delay(self, job: Job, found: SearchResult) -> Delay | None:
         if not self._cycle.pipeline.delays:

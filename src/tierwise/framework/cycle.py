@@ -62,12 +62,17 @@ class Backlog:
 # pending task is set aside as if it were pipelined; when its job's turn comes the room is given back to be used.
 
 
+Kept = dict[int, list[tuple[Shape, Ints, Ints]]]
+"""Shapes, rows and counts by the number of their job."""
+
+
 class Nominations:
     """What is set aside, by job."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kept: dict[int, list[tuple[Shape, Ints, Ints]]] = {}
+        self._jobs = snapshot.jobs
+        self._kept: Kept = {}
         for job in snapshot.jobs:
             for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
                 rows = [task.nominated for task in part.tasks if task.nominated >= 0]
@@ -91,9 +96,23 @@ class Nominations:
 
     def release(self, job: Job) -> None:
         """Give a job's room back."""
-        for shape, rows, counts in self._kept.pop(job.number, []):
+        self._give_back(job.number)
+
+    def withdraw_below(self, job: Job) -> Kept:
+        """Give back the room of all less important jobs, and say whose it was."""
+        below = [number for number in self._kept if self._jobs[number].priority < job.priority]
+        return {number: self._give_back(number) for number in below}
+
+    def restore(self, withdrawn: Kept) -> None:
+        """Note again what was withdrawn, where the ledger was rewound."""
+        self._kept.update(withdrawn)
+
+    def _give_back(self, number: int) -> list[tuple[Shape, Ints, Ints]]:
+        kept = self._kept.pop(number, [])
+        for shape, rows, counts in kept:
             self._ledger.place(shape, rows, -counts, pool=Pool.FUTURE_IDLE)
             self._ledger.releases += 1
+        return kept
 
 
 class Cycle(msgspec.Struct, frozen=True):
