@@ -398,7 +398,7 @@ def _evictions(facts: _Facts, promises: Promises) -> Iterator[str]:
 def _needless(facts: _Facts, promises: Promises) -> Iterator[str]:
     """No gang's victims could all have stayed beside everything that was placed.
 
-    Where queues have shares, pods of one queue make way for each other also where only the share is short.
+    Where queues have shares, and quotas a runtime, pods of one make way for each other also where only that is short.
     """
     places, limits = facts.places(), facts.limits()
     bundles: dict[tuple[str, str, str], list[str]] = {}
@@ -411,7 +411,9 @@ def _needless(facts: _Facts, promises: Promises) -> Iterator[str]:
         needs = {node: _sum(facts.new[p].need for p, at in back.items() if at == node) for node in nodes}
         full = any(_beyond(needs[node], facts.has[node], needs[node]) for node in nodes)
         gainers = [facts.old[p] for step in facts.cycle.steps if step.gang == key[2] for p in step.placed]
-        full = full or (promises.shares and any(facts.queue(g) == facts.queue(facts.old[paths[0]]) for g in gainers))
+        queue = facts.queue(facts.old[paths[0]])
+        shared = promises.shares or queue.startswith("quota ")
+        full = full or (shared and any(facts.queue(gainer) == queue for gainer in gainers))
         for queue in {facts.queue(facts.old[path]) for path in paths} & limits.keys():
             used = facts.used(queue, back)
             full = full or bool(_beyond(used, limits[queue], limits[queue]))

@@ -19,18 +19,20 @@ _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place y
 
 def backfill(cycle: Cycle) -> None:
     """Every pending best-effort pod of a job that may run."""
+    nominated = {decision.job.number for decision in cycle.report.decisions if not decision.bound}
     for job in cycle.snapshot.jobs:
         if job.best_effort_parts:
             if cycle.report.probe is not None:
                 cycle.report.probe.look(cycle, job)
-            _serve(cycle, job)
+            _serve(cycle, job, waits=job.number in nominated)
 
 
-def _serve(cycle: Cycle, job: Job) -> None:
+def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
+    """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
     if not any(job.parts()):  # else allocate has given its room back when its turn came
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)
-    if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
+    if reason is None and cycle.pipeline.gangs and (waits or not job_ready(cycle.ledger, job)):
         reason = _WAITS
     if reason is not None:
         if job.key not in cycle.report.rejections:

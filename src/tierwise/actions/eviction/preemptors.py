@@ -70,7 +70,8 @@ def slots(cycle: Cycle, job: Job) -> Demand:
 
 def stands_whole(cycle: Cycle, job: Job) -> bool:
     """Whether a job has its minimum without tasks that wait for room, such as an earlier action nominated."""
-    return not cycle.pipeline.gangs or job_ready(cycle.ledger, job)
+    nominated = any(decision.job is job and not decision.bound for decision in cycle.report.decisions)
+    return not cycle.pipeline.gangs or (not nominated and job_ready(cycle.ledger, job))
 
 
 class Settled:
