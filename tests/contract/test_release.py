@@ -135,6 +135,18 @@ def test_gang_that_need_be_whole_only_once_stays_running(world: World) -> None:
     assert "Running" == world.api.get(GANGS, "g")["status"]["phase"]
 
 
+def test_part_whose_rest_is_about_to_find_its_place_stays(world: World) -> None:
+    """However long it has been a part: the rest is nominated for room that is being freed, so nothing is released."""
+    group, *pods = _gang(VOLCANO, 4, 1)
+    group["metadata"]["annotations"] = {PARTIAL: stamp(START - 2 * PATIENCE)}
+    leaving = pod("leaving", cpu="8", on="n1")
+    leaving["metadata"]["deletionTimestamp"] = stamp(START)
+    world.put(group, *pods, leaving)
+
+    assert 2 == world.turn()
+    assert "n0" == world.api.get("pods", "p0")["spec"]["nodeName"]
+
+
 def test_marks_go_when_the_gang_is_whole_or_gone(world: World) -> None:
     """A gang that has found its place is marked no more, and neither is one of which nothing stands."""
     world.put(*_gang(VOLCANO, 5, 1))

@@ -97,6 +97,54 @@ def test_who_was_bound_first_stays(world: World) -> None:
     assert {"theirs": "n0", "p0": "n0", "p1": "n1"} == _nodes(world)
 
 
+def test_gang_of_which_nothing_is_left_is_no_part(world: World) -> None:
+    """Its only pod is taken back once, and there is nothing to release later."""
+    theirs = _pod("theirs", 8, on="n0", at=EARLIER, scheduler="other")
+    world.put(pod_group("g", 1), _pod("p0", 8, group="g"), _pod("full", 8, on="n1", at=EARLIER, scheduler="other"))
+    world.api.silently(theirs)
+    world.turn()
+    world.put(theirs)
+    world.turn()
+
+    assert {"theirs": "n0", "full": "n1"} == _nodes(world)
+    assert [] == world.marks(PARTIAL)
+    assert 1 == sum(request.endswith("/eviction") for request in world.api.requests)
+
+
+def test_pod_whose_binding_has_no_time_yet_is_waited_for() -> None:
+    """Until the server says when each pod of a full node was bound, nobody knows who came last."""
+    old, new = _pod("old", 8, on="n0", at=EARLIER, scheduler="a"), _pod("new", 8, on="n0", scheduler="b")
+    groups = []
+    for found in (old, new):
+        name = found["metadata"]["name"]
+        found["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": f"g-{name}"}
+        groups.append(pod_group(f"g-{name}", 1))
+    assert set() == _taken_back([node("n0"), *groups, old, new])
+
+    new["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LATER}]
+    assert {"new"} == _taken_back([node("n0"), *groups, old, new])
+
+
+def test_gang_was_bound_when_its_last_pod_was() -> None:
+    """A gang that began first and ended last came last, and its pod on the full node is the one that goes."""
+    first = [_pod("p0", 1, on="n1", at=EARLIER, group="g", scheduler="a")]
+    last = _pod("p1", 8, on="n0", at=LATER, group="g", scheduler="a")
+    between = _pod("q0", 8, on="n0", at=stamp(START), group="h", scheduler="b")
+
+    manifests = [node("n0"), node("n1"), pod_group("g", 2), pod_group("h", 1), *first, last, between]
+    assert {"p1"} == _taken_back(manifests)
+
+
+def test_pod_that_is_refused_and_leaving_is_not_evicted_again() -> None:
+    """It is on its way out; asking once is enough."""
+    refused = _pod("p0", 8, on="n0", at=EARLIER, group="g", scheduler="a")
+    refused["status"] = {"phase": "Failed", "reason": "OutOfcpu"}
+    assert {"p0"} == _taken_back([node("n0"), pod_group("g", 1), refused])
+
+    refused["metadata"]["deletionTimestamp"] = LATER
+    assert set() == _taken_back([node("n0"), pod_group("g", 1), refused])
+
+
 def test_what_a_kubelet_has_taken_up_stays(world: World) -> None:
     """A node that has less than it had, because a device fell silent, say, costs nobody his place."""
     world.put(*_gang())

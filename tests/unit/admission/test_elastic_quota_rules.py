@@ -169,3 +169,42 @@ def test_only_a_root_states_a_total() -> None:
     (told,) = warnings(quota("p", most=9, annotations={f"{PREFIX}total-resource": '{"cpu": "8"}'}))
 
     assert "root of a tree" in told
+
+
+def test_amounts_may_be_equal() -> None:
+    """A quota may guarantee all that it may use, and a parent's min may be shared out to the last."""
+    tree = [quota("p", most=6, least=6, is_parent=True), *(quota(n, most=6, least=3, parent="p") for n in "ab")]
+
+    assert [] == errors(*tree)
+
+
+def test_tenant_claims_nothing_of_others() -> None:
+    """A quota that lists a namespace which is not its own is told so; the owner of the namespace hears nothing."""
+    listed = {f"{PREFIX}namespaces": '["blue"]'}
+    evil = quota("a", most=1, namespace="evil", annotations=listed)
+    evil["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"  # type: ignore[index]
+    own = quota("b", most=1, namespace="blue", annotations=listed)
+    own["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"  # type: ignore[index]
+
+    assert [] == errors(evil, own)
+    assert 1 == len(validate(objects_of([evil, own])).warnings)
+
+
+def test_older_of_two_quotas_is_not_refused() -> None:
+    """Only the younger one of a name hears that another counts; the older one is warned."""
+    older, younger = quota("a", most=1, namespace="koordinator-system"), quota("a", most=1, namespace="blue")
+    older["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"  # type: ignore[index]
+    younger["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"  # type: ignore[index]
+    found = errors(younger, older)
+
+    assert ["ElasticQuota blue/a"] == [message.partition(" metadata")[0] for message in found]
+    older["metadata"]["creationTimestamp"] = "2026-01-03T00:00:00Z"  # type: ignore[index]
+    assert [] == errors(younger, older)
+
+
+@pytest.mark.parametrize(("above", "told"), [(32, []), (33, ["more than 32 quotas stand above it"])])
+def test_chains_end_where_the_scheduler_cuts_them(above: int, told: list[str]) -> None:
+    """Thirty-two quotas may stand above each other."""
+    chain = [quota(f"q{i}", most=1, parent=f"q{i + 1}" if i < above else "", is_parent=i > 0) for i in range(above + 1)]
+
+    assert told == [message.rpartition(": ")[2] for message in errors(*chain)]

@@ -178,3 +178,16 @@ def test_the_mode_is_read_in_any_case_and_written_in_one(mode: str) -> None:
     written = complete(group)["spec"]
     assert isinstance(written, dict)
     assert mode.lower() == written["networkTopology"]["mode"] == written["subGroupPolicy"][0]["networkTopology"]["mode"]
+
+
+@pytest.mark.parametrize(("minimum", "expected"), [(100_000, []), (100_001, ["spec.minMember"])])
+def test_a_minimum_is_bounded(minimum: int, expected: list[str]) -> None:
+    """A gang has no more pods than a job may have."""
+    assert expected == [path for path, _ in errors(pod_group("g", minMember=minimum))]
+
+
+@pytest.mark.parametrize(("number", "expected"), [(64, []), (65, ["spec.subGroupPolicy"])])
+def test_policies_are_bounded(number: int, expected: list[str]) -> None:
+    """The number that the reference states passes, and one more does not."""
+    policies = [_policy(f"t{i}") for i in range(number)]
+    assert expected == [path for path, _ in errors(pod_group("g", minMember=1, subGroupPolicy=policies))]

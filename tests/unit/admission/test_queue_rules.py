@@ -18,6 +18,7 @@ from tierwise.api.codec import Raw
         (queue("q", deserved={"cpu": "2"}, guarantee={"resource": {"cpu": "3"}}), ["spec.guarantee.resource.cpu"]),
         (queue("q", capability={"cpu": "2"}, guarantee={"resource": {"cpu": "3"}}), ["spec.guarantee.resource.cpu"]),
         (queue("q", capability={"cpu": "2"}, guarantee={"resource": {"memory": "3Gi"}}), []),
+        (queue("q", capability={"cpu": "10"}, deserved={"cpu": "9"}, guarantee={"resource": {"cpu": "9000m"}}), []),
         (queue("q", parent="gone"), ["spec.parent"]),
         (queue("q", parent="root"), []),
         (queue("root", parent="q"), ["spec.parent"]),

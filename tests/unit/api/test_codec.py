@@ -217,3 +217,21 @@ def test_quantities_that_cannot_be_counted_name_their_field(raw: Raw, field: str
         codec.decode(raw)
 
     assert field == caught.value.field
+
+
+def test_nothing_is_suggested_that_is_far_off() -> None:
+    """A misspelt word is told its neighbour, and any other word none at all."""
+    assert (" (did you mean memory?)", "") == (
+        codec.suggestion("memroy", ["cpu", "memory"]),
+        codec.suggestion("zebra", ["cpu"]),
+    )
+
+
+def test_depth_is_the_files_fault() -> None:
+    """An object that is nested beyond all measure is named, and nothing ends in a trace."""
+    deep: object = 1
+    for _ in range(5_000):
+        deep = {"a": deep}
+    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"more": deep, "nodeName": None}}
+    with pytest.raises(InputError, match="Pod default/p: nested too deeply"):
+        codec.decode(raw)

@@ -8,7 +8,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.core import Pod, PodSpec
-from tierwise.api.pod_defaults import filled
+from tierwise.api.pod_defaults import container_requests, filled
 
 
 def _spec(**spec: Any) -> PodSpec:
@@ -87,3 +87,21 @@ def test_sums_beyond_what_can_be_counted_are_cut() -> None:
     huge = _container(requests={"memory": "6Ei"})
 
     assert _spec(containers=[huge, huge, huge], resources={"limits": {"cpu": "1"}}).resources is not None
+
+
+def test_sidecars_run_beside_all_that_comes_after_them() -> None:
+    """An init container starts beside the sidecars before it, and so do the containers of the pod."""
+    sidecar = _container(requests={"cpu": "2"}) | {"name": "s", "restartPolicy": "Always"}
+    first, later = (_container(requests={"cpu": cpu}) | {"name": f"i{cpu}"} for cpu in ("6", "5"))
+
+    def asked(main: str, *before: dict[str, Any]) -> int:
+        spec = _spec(containers=[_container(requests={"cpu": main})], initContainers=list(before))
+        return container_requests(spec)["cpu"] // 1000
+
+    assert [3, 6, 7, 5, 11] == [
+        asked("3"),
+        asked("3", first, sidecar),
+        asked("3", sidecar, later),
+        asked("3", sidecar),
+        asked("9", sidecar, later),
+    ]

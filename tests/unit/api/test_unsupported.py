@@ -42,6 +42,13 @@ def test_volumes_without_effect_on_placement_are_fine(kind: str) -> None:
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
         (
+            {
+                "containers": [{"name": "c"}],
+                "initContainers": [{"name": "i", "resources": {"claims": [{"name": "g"}]}}],
+            },
+            "spec.initContainers[0].resources.claims",
+        ),
+        (
             {"containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}]},
             "spec.containers[0].resources.claims",
         ),

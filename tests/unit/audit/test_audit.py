@@ -81,6 +81,37 @@ def test_gang_is_whole_or_absent(standing: int, broken: bool) -> None:
     assert ([("part-of-gang", "PodGroup default/g")] if broken else []) == _rules(NODES[0], pod_group("g", 2), *pods)
 
 
+def test_pod_that_leaves_is_no_longer_one_of_its_gang() -> None:
+    """It still takes up room, but a gang of which it is needed does not stand."""
+    leaving = pod("p1", group="g", on="n0")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    part = [("part-of-gang", "PodGroup default/g")]
+    assert part == _rules(NODES[0], pod_group("g", 2), pod("p0", group="g", on="n0"), leaving)
+
+
+def test_mark_of_a_part_counts_more_than_a_phase() -> None:
+    """A gang that was bound in part and is said to run was never whole."""
+    group = pod_group("g", 2, status={"phase": "Running"})
+    group["metadata"]["annotations"] = {"tierwise.io/partial-since": "2026-01-01T00:00:00Z"}
+
+    assert [("part-of-gang", "PodGroup default/g")] == _rules(NODES[0], group, pod("p0", group="g", on="n0"))
+
+
+def test_sub_groups_stand_whole() -> None:
+    """Enough pods in all, but not enough in as many sub-groups as are needed."""
+    group = pod_group("g", 4)
+    policy = {"name": "part", "subGroupSize": 2, "minSubGroups": 2, "matchLabelKeys": ["index"]}
+    group["spec"]["subGroupPolicy"] = [policy]
+    pods = [pod(f"p{i}", group="g", on="n0") for i in range(4)]
+    for i, found in enumerate(pods):
+        found["metadata"]["labels"] = {"index": str(i // 2)}
+    assert [] == _rules(NODES[0], group, *pods)
+    pods[2]["metadata"]["labels"]["index"] = "0"
+
+    assert [("part-of-gang", "PodGroup default/g")] == _rules(NODES[0], group, *pods)
+
+
 def test_gang_that_ran_may_lose_pods() -> None:
     """Losing a node is not a broken promise."""
     group = pod_group("g", 2, status={"phase": "Running"})

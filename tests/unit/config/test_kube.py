@@ -123,6 +123,18 @@ def test_arguments_of_scores_reach_their_plugin(plugin: str, args: dict[str, obj
         ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}}, "from 0 to 100"),
         ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"weight": 1}]}}, "resources with a name"),
         ("NodeResourcesFit", {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "at least one point"),
+        (
+            "NodeResourcesFit",
+            {
+                "scoringStrategy": {
+                    "type": "RequestedToCapacityRatio",
+                    "requestedToCapacityRatio": {
+                        "shape": [{"utilization": 50, "score": 0}, {"utilization": 50, "score": 10}]
+                    },
+                }
+            },
+            "utilization must grow",
+        ),
         ("NodeResourcesFit", {"ignoredResources": ["x.io/gpu"]}, "knows no ignoredResources"),
         ("NodeResourcesFit", {"scoringStrateg": {}}, "has no such argument"),
         ("InterPodAffinity", {"hardPodAffinityWeight": "1"}, "expected a whole number"),
@@ -318,3 +330,14 @@ def test_plugins_without_effect_are_noted_once_and_take_any_argument() -> None:
     raw = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
 
     assert names == [note.split()[1] for note in read_kube(raw).notes]
+
+
+def test_weight_given_everywhere_holds_at_a_point_that_names_none() -> None:
+    """A plugin that is named again keeps its weight, and one that is given there replaces it."""
+    everywhere = {"enabled": [{"name": "ImageLocality", "weight": 7}]}
+
+    def weight(**given: int) -> float:
+        score = {"enabled": [{"name": "ImageLocality", **given}]}
+        return weights(read({"plugins": {"multiPoint": everywhere, "score": score}}))["ImageLocality"]
+
+    assert (7.0, 3.0) == (weight(), weight(weight=3))

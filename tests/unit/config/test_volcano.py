@@ -170,3 +170,30 @@ def test_every_argument_that_plugins_read_is_known() -> None:
     known = {word for words in ARGUMENTS.values() for word in words.split()}
 
     assert {"elastic", "enableHierarchy"} == found - known  # which the scheduler and the reader set themselves
+
+
+def test_action_without_an_effect_is_told_of() -> None:
+    """It does no harm beside others, and whoever wrote it is told that it does nothing."""
+    profile = read_volcano({"actions": "allocate, shuffle"})
+
+    assert ("allocate",) == profile.actions
+    assert ("action shuffle has no effect: running pods are not moved",) == profile.notes
+
+
+@pytest.mark.parametrize("value", ["no", "false", 0, None])
+def test_switch_is_true_or_false(value: object) -> None:
+    """Anything else would look as if it switched something off."""
+    tiers = [{"plugins": [{"name": "priority", "enablePreemptable": value}]}]
+    with pytest.raises(InputError, match="enablePreemptable: expected true or false"):
+        read_volcano({"tiers": tiers})
+
+
+def test_switch_of_the_old_spelling_is_turned_round() -> None:
+    """`disable…: true` switches off, `disable…: false` does not."""
+
+    def off(**switch: bool) -> set[str]:
+        [[plugin]] = read_volcano({"tiers": [{"plugins": [{"name": "priority", **switch}]}]}).tiers
+        return set(plugin.off)
+
+    assert ({"JobOrder"}, set()) == (off(disableJobOrder=True), off(disableJobOrder=False))
+    assert (set(), {"JobOrder"}) == (off(enabledJobOrder=True), off(enableJobOrder=False))

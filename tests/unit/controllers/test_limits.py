@@ -39,10 +39,11 @@ def _job(*replicas: int, resources: int = 1) -> Raw:
         _job(99_999_999_999_999),
         _job(2**63 - 1, 2**63 - 1),
         _job(limits.PODS, 1),
+        _job(limits.PODS, 5, -5),
         _job(*[1] * (limits.TASKS + 1)),
         _job(1, resources=limits.RESOURCES + 1),
     ],
-    ids=["replicas", "far beyond", "64 bits", "sum", "tasks", "resources"],
+    ids=["replicas", "far beyond", "64 bits", "sum", "negative", "tasks", "resources"],
 )
 def test_a_job_beyond_a_limit_gets_no_pods(job: Raw) -> None:
     """Admission refuses it; where it is there all the same, its state and an event say why, once."""
@@ -54,6 +55,15 @@ def test_a_job_beyond_a_limit_gets_no_pods(job: Raw) -> None:
     after = settled(world)
     assert ({}, {}) == (dict(after.every(Pod)), dict(after.every(PodGroup)))
     assert [] == run(after, NOW)
+
+
+def test_resources_of_init_containers_count_as_well() -> None:
+    """Wherever a container stands, it asks for no more than so many resources."""
+    job = _job(1, resources=limits.RESOURCES + 1)
+    spec = job["spec"]["tasks"][0]["template"]["spec"]  # type: ignore[index]
+    spec["initContainers"], spec["containers"] = spec["containers"], [{"name": "main"}]
+
+    assert [PatchStatus, RecordEvent] == [type(effect) for effect in run(objects(job), NOW)]
 
 
 def test_a_job_at_the_limits_is_valid() -> None:

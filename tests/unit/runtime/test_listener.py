@@ -92,6 +92,27 @@ def test_whoever_asks_stays_before_those_who_are_silent() -> None:
     asyncio.run(asyncio.wait_for(visit(), 60))
 
 
+def test_request_in_pieces_is_one() -> None:
+    """Whose head comes in two packets has been heard like any other, and is not the one that makes way."""
+
+    async def visit() -> None:
+        async with _serving(_app(), Limits(connections=3, head=600.0)) as (_, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            others = [(await asyncio.open_connection(HOST, port))[1]]
+            asked = REQUEST.replace(b"close", b"keep-alive")
+            writer.write(asked[:-2])
+            assert (await _ask(port)).startswith(b"HTTP/1.1 200")  # the first piece has come by now
+            for piece in (asked[-2:], asked):
+                writer.write(piece)
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+                assert b"ok\n" == await reader.readexactly(3)
+                others += [(await asyncio.open_connection(HOST, port))[1] for _ in range(2)]
+            for other in (*others, writer):
+                other.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
 @pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n"])
 def test_a_head_must_come_in_time(said: bytes) -> None:
     """The server hangs up on a caller that is silent, or never ends its request."""

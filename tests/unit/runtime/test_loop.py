@@ -12,7 +12,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
 from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Loop, Refused, SchedulerProfile, Turn
 from tierwise.scheduler.guard import Crash
@@ -216,3 +216,112 @@ def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
         return sum(isinstance(effect, Evict) for effect in cluster.asked)
 
     assert [1, 1, 2] == [tries(0, 0.0), tries(1, 59.0), tries(-1, 60.0)]
+
+
+def test_what_was_withheld_is_not_spared() -> None:
+    """Nobody has refused an eviction that was not sent: the next leader's plan may be the same."""
+    objects = _objects([node("n0"), pod("v", on="n0")])
+    evict = Evict(Key("", "Pod", "default", "v"), "", "default/g", "preempt")
+    refused = Refused()
+    refused.note([Outcome(evict, ok=False, error="withheld: no longer the leader")], NOW)
+
+    assert objects is refused.over(objects, NOW + 1)
+
+
+class _Hearing(_Watcher):
+    def crashed(self, crash: Crash) -> None:
+        """Others may crash."""
+
+
+class _Crashes:
+    """An observer that cannot do its work, and hears of what has crashed."""
+
+    def __init__(self) -> None:
+        self.heard: list[Crash] = []
+
+    def saw(self, turn: Turn) -> None:
+        raise OSError("no space left")
+
+    def crashed(self, crash: Crash) -> None:
+        self.heard.append(crash)
+
+
+def test_observer_that_raises_is_no_objects_fault() -> None:
+    """The turn has been carried out, nothing is set aside for it, and the other observers are told."""
+    cluster, broken, watcher = _Refusing([node("n0"), *_gang(2)]), _Crashes(), _Hearing()
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[broken, watcher])
+    loop.turn()
+
+    assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
+    assert 1 == len(watcher.turns)
+    assert {("telling of a turn", None)} == {(crash.stage, crash.key) for crash in broken.heard}
+
+
+class _Waiting(_Refusing):
+    """Remembers for how long somebody was ready to wait for a change."""
+
+    def __init__(self, manifests: Sequence[Raw]) -> None:
+        super().__init__(manifests)
+        self.patience: list[float] = []
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        self.patience.append(timeout)
+        return super().wait(since, timeout)
+
+
+def _timed_job() -> Raw:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "99"}}}]}}
+    policies = [{"event": "PodPending", "action": "AbortJob", "timeout": "10m"}]
+    spec = {"minAvailable": 1, "tasks": [{"name": "w", "replicas": 1, "template": template}], "policies": policies}
+    meta = {"name": "timed", "namespace": "default", "uid": "u"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def test_loop_wakes_up_when_a_time_is_over() -> None:
+    """It waits no longer than until a policy acts and no longer than the period, and never without a pause."""
+    cluster, times = _Waiting([node("n0"), _timed_job()]), [NOW]
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: times[0], ticks=lambda: times[0])
+    for _ in range(3):  # its group is let in, and its pod is made
+        loop.turn()
+
+    def patience(now: float) -> float:
+        times[0], steps = now, iter((False, True))
+        loop.run(period=60.0, rest=0.0, stopping=lambda: next(steps), may=lambda: True)
+        return cluster.patience[-1]
+
+    moments = (0.0, 540.0, 570.0, 599.9, 700.0)
+    assert [60.0, 60.0, 30.0, 0.2, 0.2] == [patience(NOW + after) for after in moments]
+
+
+class _Stubborn(_Refusing):
+    """Keeps hyperNodes without the status that is written."""
+
+    def _try(self, effect: Effect) -> list[Outcome]:
+        if isinstance(effect, PatchStatus) and effect.key.kind == "HyperNode":
+            return [Outcome(effect, ok=True)]
+        return super()._try(effect)
+
+
+def test_what_the_server_keeps_otherwise_is_not_written_again_and_again() -> None:
+    """Twice in a turn, which shows that it is of no use, and not until the turn is full."""
+    cluster = _Stubborn([node("n0"), _rack(1)])
+    _loop(cluster).turn()
+
+    assert 1 == sum(isinstance(effect, PatchStatus) for effect in cluster.asked)
+
+
+def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
+    """Pods may be known before their group: nothing for two seconds, then the reason."""
+    cluster, ticks = _Refusing([node("n0"), pod("p0", group="late")]), [0.0]
+    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0])
+
+    def told(now: float) -> list[str]:
+        ticks[0] = now
+        loop.turn()
+        [found] = cluster.read().every(Pod).values()
+        return [condition.message for condition in found.status.conditions]
+
+    assert [[], [], ["podGroup default/late does not exist"]] == [told(10.0), told(11.9), told(12.0)]

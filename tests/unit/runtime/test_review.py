@@ -12,7 +12,7 @@ from tierwise.admission import complete
 from tierwise.api import codec
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
-from tierwise.runtime.review import Request, Reviewer, read_request
+from tierwise.runtime.review import Answer, Request, Reviewer, read_request
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 QUEUE: dict[str, Any] = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 1}}
@@ -236,3 +236,17 @@ def _patched(raw: Any, patch: list[dict[str, Any]]) -> Any:
             place = place[int(step) if isinstance(place, list) else step]
         place[last] = change["value"]
     return found
+
+
+def test_first_warnings_are_shown() -> None:
+    """An API server takes only so many; what is beyond them is left out, and not the other way round."""
+    answer = Answer(_created(QUEUE), warnings=tuple(f"w{i}" for i in range(10)))
+
+    assert [f"w{i}" for i in range(8)] == answer.wire()["response"]["warnings"]  # type: ignore[index]
+
+
+def test_review_that_is_nested_too_deeply_is_the_senders_fault() -> None:
+    """A body that no decoder reads is refused in one line."""
+    deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
+    with pytest.raises(InputError, match="no AdmissionReview"):
+        read_request(b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": ' + deep + b"}")

@@ -14,11 +14,13 @@ from tests.support.ports import free_ports
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import Pulse
+from tierwise.port import Key, Update
 from tierwise.runtime.listener import listening, place
 from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import debug, probes
 from tierwise.runtime.telemetry import Telemetry
+from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 
 WORLD = objects_of(
@@ -60,6 +62,37 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     assert told.count(("waiting", "default/waits")) < 3
     assert 3 == found.get_sample_value("tierwise_cycles_total")
     assert 1 == found.get_sample_value("tierwise_effects_total", {"effect": "Bind", "ok": "true"})
+
+
+def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
+    """A gang that waits for something else than before is logged again, and once."""
+    cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Pulsing())
+    duty = Duty(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
+
+    def told() -> int:
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "tierwise.runtime.telemetry"):
+            loop.turn()
+        return [record.getMessage() for record in caplog.records].count("waiting")
+
+    told()
+    assert 0 == [told() for _ in range(3)][-1]
+    cordoned = cluster.read().raw(Key("", "Node", "", "n0"))
+    assert cordoned is not None
+    cluster.apply([Update(Key("", "Node", "", "n0"), {**cordoned, "spec": {"unschedulable": True}})])
+    assert [1, 0] == [told(), told()]
+
+
+def test_crashes_are_counted_by_stage_and_kind() -> None:
+    """An alert can tell that objects are set aside, and where."""
+    found = registry()
+    telemetry = Telemetry(found, Pulsing())
+    for key in (Key("", "Pod", "default", "evil"), None):
+        telemetry.crashed(Crash("scheduling", key, "ValueError", ""))
+
+    for kind in ("Pod", ""):
+        assert 1 == found.get_sample_value("tierwise_crashes_total", {"stage": "scheduling", "kind": kind})
 
 
 def test_the_pages_show_the_turn_and_the_connection() -> None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 from tests.support.ports import free_port
 
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
 from tierwise.runtime.certificates import Bundle, Certificate, expires, issue
+from tierwise.runtime.listener import listening
 from tierwise.runtime.logs import JsonLines
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.review import Reviewer
@@ -196,3 +198,32 @@ def test_a_place_that_is_taken_is_bad_input(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"):
             asyncio.run(serve(port))
+
+
+def _broken() -> Objects:
+    raise RuntimeError("no cluster")
+
+
+def _asked(app: web.Application, body: bytes) -> int:
+    """The status of the answer to a review over plain HTTP."""
+    port = free_port()
+    with listening(app, "127.0.0.1", port), socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        length = len(json.dumps(REVIEW).encode())
+        head = f"POST /validate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+def test_defect_is_no_yes() -> None:
+    """Where a review raises, the failurePolicy decides: the answer is an error, and never that the object may pass."""
+    app = application(Reviewer(_broken), AdmissionMetrics(CollectorRegistry()))
+
+    assert 500 == _asked(app, json.dumps(REVIEW).encode())
+
+
+def test_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a review does not hold a connection for longer than its time."""
+    monkeypatch.setattr("tierwise.runtime.webhook._BODY", 0.05)
+    app = application(Reviewer(Objects), AdmissionMetrics(CollectorRegistry()))
+
+    assert 408 == _asked(app, b'{"apiVersion"')

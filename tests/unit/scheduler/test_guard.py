@@ -81,7 +81,7 @@ def test_tenants_are_suspected_before_the_cluster() -> None:
         return len(kinds)
 
     guard = Guard(_Clock())
-    guard.run("test", _objects(node("n0"), pod_group("g"), pod("p0")), stage)
+    guard.run("test", _objects(pod("p0"), pod_group("g"), node("n0")), stage)
 
     assert {"PodGroup", "Pod"} == {crash.key.kind for crash in guard.crashes if crash.key is not None}
 

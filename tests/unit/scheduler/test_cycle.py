@@ -1,0 +1,37 @@
+"""Which actions run in which order, and which profiles cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.support.evict_world import Gang, Pod, Scene, once, profile_of
+from tests.support.strategies import profile
+
+from tierwise.api.errors import InputError
+from tierwise.scheduler.cycle import check_profile
+
+TWO = Scene({"s0": ("r0",)}, {"r0": ("n0", "n1")}, {"n0": "cpu=4", "n1": "cpu=4"})
+
+
+@pytest.mark.parametrize("actions", ["gangpreempt allocate", "gangpreempt", "preempt allocate", "preempt"])
+def test_nobody_goes_for_what_fits(actions: str) -> None:
+    """An action that evicts finds placed what fits without it, wherever it stands in the list."""
+    low = Gang("low", (Pod("low-0", "cpu=4", on="n0"),), 1)
+    urgent = Gang("urgent", (Pod("urgent-0", "cpu=4", priority=9),), 1, priority=9)
+    told = once(replace(TWO, gangs=(low, urgent)), profile_of(actions))
+
+    assert {"default/urgent-0": "n1"} == told.wire["bindings"]
+    assert [] == list(told.report.evictions)
+
+
+@pytest.mark.parametrize("classic", ["preempt", "reclaim"])
+def test_two_variants_of_one_action_are_refused(classic: str) -> None:
+    """They would undo each other's plans, however they are spelled."""
+    both = profile("gang", actions=f"allocate {classic} gang-{classic.title()}")
+    with pytest.raises(InputError, match=f"{classic} and gang{classic} cannot stand in one profile"):
+        check_profile(both)
+
+
+def test_actions_are_known_however_they_are_spelled() -> None:
+    """One of the variants is fine under its own name."""
+    assert ("allocate", "gangpreempt") == check_profile(profile("gang", actions="allocate gang-Preempt")).actions
