@@ -111,3 +111,17 @@ def test_the_status_tells_how_long_it_took() -> None:
     life.send(command("stop", "TerminateJob"))
 
     assert "1h2m20s" == life.status["runningDuration"]
+
+
+def test_second_command_of_a_name_is_another() -> None:
+    """Its uid tells it from the one that was carried out, though nobody has seen that one go."""
+    life = _life()
+    key = Key("bus.volcano.sh", "Command", "default", "again")
+    for uid in ("u1", "u2"):
+        raw = command("again", "RestartJob")
+        life.world = life.world.changed({key: raw | {"metadata": part(raw, "metadata") | {"uid": uid}}})
+        for _ in range(6):
+            asked = [e for e in controllers.run(life.world, NOW) if getattr(e, "key", None) != key]
+            life.world = applied(life.world, asked)
+
+    assert 2 == life.retries

@@ -77,14 +77,14 @@ def test_the_median_counts_before_rounding() -> None:
     nodes = [node("a1", "r/x"), node("a2", "r/x"), node("b1", "r/y"), node("b2", "r/y")]
     times = {
         "a1.destination.b1": "1000",
-        "a1.destination.b2": "2400",
+        "a1.destination.b2": "1400",
         "a2.destination.b1": "2500",
         "a2.destination.b2": "9000",
     }
     data = {f"{US}.origin.{pair}": time for pair, time in times.items()}
 
-    assert Fraction(2400 + 2500, 2000) == Fraction(245, 100)
-    assert {Link(False, "x", "y"): 3} == measured(data, objects(*nodes).every(Node))
+    assert Fraction(1400 + 2500, 2000) == Fraction(195, 100)
+    assert {Link(False, "x", "y"): 2} == measured(data, objects(*nodes).every(Node))
 
 
 def test_measured_weights_follow_the_config_map() -> None:
@@ -123,6 +123,10 @@ def test_reservations_are_sums_over_pairs_on_the_link_of_the_caller() -> None:
     cluster = _settled(objects(*NODES, group, network(links), *pods, done))
 
     assert {"z1>z2": "200", "z2>z1": "0", "ra>rb": "200"} == _links(_one(cluster), 0, "bandwidthAllocated")
+
+    twin = {**group, "metadata": {**group["metadata"], "namespace": "zzz"}}  # somebody else's of that name
+    both = _settled(objects(*NODES, group, twin, network(links), *pods, done))
+    assert {"z1>z2": "200", "z2>z1": "0", "ra>rb": "200"} == _links(_one(both), 0, "bandwidthAllocated")
 
     fewer = _settled(objects(*NODES, group, _one(cluster), *pods[1:]))
     assert {"z1>z2": "100", "z2>z1": "0", "ra>rb": "100"} == _links(_one(fewer), 0, "bandwidthAllocated")

@@ -171,3 +171,23 @@ def test_owners_in_a_circle_end() -> None:
     world = settled(objects(workload(one, of=two), workload(two, of=one), pod("p", of=one)))
 
     assert ["default/podgroup-1"] == groups(world)
+
+
+def test_owner_of_the_name_that_is_another_says_nothing() -> None:
+    """A deployment that was made anew under the old name does not speak for the pods of the old one."""
+    old, new = owner("ReplicaSet", "web", "u1"), owner("ReplicaSet", "web", "u2")
+    world = settled(objects(workload(new, {"scheduling.volcano.sh/queue-name": "fast"}), pod("p0", of=old)))
+
+    assert ["default/podgroup-u1"] == groups(world)
+    assert "default" == spec(world, "PodGroup", "default/podgroup-u1")["queue"]
+
+
+def test_amounts_of_a_made_group_saturate() -> None:
+    """What pods say of themselves cannot make an amount that no API server stores."""
+    asks = pod("p0", {MIN_MEMBER: "100000"})
+    asks["spec"]["containers"][0]["resources"]["requests"]["memory"] = "8Ei"  # type: ignore[index]
+    world = settled(objects(asks))
+
+    least = spec(world, "PodGroup", "default/podgroup-p0")["minResources"]
+    assert isinstance(least, dict)
+    assert (str(2**63 - 1), "100k") == (least["memory"], f"{int(str(least['cpu'])) // 1000}k")

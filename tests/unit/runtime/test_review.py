@@ -105,6 +105,18 @@ def test_the_cluster_is_looked_at_anew_for_every_review() -> None:
     assert after.allowed
 
 
+def test_the_tree_is_looked_at_anew_for_every_review() -> None:
+    """So is a hyperNode: what did not overlap before does now."""
+    known = [Objects()]
+    around = Reviewer(lambda: known[-1])
+    request = _created(_hypernode("r1", "n1"))
+    assert () == around.validate(request).warnings
+
+    raw = _hypernode("r0", "n0", "n1")
+    known.append(Objects.of([(codec.decode(raw), raw)]))
+    assert "n1" in " ".join(around.validate(request).warnings)
+
+
 def test_what_may_not_change_is_denied() -> None:
     """A job's queue is fixed once it is there, its replicas are not."""
     old, scaled = _job(queue="a"), _job(queue="a")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
+from tests.support.manifests import queue
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -76,12 +77,12 @@ def test_tenants_are_suspected_before_the_cluster() -> None:
 
     def stage(objects: Objects) -> int:
         kinds = {key.kind for key in objects}
-        if {"Node", "Pod"} <= kinds or {"Node", "PodGroup"} <= kinds:
+        if {"Queue", "Pod"} <= kinds or {"Queue", "PodGroup"} <= kinds:
             raise ValueError("they do not go together")
         return len(kinds)
 
     guard = Guard(_Clock())
-    guard.run("test", _objects(pod("p0"), pod_group("g"), node("n0")), stage)
+    guard.run("test", _objects(pod("p0"), pod_group("g"), queue("q")), stage)
 
     assert {"PodGroup", "Pod"} == {crash.key.kind for crash in guard.crashes if crash.key is not None}
 
