@@ -34,7 +34,9 @@ def test_goes_with_the_wall_clock() -> None:
 def test_a_second_lasts_about_a_second(jump: float, passing: list[float]) -> None:
     """However far the wall clock jumps, time never stands still, goes back or flies."""
     times = _Times()
+    before = times.clock()
     times.wall += jump
+    assert before == times.clock()
     for seconds in passing:
         assert 0.9 * seconds - 1e-3 <= times.pass_by(seconds) <= 1.1 * seconds + 1e-3
 

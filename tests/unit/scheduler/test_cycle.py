@@ -8,9 +8,15 @@ from tests.support.evict_world import Gang, Pod, Scene, once, profile_of
 from tests.support.strategies import profile
 
 from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
 from tierwise.scheduler.cycle import check_profile
 
 TWO = Scene({"s0": ("r0",)}, {"r0": ("n0", "n1")}, {"n0": "cpu=4", "n1": "cpu=4"})
+
+
+def _profile(actions: str) -> Profile:
+    """A profile with these actions in this order, and no others."""
+    return replace(profile_of("gangpreempt"), actions=tuple(actions.split()))
 
 
 @pytest.mark.parametrize("actions", ["gangpreempt allocate", "gangpreempt", "preempt allocate", "preempt"])
@@ -18,10 +24,21 @@ def test_nobody_goes_for_what_fits(actions: str) -> None:
     """An action that evicts finds placed what fits without it, wherever it stands in the list."""
     low = Gang("low", (Pod("low-0", "cpu=4", on="n0"),), 1)
     urgent = Gang("urgent", (Pod("urgent-0", "cpu=4", priority=9),), 1, priority=9)
-    told = once(replace(TWO, gangs=(low, urgent)), profile_of(actions))
+    told = once(replace(TWO, gangs=(low, urgent)), _profile(actions))
 
     assert {"default/urgent-0": "n1"} == told.wire["bindings"]
     assert [] == list(told.report.evictions)
+
+
+def test_what_an_eviction_leaves_over_is_given_out() -> None:
+    """An allocate that had to run before its turn runs again in it, where somebody was evicted in between."""
+    low = Gang("low", (Pod("low-0", "cpu=4", on="n0"),), 1)
+    full = Gang("full", (Pod("full-0", "cpu=4", on="n1", priority=9),), 1, priority=9)
+    urgent = Gang("urgent", (Pod("urgent-0", "cpu=1", priority=8),), 1, priority=8)
+    modest = Gang("modest", (Pod("modest-0", "cpu=3", never=True),), 1)
+    told = once(replace(TWO, gangs=(low, full, urgent, modest)), _profile("gangpreempt allocate"))
+
+    assert {"default/urgent-0": "n0", "default/modest-0": "n0"} == told.wire["nominations"]
 
 
 @pytest.mark.parametrize("classic", ["preempt", "reclaim"])

@@ -18,9 +18,11 @@ from tests.support.manifests import (
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.config.profile import DEFAULT
+from tierwise.controllers.stamp import stamp
 from tierwise.port import (
     HYPERNODE_ANNOTATION,
     SUB_GROUPS_ANNOTATION,
+    Bind,
     Effect,
     Evict,
     Key,
@@ -31,7 +33,7 @@ from tierwise.port import (
 )
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
-from tierwise.status.pod import pod_events
+from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import TIER_ANNOTATION, statuses
 
 
@@ -95,6 +97,60 @@ def test_phases_follow_the_pods() -> None:
 
     assert ["Completed", "Unknown", "Pending"] == [status(world).phase for world in (over, half, down)]
     assert (2, 2) == (status(over).succeeded, status(down).failed)
+
+
+def test_gang_of_which_too_few_went_well_is_not_completed() -> None:
+    """All is over, but its minimum did not succeed."""
+    over, _ = told(objects(*machines("n0", "n1"), *standing(gang("a", 2), p0="Succeeded", p1="Failed")))
+
+    assert "Completed" != status(over).phase
+
+
+def test_condition_keeps_the_time_at_which_it_began() -> None:
+    """Another message is not another beginning, and what others wrote stays beside it."""
+    waiting, _ = told(objects(*machines("n0"), *gang("a", 2)))
+    [key] = [key for key in waiting if key.kind == "PodGroup"]
+    group = waiting.raw(key) or {}
+    found = group["status"]
+    assert isinstance(found, dict)
+    others = {
+        "type": "Mine",
+        "status": "True",
+        "reason": "Own",
+        "message": "",
+        "lastTransitionTime": "2025-01-01T00:00:00Z",
+    }
+    shown = {**group, "status": {**found, "conditions": [others, *found["conditions"]]}}
+    world, _ = told(objects(*machines("n0"), shown, *gang("a", 3)[1:]), NOW + 60)
+
+    said = {c.type: (c.message[:9], c.last_transition_time) for c in status(world).conditions}
+    assert {"Mine": ("", "2025-01-01T00:00:00Z"), "Unschedulable": ("3/3 tasks", stamp(NOW))} == said
+
+
+def test_binds_that_were_withheld_are_no_events() -> None:
+    """The pod whose bind failed says enough; the others were withheld for its sake."""
+    snapshot = build(Objects(), now=0.0)
+    binds = [Bind(Key("", "Pod", "default", f"p{i}"), "n0", gang="default/g") for i in range(3)]
+    errors = ("withheld, because its gang would not be whole: p1", "exceeded quota", "withheld: no longer the leader")
+    outcomes = [Outcome(bind, ok=False, error=error) for bind, error in zip(binds, errors, strict=True)]
+
+    events = [e for e in pod_events(snapshot, outcomes) if isinstance(e, RecordEvent)]
+    assert [("p1", "FailedBinding", "exceeded quota")] == [(e.about.name, e.reason, e.message) for e in events]
+
+
+def test_autoscalers_are_called_only_where_nodes_would_help() -> None:
+    """A gang that lacks pods is not Unschedulable in the sense that autoscalers know, one without room is."""
+    group = pod_group("a", phase="Inqueue", minMember=3)
+    world = objects(*machines("n0"), group, *gang("a", 2)[1:], *gang("b", 2))
+    snapshot = build(world, NOW)
+    effects = pod_conditions(world, snapshot, cycle(snapshot, DEFAULT))
+    reasons = {
+        e.key.name[0]: e.status["conditions"][0]["reason"]  # type: ignore[index]
+        for e in effects
+        if isinstance(e, PatchStatus)
+    }
+
+    assert {"a": "NotAllowed", "b": "Unschedulable"} == reasons
 
 
 def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:
