@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.job_life import Life, policy
+from tests.support.job_life import Simulation, policy
 from tests.support.manifests import NOW, applied, job, names, part, partitions, task
 
 from tierwise import controllers
@@ -10,10 +10,10 @@ from tierwise.api.codec import Raw
 from tierwise.controllers.stamp import stamp
 
 
-def _running(*tasks: Raw, policies: list[Raw], **fields: object) -> Life:
+def _running(*tasks: Raw, policies: list[Raw], **fields: object) -> Simulation:
     batch = job("train", *tasks, policies=policies)
     batch["spec"] = part(batch, "spec") | fields
-    life = Life(batch)
+    life = Simulation(batch)
     life.run_all()
     return life
 
@@ -95,7 +95,7 @@ def test_gang_that_starts_anew_waits_in_its_queue_anew() -> None:
 
 def test_event_of_any_kind_is_none_of_waiting() -> None:
     """A policy for all events does not end a job because its pods have not started yet."""
-    life = Life(job("train", task("w", 2), policies=[policy("*", "TerminateJob")]))
+    life = Simulation(job("train", task("w", 2), policies=[policy("*", "TerminateJob")]))
 
     assert ("Pending", ["w-0", "w-1"]) == (life.phase, life.pods)
 
@@ -124,7 +124,7 @@ def test_job_that_is_over_goes_at_the_end_of_its_time() -> None:
 
 def test_quiet_cluster_is_looked_at_when_a_time_is_over() -> None:
     """Nothing has changed since there was nothing to do, but the time of a policy has come."""
-    life = Life(job("train", task("w", 1), policies=[policy("PodPending", "AbortJob", timeout="10m")]))
+    life = Simulation(job("train", task("w", 1), policies=[policy("PodPending", "AbortJob", timeout="10m")]))
     settled = life.settle()
 
     assert [] == controllers.run(life.world, NOW + 599, settled=settled)

@@ -249,7 +249,7 @@ class _Crashes:
 def test_observer_that_raises_is_no_objects_fault() -> None:
     """The turn has been carried out, nothing is set aside for it, and the other observers are told."""
     cluster, broken, watcher = _Refusing([node("n0"), *_gang(2)]), _Crashes(), _Hearing()
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[broken, watcher])
     loop.turn()
 
@@ -281,7 +281,7 @@ def _timed_job() -> Raw:
 def test_loop_wakes_up_when_a_time_is_over() -> None:
     """It waits no longer than until a policy acts and no longer than the period, and never without a pause."""
     cluster, times = _Waiting([node("n0"), _timed_job()]), [NOW]
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: times[0], ticks=lambda: times[0])
     for _ in range(3):  # its group is let in, and its pod is made
         loop.turn()
@@ -315,7 +315,7 @@ def test_what_the_server_keeps_otherwise_is_not_written_again_and_again() -> Non
 def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
     """Pods may be known before their group: nothing for two seconds, then the reason."""
     cluster, ticks = _Refusing([node("n0"), pod("p0", group="late")]), [0.0]
-    duty = Duty(frozenset({"tierwise"}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0])
 
     def told(now: float) -> list[str]:

@@ -67,7 +67,7 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
     """A gang that waits for something else than before is logged again, and once."""
     cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Pulsing())
-    duty = Duty(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
+    duty = SchedulerProfile(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
 
     def told() -> int:
