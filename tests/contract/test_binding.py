@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
@@ -29,7 +29,7 @@ def api() -> Iterator[FakeApi]:
 def cluster(api: FakeApi) -> Iterator[KubeCluster]:
     """A client of it that knows them."""
     with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=10)
+        assert found.synced(timeout=60)
         yield found
 
 
@@ -156,7 +156,7 @@ def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.M
     api.put(pod("other"))
     api.fail("POST", "/p1/binding", 403, said={"message": "exceeded quota"})
     with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         other = Key("", "Pod", "default", "other")
         outcomes = cluster.apply(
             [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(other, "n0", gang="pod o")]

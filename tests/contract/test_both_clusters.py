@@ -46,7 +46,7 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
             api = stack.enter_context(FakeApi())
             api.put(*manifests)
             cluster = stack.enter_context(KubeCluster(Access(api.url)))
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             return cluster
 
         yield start

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
@@ -81,7 +81,7 @@ def start() -> Iterator[Start]:
             api.put(node("n0"), node("n1"), *manifests)
             cluster = KubeCluster(Access(api.url)).__enter__()
             clusters.append(cluster)
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             return _World(api, cluster)
 
         yield opened

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.manifests import node
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 from tests.support.fabric_manager import FabricManager, ports
 
 from tierwise.api.core import ConfigMap
@@ -80,7 +80,7 @@ def _world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_World]:
     with FakeApi() as api, FabricManager({"resources/ports": ports(*LINKS)}) as manager:
         api.put(node("n0"), node("n1"))
         with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             yield _World(api, cluster, manager, tmp_path)
 
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
 from tests.contract.turns import World
+from tests.contract.waiting import eventually
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
@@ -102,7 +102,7 @@ def world() -> Iterator[World]:
     with FakeApi() as api:
         api.put(node("n0"), node("n1"))
         with _Poisoned(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             yield World(api, cluster)
 
 

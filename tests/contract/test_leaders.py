@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
@@ -41,7 +41,7 @@ class _World:
     def scheduler(self, name: str) -> KubeCluster:
         options = Options(lease=LeaseOptions("tierwise", "kube-system", name, TIMES))
         cluster = self._stack.enter_context(KubeCluster(Access(self.api.url, token=lambda: name), options, self.clock))
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         return cluster
 
     def leader(self, name: str) -> KubeCluster:

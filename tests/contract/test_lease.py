@@ -48,8 +48,8 @@ def test_the_second_waits_and_takes_over_at_once(api: FakeApi) -> None:
     """While one leads the other does not; where the first ends in order, the second need not wait."""
     with _candidate(api, "b") as second:
         with _candidate(api, "a") as first:
-            assert first.synced(timeout=10)
-            assert second.synced(timeout=10)
+            assert first.synced(timeout=60)
+            assert second.synced(timeout=60)
             assert _leads(first, second)
             leaders = (first.leading(), second.leading())
             assert leaders in ((True, False), (False, True))
@@ -61,7 +61,7 @@ def test_the_second_waits_and_takes_over_at_once(api: FakeApi) -> None:
 def test_a_lease_is_given_back_in_spite_of_a_conflict(api: FakeApi) -> None:
     """A renewal that was under way changes the lease behind the back of who gives it back."""
     with _candidate(api, "a") as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         assert _leads(cluster)
         api.fail("PUT", "leases", 409, times=2)
 
@@ -76,7 +76,7 @@ def test_silent_leader_is_replaced(api: FakeApi) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
     api.put(lease)
     with _candidate(api, "a") as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         assert not cluster.leading()
         assert _leads(cluster)
         assert 4 == api.get("leases", "tierwise", "kube-system")["spec"]["leaseTransitions"]
@@ -86,7 +86,7 @@ def test_leader_that_cannot_renew_stops(api: FakeApi) -> None:
     """Who cannot reach the lease for longer than the deadline writes no more, before anybody else may."""
     with ExitStack() as stack:
         cluster = stack.enter_context(_candidate(api, "a"))
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         assert _leads(cluster)
         api.fail("GET", "/leases/", 500, times=10_000)
         until = time.monotonic() + 5

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.volcano import PodGroup
@@ -53,7 +53,7 @@ def world() -> Iterator[_World]:
     with FakeApi() as api:
         api.put(node("n0"), node("n1"))
         with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             yield _World(api, cluster)
 
 

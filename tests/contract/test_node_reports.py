@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.fake_api import FakeApi, Json
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 from tests.support.commands import run
 
 from tierwise.api.core import ConfigMap
@@ -231,6 +231,6 @@ def test_one_way_at_a_time(words: list[str], said: str) -> None:
 def test_measurements_reach_the_controllers(api: FakeApi) -> None:
     """Of the many ConfigMaps of a cluster the informers keep few, and these are among them."""
     with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         api.put(_map(**{OTHERS.format("n2"): "7"}), _map(x="y") | {"metadata": {"name": "other"}})
         assert eventually(cluster, lambda: [MAP] == [c.metadata.name for c in cluster.read().every(ConfigMap).values()])

@@ -24,7 +24,7 @@ def world() -> Iterator[World]:
     with FakeApi() as api:
         api.put(node("n0"), node("n1"))
         with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             yield World(api, cluster)
 
 

@@ -32,7 +32,7 @@ def world() -> Iterator[World]:
         api.put(node("n0"), node("n1"))
         api.time = stamp(START)
         with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             yield World(api, cluster)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod
+from tests.contract.waiting import eventually
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node, Pod
@@ -27,16 +28,8 @@ def api() -> Iterator[FakeApi]:
 def cluster(api: FakeApi) -> Iterator[KubeCluster]:
     """A client of it that knows them."""
     with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=10)
+        assert found.synced(timeout=60)
         yield found
-
-
-def eventually(cluster: KubeCluster, holds: Callable[[], bool]) -> bool:
-    """Whether something comes to hold soon; waits for changes, not for time."""
-    until = time.monotonic() + 10
-    while not holds() and time.monotonic() < until:
-        cluster.wait(cluster.read().version, 0.05)
-    return holds()
 
 
 def _pods(cluster: KubeCluster) -> list[str]:
@@ -58,7 +51,7 @@ def test_lists_come_in_pages(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("tierwise.kube.reflector._PAGE", "2")
     api.put(*(pod(f"q{i}") for i in range(6)))
     with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
 
         assert 7 == len(_pods(cluster))
 
@@ -109,7 +102,7 @@ def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
     api.fail("GET", "/api/v1/nodes", "drop")
     api.fail("GET", "/podgroups", 500)
     with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
 
         assert ["p0"] == _pods(cluster)
 
@@ -117,7 +110,7 @@ def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
 def test_check_finds_what_the_watch_missed(api: FakeApi) -> None:
     """A change of which no event came is found by the next check, and counted."""
     with KubeCluster(Access(api.url), Options(check_every=0.05)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         api.silently(pod("p1"))
         api.put(node("n1"))
         api.put(pod("p2"))
@@ -131,7 +124,7 @@ def test_objects_that_cannot_be_read_are_left_out(api: FakeApi) -> None:
     broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
     api.put(broken)
     with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
 
         assert ["p0"] == _pods(cluster)
 
@@ -141,7 +134,7 @@ def test_the_network_is_described_in_trusted_namespaces_alone(api: FakeApi) -> N
     api.put(_described("x-controller-configmap", "tierwise"), _described("x-controller-configmap", "somebody"))
     api.put(_described("measured", "somebody", entry="netperf.p50"))
     with KubeCluster(Access(api.url), Options(trusted=frozenset({"tierwise"}))) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         kept = set(cluster.read().every(ConfigMap))
 
     assert {"tierwise/x-controller-configmap", "somebody/measured"} == kept

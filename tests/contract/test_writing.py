@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod, pod_group
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster

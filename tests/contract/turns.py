@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.contract.fake_api import GANGS, FakeApi, Json
-from tests.contract.test_watching import eventually
+from tests.contract.waiting import eventually
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Node, Pod

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.fuzz.stage import Stage
+from tests.support.depth import examples
 from tests.support.evict_facts import crowded, standing
 from tests.support.evict_scenes import (
     CLASSICS,
@@ -87,7 +88,7 @@ def test_a_nominated_gang_evicts_nobody_again(scene: Scene) -> None:
 
 
 @given(cases())
-@settings(max_examples=40)
+@examples(40)
 def test_evictions_come_to_an_end(case: Case) -> None:
     """P19: a cluster to which nothing is added settles, and then evicts nobody; no pod goes twice."""
     scene, profile = case
@@ -100,7 +101,7 @@ def test_evictions_come_to_an_end(case: Case) -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from((*GANGS, *CLASSICS)), st.sampled_from(("capacity", "proportion")))
-@settings(max_examples=25)
+@examples(25)
 def test_evictions_end_where_victims_come_back(seed: int, actions: str, quota: str) -> None:
     """P19: also where every evicted pod is made anew and wants back in, evictions end, and no two gangs take turns."""
     dials = Dials(reclaims="reclaim" in actions, loose=actions in CLASSICS, running=5, pending=2)

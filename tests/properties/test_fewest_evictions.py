@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 
 from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
 from tierwise.actions.eviction.node_costs import Prices
@@ -49,7 +50,7 @@ def choices(prices: Prices, count: int) -> Iterator[Ints]:
 
 
 @given(priced(), st.integers(1, 8))
-@settings(max_examples=150)
+@examples(150)
 def test_no_choice_is_cheaper(prices: Prices, count: int) -> None:
     """As many tasks as are asked for, or proof that there is no room."""
     rank = np.arange(len(prices.free))
@@ -69,7 +70,7 @@ def test_no_choice_is_cheaper(prices: Prices, count: int) -> None:
 
 
 @given(priced(), st.integers(1, 8), st.integers(1, 3), st.integers(1, 2), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_no_choice_in_multiples_is_cheaper(
     prices: Prices, count: int, block: int, node: int, data: st.DataObject
 ) -> None:

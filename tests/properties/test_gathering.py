@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from tests.support.depth import examples
 from tests.support.draw import draw, objects_of
 from tests.support.gather_reference import best_place, boxes, distribution, mixtures
 from tests.support.strategies import trees
@@ -44,21 +45,21 @@ def ways(draw_: DrawFn) -> Way:
     )
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(ground=grounds(), way=ways(), count=st.integers(1, 7))
 def test_counting_equals_trying_everything(ground: Ground, way: Way, count: int) -> None:
     """The place, and how many tasks each node of it takes, are those of the plain rule."""
     _compare(ground, way, count)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 5))
 def test_what_stands_already_counts_towards_the_multiples(ground: Ground, way: Way, count: int) -> None:
     """Late tasks make broken multiples whole again, near those that stand."""
     _compare(ground, way, count)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(ground=grounds(), lower=st.integers(1, 3), size=st.integers(2, 3), number=st.integers(1, 2))
 def test_pipelines_stay_together(ground: Ground, lower: int, size: int, number: int) -> None:
     """Each run of ranks stands in one domain of the lower tier, and no node is overfilled."""
@@ -72,7 +73,7 @@ def test_pipelines_stay_together(ground: Ground, lower: int, size: int, number: 
     assert (np.bincount(rows, minlength=len(ground.room)) <= ground.room).all()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 6))
 def test_the_most_is_what_the_best_domain_takes(ground: Ground, way: Way, count: int) -> None:
     """As many as may join, and not one more."""
@@ -92,7 +93,7 @@ def _compare(ground: Ground, way: Way, count: int) -> None:
         assert list(distribution(ground, way, expected, count)) == numbers
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     ground=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
     way=ways(),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 from tests.support.lives import gang, lived, machines
 from tests.support.manifests import job, task
 
@@ -76,7 +77,7 @@ def _run(raws: list[Raw], incidents: list[Incident]) -> tuple[Simulation, list[M
 
 
 @given(gangs(), INCIDENTS)
-@settings(max_examples=8)
+@examples(8)
 def test_the_same_input_gives_the_same_bytes(raws: list[Raw], incidents: list[Incident]) -> None:
     """Two runs tell the same and end the same; the order of the manifests does not matter."""
     one, first = _run(raws, incidents)
@@ -87,7 +88,7 @@ def test_the_same_input_gives_the_same_bytes(raws: list[Raw], incidents: list[In
 
 
 @given(gangs(), INCIDENTS)
-@settings(max_examples=15)
+@examples(15)
 def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) -> None:
     """No pod starts twice, ends twice or comes back from its end; what is left of it is its last state."""
     cluster, moments = _run(raws, incidents)
@@ -107,7 +108,7 @@ def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) ->
 
 
 @given(gangs(), INCIDENTS)
-@settings(max_examples=8)
+@examples(8)
 def test_no_node_holds_more_than_it_has(raws: list[Raw], incidents: list[Incident]) -> None:
     """At every moment at most two pods of a cpu each stand on a node of two, dying ones included."""
     _, moments = _run(raws, incidents)

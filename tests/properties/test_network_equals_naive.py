@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.naive_network import Placed, Spot, accumulated, normalised, vote
+from tests.support.depth import examples
 from tests.support.services import (
     Raw,
     app_group,
@@ -63,7 +64,7 @@ def _objects(scene: Scene) -> list[Raw]:
     return [*(node(name, spot, cpu=64) for name, spot in scene.nodes.items()), group, network(links), *pods]
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(_scenes())
 def test_filter_and_score_equal_the_naive_ones(scene: Scene) -> None:
     """Node by node: who passes, what it costs, how it scores."""

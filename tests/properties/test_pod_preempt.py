@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 from tests.support.quotas import nodes, settle, worker
 
 from tierwise.api.codec import Raw
@@ -101,7 +102,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 @given(scenes())
-@settings(max_examples=120)
+@examples(120)
 def test_a_pod_evicts_whom_kubernetes_would(scene: Scene) -> None:
     """The same victims on the same node; nobody where a node has room, or none can be made."""
     outcome = settle(scene.manifests(), profile=PROFILE, cycles=1)

@@ -6,8 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -166,7 +167,7 @@ def decided(snapshot: Snapshot, profile: Profile) -> tuple[list[Effect], list[Ra
 
 @pytest.mark.parametrize("evicting", [False, True])
 @given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 25))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int) -> None:
     """Snapshots are the same but for the numbers of shapes, and so is everything that is decided on them."""
     profile = EVICTING if evicting else DEFAULT

@@ -7,10 +7,9 @@ import random
 import pytest
 from tests.support.drawn_gang import gang as volcano_gang
 from tests.support.drawn_gang import groups
-from tests.support.koordinator import cluster, gang, run
+from tests.support.koordinator import AWARE, cluster, gang, hypernode, run
 
 from tierwise.api.codec import Raw
-from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
 
 def _layers(chance: random.Random) -> tuple[list[Raw], list[str]]:
@@ -49,19 +48,6 @@ def _hypernodes(chance: random.Random, names: list[str]) -> list[Raw]:
     ]
 
 
-def hypernode(name: str, tier: int, members: list[tuple[str, str]]) -> Raw:
-    """A hyperNode with these members, (kind, name)."""
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name},
-        "spec": {
-            "tier": tier,
-            "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for kind, member in members],
-        },
-    }
-
-
 def _koordinator(chance: random.Random) -> list[Raw]:
     pods = chance.randint(1, 6)
     return gang(
@@ -80,19 +66,6 @@ def _volcano(chance: random.Random) -> list[Raw]:
     if chance.random() < 0.5:
         return volcano_gang("g", tasks=2 * size, within=within, soft=within is None).manifests()
     return volcano_gang("g", within=2, groups=(groups(2, size, within=1),)).manifests()
-
-
-AWARE = Profile(
-    DEFAULT.actions,
-    (
-        (
-            PluginChoice("gang"),
-            PluginChoice("coscheduling", {"awareNetworkTopology": True}),
-            PluginChoice("predicates"),
-            PluginChoice("network-topology-aware"),
-        ),
-    ),
-)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -12,14 +12,27 @@ from itertools import pairwise
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.port import Objects
 from tierwise.sim.rounds import schedule
 
-__all__ = ["annotated", "cluster", "gang", "layers", "objects_of", "pod", "run"]
+__all__ = ["AWARE", "annotated", "cluster", "gang", "hypernode", "layers", "objects_of", "pod", "run"]
 
 Tree = Mapping[str, Mapping[str, str]]
+
+AWARE = Profile(
+    DEFAULT.actions,
+    (
+        (
+            PluginChoice("gang"),
+            PluginChoice("coscheduling", {"awareNetworkTopology": True}),
+            PluginChoice("predicates"),
+            PluginChoice("network-topology-aware"),
+        ),
+    ),
+)
+"""A profile that minds the network in both languages."""
 
 
 def layers(*names: str) -> Raw:
@@ -33,6 +46,19 @@ def layers(*names: str) -> Raw:
         "kind": "ClusterNetworkTopology",
         "metadata": {"name": "default"},
         "spec": {"networkTopologySpec": listed},
+    }
+
+
+def hypernode(name: str, tier: int, members: list[tuple[str, str]]) -> Raw:
+    """A hyperNode with these members, (kind, name)."""
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {
+            "tier": tier,
+            "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for kind, member in members],
+        },
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,3 +60,65 @@ def test_plugins_folder_shows_plugins() -> None:
     files = {path.stem for path in (PACKAGE / "plugins").glob("*.py")} - {"__init__"}
 
     assert files <= named
+
+
+def _imports(file: Path) -> Iterator[tuple[str, str]]:
+    """What a file imports: the module, and the name."""
+    for found in ast.walk(ast.parse(file.read_text())):
+        if isinstance(found, ast.ImportFrom) and found.module:
+            yield from ((found.module, alias.name) for alias in found.names)
+        elif isinstance(found, ast.Import):
+            yield from ((alias.name, "") for alias in found.names)
+
+
+def test_tests_share_parts_across_folders() -> None:
+    """A test borrows no private name, and nothing from a test of another sort; `tests/support` is for all."""
+    wrong = [
+        (str(file.relative_to(ROOT)), module, name)
+        for file in (ROOT / "tests").rglob("*.py")
+        for module, name in _imports(file)
+        if module.split(".")[0] == "tests"
+        if name.startswith("_") or ("test_" in f"{module}.{name}" and not module.startswith(_folder(file)))
+    ]
+
+    assert [] == wrong
+
+
+def _folder(file: Path) -> str:
+    """The sort of tests that a file belongs to, such as `tests.unit`."""
+    return ".".join(file.relative_to(ROOT).parts[:2])
+
+
+def test_shared_parts_rest_on_no_folder_of_tests() -> None:
+    """`tests/support` can be used from everywhere, so it imports from itself and from the sources alone."""
+    wrong = [
+        (file.name, module)
+        for file in (ROOT / "tests" / "support").glob("*.py")
+        for module, _ in _imports(file)
+        if module.startswith("tests.") and not module.startswith("tests.support")
+    ]
+
+    assert [] == wrong
+
+
+def test_unit_tests_stand_where_their_package_stands() -> None:
+    """A folder of unit tests is named after a package, or after the folder of manifests."""
+    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"deploy"}
+    folders = {path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir()} - {"__pycache__"}
+
+    assert set() == folders - packages
+
+
+def test_only_the_client_opens_http_sessions() -> None:
+    """Servers import aiohttp too, and the linter sees whole packages: a session is opened in kube and nowhere else."""
+    asking = {file.parent.name for file in PACKAGE.rglob("*.py") if "ClientSession" in file.read_text()}
+
+    assert {"kube"} == asking
+
+
+def test_glossary_names_folders_that_exist() -> None:
+    """Where the glossary speaks of a package, the package is there."""
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*)/`", (ROOT / "docs" / "glossary.md").read_text()))
+
+    assert named
+    assert [] == sorted(name for name in named if not (PACKAGE / name).is_dir())

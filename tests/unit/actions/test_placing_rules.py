@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from tests.properties.test_two_trees import AWARE
 from tests.support.draw import (
     allocate,
     by_group,
@@ -15,7 +14,7 @@ from tests.support.draw import (
     role,
     spots,
 )
-from tests.support.koordinator import cluster, run
+from tests.support.koordinator import AWARE, cluster, run
 from tests.support.koordinator import gang as koordinator_gang
 
 from tierwise.api import codec

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.properties.test_two_trees import AWARE, hypernode
 from tests.support.drawn_gang import gang as volcano_gang
-from tests.support.koordinator import cluster, gang, run
+from tests.support.koordinator import AWARE, cluster, gang, hypernode, run
 from tests.support.quotas import koordinator, settle, worker
 
 from tierwise.api.codec import Raw

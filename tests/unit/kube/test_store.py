@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
+from tests.support.depth import examples
 
 from tierwise.api import codec
 from tierwise.api.core import Pod
@@ -155,7 +156,7 @@ class _World:
 STEPS = ("write", "bind", "delete", "elsewhere", "list", "expire", "watch", "arrive", "overtake")
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(NAMES)), max_size=40))
 def test_every_interleaving_ends_at_the_newest_state(steps: list[tuple[str, str]]) -> None:
     """Whatever is late or overtaken: nothing older replaces what is newer, and nothing that is gone comes back."""

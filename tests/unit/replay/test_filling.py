@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 
 from tierwise.cli.main import cli
 from tierwise.replay.engine.checkpoint import load, save
@@ -53,7 +54,7 @@ def test_gpus_without_cpu_are_stranded() -> None:
     assert stranded(state, KINDS) == pytest.approx([0.0, 1000.0, 500.0])
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.sampled_from(sorted(POLICIES)), st.lists(st.integers(0, 3), min_size=1, max_size=25))
 def test_what_is_placed_is_taken_once(policy: str, arriving: list[int]) -> None:
     """No device goes below nothing, amounts add up, and a pod is refused only where no node fits."""

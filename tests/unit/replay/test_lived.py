@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.unit.replay.test_queues import FABRIC, profile, trace
+from tests.support.traces import FABRIC, profile, trace
 
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.embedded import Lived

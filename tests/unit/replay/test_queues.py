@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from msgspec.structs import replace
+from tests.support.traces import FABRIC, profile, trace
 
 from tierwise.api.errors import InputError
-from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.report.outcome import outcome
 from tierwise.replay.traces.fabric import GPU
 from tierwise.replay.traces.queues import weighted_queues
-from tierwise.replay.traces.synthetic import synthetic_fabric
-from tierwise.replay.traces.trace import Trace, sorted_trace
-
-FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
-
-
-def trace(*jobs: tuple[str, float, float, int]) -> Trace:
-    """Jobs as queue, arrival, duration and GPUs."""
-    queue, arrival, duration, gpus = zip(*jobs, strict=True)
-    return sorted_trace(
-        "by hand",
-        np.array(arrival, dtype=float),
-        np.array(duration, dtype=float),
-        np.array(gpus, dtype=np.int64),
-        np.zeros(len(jobs), dtype=np.int64),
-        queue,
-    )
-
+from tierwise.replay.traces.trace import Trace
 
 FULL = trace(*[("a", 0.0, 10_000.0, 8)] * 12, *[("b", 1000.0, 3000.0, 8)] * 6)
 """One queue fills the cluster, the other comes when it is full."""
-
-
-def profile(action: str, plugin: str) -> Profile:
-    """The default profile with shares, and with an action that takes back what is over them."""
-    first, second = DEFAULT.tiers
-    actions = ("enqueue", "allocate", *filter(None, (action,)))
-    return replace(DEFAULT, actions=actions, tiers=(first, (*second, PluginChoice(plugin))))
 
 
 def replayed(jobs: Trace, how: str, action: str, plugin: str) -> Engine:

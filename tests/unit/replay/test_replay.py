@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.depth import examples
 
 from tierwise.api.errors import InputError
 from tierwise.bench.worlds import GPU, cluster, jobs, snapshot
@@ -58,7 +59,7 @@ def check(engine: Engine) -> None:
     assert state.useful + float(state.lost.sum()) + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting", "patient"]),
     seed=st.integers(0, 10**6),
