@@ -62,6 +62,21 @@ def test_quota_is_the_real_capability() -> None:
     assert "QueueOverCapability" == code(Capacity({}, hall.view).quota_exceeded(hall.job("poor"), hall.vector("cpu=3")))
 
 
+def test_nodes_that_are_not_ready_are_not_shared_out() -> None:
+    """Queues share what nodes have that can take pods."""
+    dead: Raw = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n9"},
+        "status": {"allocatable": {"cpu": "8", "pods": "9"}, "conditions": [{"type": "Ready", "status": "False"}]},
+    }
+    hall = hall_of("n0 n1", dead, gang("new", tasks=3))
+    plugin = Capacity({}, hall.view)
+    allowed, refused = (code(plugin.quota_exceeded(hall.job("new"), hall.vector(f"cpu={n}"))) for n in (2, 3))
+
+    assert ("", "QueueOverCapability") == (allowed, refused)
+
+
 def test_a_capability_of_no_cpu_is_none() -> None:
     """Volcano reads zero cpu or memory as left out; zero devices are none at all."""
     hall = hall_of(
