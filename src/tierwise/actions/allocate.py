@@ -182,15 +182,11 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """A plugin that fails costs its job the turn, not the others theirs."""
-        try:
-            return self._serve(job)
-        except Exception as error:  # the plugin boundary: whatever it is, the cycle goes on
-            import logging  # nearly never needed, and not cheap to load
-
-            logging.getLogger("tierwise").exception("a plugin failed on %s", job.key)
-            text = f"a plugin failed: {type(error).__name__}: {error}"
-            self._cycle.report.reject(job, Rejection("gate", job.key, Reason("PluginFailed", "allocate", text)))
+        more = self._cycle.turn(job, self._serve)
+        if isinstance(more, Reason):
+            self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False
+        return more
 
     def _serve(self, job: Job) -> bool:
         """One turn of a job; whether it wants another."""

@@ -22,13 +22,15 @@ def backfill(cycle: Cycle) -> None:
     nominated = {decision.job.number for decision in cycle.report.decisions if not decision.bound}
     for job in cycle.snapshot.jobs:
         if job.best_effort_parts:
-            if cycle.report.probe is not None:
-                cycle.report.probe.look(cycle, job)
-            _serve(cycle, job, waits=job.number in nominated)
+            failed = cycle.turn(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
+            if failed is not None:
+                cycle.report.reject(job, Rejection("gate", job.key, failed))
 
 
 def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
     """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
+    if cycle.report.probe is not None:
+        cycle.report.probe.look(cycle, job)
     if not any(job.parts()):  # else allocate has given its room back when its turn came
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)

@@ -22,7 +22,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import CycleReport, Decision, Placed
 from tierwise.model.job import Job
-from tierwise.model.reason import Tried
+from tierwise.model.reason import Reason, Tried
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
@@ -62,7 +62,8 @@ def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: C
         job = decision.job
         victims.let_go(current, decision)
         if job.key in wanted and job.key not in traces and decision.action == "allocate":
-            traces[job.key] = _trace(current, decision)
+            trace = current.turn(job, lambda _, decision=decision: _trace(current, decision))  # type: ignore[misc]
+            traces[job.key] = Trace(job, decision) if isinstance(trace, Reason) else trace
         for placed in decision.placed:
             _stand(current, placed)
     return traces

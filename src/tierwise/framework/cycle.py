@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
 import msgspec
 import numpy as np
 
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger, Pool
-from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import ReportBuilder
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, Task
 from tierwise.model.node import NodeTable
+from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Fabric, Topology
 
 __all__ = ["Backlog", "Cycle", "Nominations"]
+
+T = TypeVar("T")
 
 
 # Which pending tasks of a cycle still wait to be placed. One for all actions of a cycle, so that none deals twice.
@@ -77,7 +84,12 @@ class Nominations:
             for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
                 rows = [task.nominated for task in part.tasks if task.nominated >= 0]
                 if rows:
-                    self._keep(job, part.shape, np.array(rows, dtype=np.int64))
+                    with (
+                        ledger.statement() as statement,
+                        suppress(PluginError),
+                    ):  # its plugin fails wherever it is asked
+                        self._keep(job, part.shape, np.array(rows, dtype=np.int64))
+                        statement.keep()
 
     def _keep(self, job: Job, shape: Shape, rows: Ints) -> None:
         numbers = np.bincount(rows)
@@ -93,6 +105,10 @@ class Nominations:
 
     def holds(self, job: Job) -> bool:
         return job.number in self._kept
+
+    def kept(self) -> Kept:
+        """What is set aside now, for `restore` once the ledger was rewound to now."""
+        return dict(self._kept)
 
     def release(self, job: Job) -> None:
         """Give a job's room back."""
@@ -146,6 +162,19 @@ class Cycle(msgspec.Struct, frozen=True):
     def fabric(self, job: Job) -> Fabric | None:
         """The tree that a job's constraint is about, where that is not the one that rows follow."""
         return self.snapshot.fabrics.get(job.constraint.kind) if job.constraint is not None else None
+
+    def turn(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
+        """A job's turn, or why a plugin cost it the turn: then what was not decided by then has not happened."""
+        mark, kept = self.ledger.mark(), self.nominations.kept()
+        decided, evicted = len(self.report.decisions), len(self.report.evictions)
+        try:
+            return serve(job)
+        except PluginError as failure:
+            if len(self.report.decisions) == decided:
+                self.ledger.rewind(mark)
+                self.nominations.restore(kept)
+                del self.report.evictions[evicted:]
+            return failure.reason
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, every filter asked."""

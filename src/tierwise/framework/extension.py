@@ -1,14 +1,15 @@
-"""The extension points: one Protocol each. A plugin takes part in every point whose method it has.
+"""The extension points: one Protocol each. A plugin declares which it takes part in (`framework.declaration`).
 
 A plugin is constructed once per cycle with its arguments and a `CycleView`; it keeps no state between cycles,
-calls no other plugin, writes no array. A new point needs a decision record.
+calls no other plugin, writes no array. What a plugin raises, or answers wrongly, ends at the pipeline. A new point
+needs a decision record.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -110,14 +111,12 @@ class ScoreEffect(enum.IntEnum):
     FREE = 3  # any, either way
 
 
-@runtime_checkable
 class StaticFilter(Protocol):
     """Says which nodes cannot take tasks of a shape, whatever else is placed in this cycle, and why."""
 
     def why_not(self, shape: Shape) -> Why: ...
 
 
-@runtime_checkable
 class MovingFilter(Protocol):
     """The same where the answer changes as tasks are placed; asked only for shapes that it concerns."""
 
@@ -126,7 +125,6 @@ class MovingFilter(Protocol):
     def why_not_now(self, shape: Shape, span: slice) -> Why: ...
 
 
-@runtime_checkable
 class NodeScorer(Protocol):
     """Ranks the nodes of a span for the next task; higher is better. `fits` says which of them can take it at all."""
 
@@ -137,7 +135,6 @@ class NodeScorer(Protocol):
     def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may differ once a task stands on `row`
 
 
-@runtime_checkable
 class DomainScorer(Protocol):
     """Ranks candidate domains for a sub-job; higher is better.
 
@@ -147,7 +144,6 @@ class DomainScorer(Protocol):
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats: ...
 
 
-@runtime_checkable
 class SearchSpace(Protocol):
     """Says where a gang may be searched for: its highest tier, and the candidates in the order of trial.
 
@@ -191,7 +187,6 @@ class Abstained(msgspec.Struct, frozen=True):
     why: str
 
 
-@runtime_checkable
 class Proposer(Protocol):
     """Recommends one of the candidates of a gradient that hold all units now, and a split; None where none does.
 
@@ -202,63 +197,54 @@ class Proposer(Protocol):
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
 
 
-@runtime_checkable
 class Gathering(Protocol):
     """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
 
     def ways(self, job: Job, count: int) -> tuple[Way, ...]: ...
 
 
-@runtime_checkable
 class QueueOrder(Protocol):
     """Sort key of queues; the smallest goes first."""
 
     def queue_key(self, queue: Queue) -> tuple[float, ...]: ...
 
 
-@runtime_checkable
 class JobOrder(Protocol):
     """Sort key of jobs inside a queue; the smallest goes first."""
 
     def job_key(self, job: Job) -> tuple[float, ...]: ...
 
 
-@runtime_checkable
 class SubJobOrder(Protocol):
     """Sort key of sub-jobs inside a job."""
 
     def sub_job_key(self, sub: SubJob) -> tuple[float, ...]: ...
 
 
-@runtime_checkable
 class PartOrder(Protocol):
     """Sort key of a sub-job's parts."""
 
     def part_key(self, part: Part) -> tuple[float, ...]: ...
 
 
-@runtime_checkable
 class Gate(Protocol):
     """Says why a job must not be tried in this cycle; None lets it pass."""
 
     def admit(self, job: Job) -> Reason | None: ...
 
 
-@runtime_checkable
 class EnqueueGate(Protocol):
     """Says why a job must not leave phase Pending; None lets it pass."""
 
     def may_enqueue(self, job: Job) -> Reason | None: ...
 
 
-@runtime_checkable
 class EnqueuePermit(Protocol):
     """Says that a job has waited long enough: later tiers' objections to its entry do not count."""
 
     def must_enqueue(self, job: Job) -> bool: ...
 
 
-@runtime_checkable
 class Readiness(Protocol):
     """Says what of a job must stand before any of it may start."""
 
@@ -293,7 +279,6 @@ class Cause(msgspec.Struct, frozen=True):
         return result
 
 
-@runtime_checkable
 class VictimFilter(Protocol):
     """Says which candidates must be spared. Every filter has a veto, whatever its place in the profile.
 
@@ -309,14 +294,12 @@ class VictimFilter(Protocol):
     def spare(self, cause: Cause, victims: Ints) -> Bools: ...
 
 
-@runtime_checkable
 class Quota(Protocol):
     """Says why a job's queue must not be given more; None where it may."""
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None: ...
 
 
-@runtime_checkable
 class Turns(Protocol):
     """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
 
@@ -332,7 +315,6 @@ class Debt(msgspec.Struct, frozen=True):
     due: bool  # it must be paid back now
 
 
-@runtime_checkable
 class Lending(Protocol):
     """Says which queues hold more than their share of what they were lent, and who must go for it."""
 
@@ -341,35 +323,30 @@ class Lending(Protocol):
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
 
 
-@runtime_checkable
 class Entitlement(Protocol):
     """Knows what queues are entitled to; asked by those who show it, never by an action."""
 
     def entitled(self) -> Ints: ...  # (resources x queues), queues as the ledger has them; 2**60 and more is no limit
 
 
-@runtime_checkable
 class Overuse(Protocol):
     """Says why a queue gets no turn in this cycle any more; None where it does."""
 
     def overused(self, queue: Queue) -> Reason | None: ...
 
 
-@runtime_checkable
 class ReclaimGate(Protocol):
     """Says why a job may not take from other queues; None where it may."""
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
 
 
-@runtime_checkable
 class VictimQueueOrder(Protocol):
     """Sort key of the queues that victims come from, for the queue that takes; the smallest loses first."""
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]: ...
 
 
-@runtime_checkable
 class GangCheck(Protocol):
     """Says why a gang can never fit, whatever is evicted; None where it might."""
 
@@ -383,35 +360,30 @@ class Delay(msgspec.Struct, frozen=True):
     until: float
 
 
-@runtime_checkable
 class Delaying(Protocol):
     """Says whether a gang had better wait than stand on these rows; None where it takes the place."""
 
     def defer(self, job: Job, rows: Ints) -> Delay | None: ...
 
 
-@runtime_checkable
 class VictimSelector(Protocol):
     """Chooses among the bundles of a domain in place of the built-in order; None where it has no opinion."""
 
     def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None: ...  # positions, the first to go first
 
 
-@runtime_checkable
 class Starving(Protocol):
     """Says whether a job still lacks tasks that it may evict for."""
 
     def starving(self, job: Job) -> bool: ...
 
 
-@runtime_checkable
 class Complaints(Protocol):
     """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
 
 
-@runtime_checkable
 class NodeFigures(Protocol):
     """Says what a node's answer and score for the next task are made of, for people who ask; one entry per row."""
 

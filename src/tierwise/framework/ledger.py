@@ -13,10 +13,11 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
@@ -28,6 +29,8 @@ from tierwise.model.snapshot import Snapshot
 __all__ = ["Follower", "Ledger", "Pool", "Statement", "Tally", "job_ready", "ready_tasks", "roles_count", "sub_ready"]
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
 
 
@@ -54,6 +57,20 @@ class Follower(Protocol):
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Tasks of a shape come to rows, or leave them (negative); whatever is changed for it was noted before."""
+
+
+class _Guarded(msgspec.Struct, frozen=True):
+    count: Callable[[Ledger, Shape, Ints, Ints], None]
+
+
+def _guarded(call: Callable[P, T], turned: Callable[[Exception], Exception]) -> Callable[P, T]:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            raise turned(error) from error
+
+    return guarded
 
 
 class Ledger:
@@ -159,6 +176,22 @@ class Ledger:
     def follow(self, follower: Follower) -> None:
         """Tell a follower of everything that happens from here on; what stands already is in `held`."""
         self._followers.append(follower)
+
+    @property
+    def registered(self) -> tuple[int, int]:
+        """How many tallies and followers there are."""
+        return len(self._tallies), len(self._followers)
+
+    def unregister(self, since: tuple[int, int]) -> None:
+        """Forget the tallies and followers that have come since."""
+        del self._tallies[since[0] :], self._followers[since[1] :]
+
+    def guard(self, since: tuple[int, int], turned: Callable[[Exception], Exception]) -> None:
+        """Turn what tallies and followers that have come since raise into what their plugin's failures are."""
+        for i in range(since[0], len(self._tallies)):
+            self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))
+        for i in range(since[1], len(self._followers)):
+            self._followers[i] = _Guarded(_guarded(self._followers[i].count, turned))
 
     def note(self, numbers: Ints, index: _Index) -> None:
         """Keep what stands at an index of a follower's numbers: a rewind brings it back."""

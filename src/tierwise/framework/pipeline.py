@@ -1,22 +1,27 @@
 """Plugins of one cycle, sorted once into typed tuples, one per extension point.
 
-The only place that loops over plugins. Combination rules: sort keys are concatenated in the profile's order, the
-first objection wins, scores add up by weight, the first search space, proposer or victim selector with an opinion
-decides, every victim filter has a veto, and nobody goes where none of them answers. Tiers matter to enqueue alone: a
-permit in one overrules objections of later ones. A plugin that a profile has for one scheduler's pods is asked about
-those alone.
+The only place that loops over plugins, and the boundary around every call into one: what a plugin raises or answers
+wrongly costs its job the turn (`PluginError`) or the plugin its say, and is kept by name (`failures`).
+
+Combination rules: sort keys are concatenated in the profile's order, the first objection wins, scores add up by
+weight, the first search space, proposer or victim selector with an opinion decides, every victim filter has a veto,
+and nobody goes where none of them answers. Tiers matter to enqueue alone: a permit in one overrules objections of
+later ones. A plugin that a profile has for one scheduler's pods is asked about those alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeGuard, TypeVar
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.bundle import Bundles
+from tierwise.framework.declaration import METHODS, Idle, check_plugin
 from tierwise.framework.extension import (
     Abstained,
     Ask,
@@ -60,17 +65,19 @@ from tierwise.framework.extension import (
     VictimQueueOrder,
     VictimSelector,
 )
+from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Job, Part, SubJob, Task
 from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Reason, ReasonBook
+from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 if TYPE_CHECKING:
     from tierwise.framework.gathering import Way
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "PluginError"]
 
 Point = TypeVar("Point")
 
@@ -105,23 +112,135 @@ _FLAGS: Mapping[type, str] = {
 """The switch of each point, as Volcano spells it behind `enable`."""
 
 
-_KNOWN: dict[tuple[type, type], bool] = {}
+_LAST: Final = (math.inf,)
+"""The sort key of whatever a plugin fails on: it goes last."""
+
+_FLOAT, _INT = np.dtype(np.float64), np.dtype(np.int64)
+_BOOL, _WHY = np.dtype(np.bool_), np.dtype(np.uint16)
+
+_SHOWN: Final = 200
+
+_CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
+"""The points of classes whose declaration holds."""
 
 
-def _has(plugin: object, point: type[Point]) -> TypeGuard[Point]:
-    """Whether a plugin takes part in a point; asked once for each class, because asking a Protocol is slow."""
-    key = type(plugin), point
-    known = _KNOWN.get(key)
+class PluginError(Exception):
+    """A plugin failed on a job, which loses its turn for it."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+class _AnswerError(Exception):
+    """A plugin answered what cannot be an answer."""
+
+
+def _points_of(name: str, plugin: object) -> frozenset[type]:
+    """The points that what a factory made takes part in; its class is checked once."""
+    kind = type(plugin)
+    known = _CHECKED.get(kind)
     if known is None:
-        known = _KNOWN[key] = isinstance(plugin, point)
+        known = _CHECKED[kind] = frozenset(check_plugin(name, kind).points)
+    if VictimFilter in known:
+        _check_victim_filter(plugin)
     return known
+
+
+def _check_victim_filter(plugin: object) -> None:
+    answers, counts = getattr(plugin, "answers", None), getattr(plugin, "counts", None)
+    if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
+        raise _AnswerError(f"answers must be a frozenset of purposes, not {_shown(answers)}")
+    if not isinstance(counts, bool):
+        raise _AnswerError(f"counts must be true or false, not {_shown(counts)}")
+
+
+def _shown(answer: object) -> str:
+    """An answer in a few words."""
+    if isinstance(answer, np.ndarray):
+        return f"an array of {answer.dtype} of shape {answer.shape}"
+    text = " ".join(repr(answer).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _check_array(answer: object, dtype: np.dtype[Any], length: int) -> None:
+    if type(answer) is not np.ndarray or answer.dtype != dtype or answer.shape != (length,):
+        raise _AnswerError(f"expected an array of {length} of {dtype}, not {_shown(answer)}")
+
+
+def _check_finite(answer: Floats) -> None:
+    if not math.isfinite(answer.dot(answer)) and not np.isfinite(answer).all():
+        raise _AnswerError("expected finite numbers")
+
+
+def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
+    _check_array(answer, _WHY, length)
+    if length and answer.max() > len(reasons):  # type: ignore[attr-defined]  # it is an array
+        raise _AnswerError("a number that stands for no reason")
+
+
+def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
+    """Positions among so many, in any order."""
+    if type(answer) is not np.ndarray or answer.dtype.kind != "i" or answer.ndim != 1:
+        raise _AnswerError(f"expected an array of positions, not {_shown(answer)}")
+    if len(answer) and (answer.min() < 0 or answer.max() >= length):
+        raise _AnswerError(f"expected positions below {length}")
+    if distinct and len(np.unique(answer)) < len(answer):
+        raise _AnswerError("expected each position once")
+
+
+def _check_bool(answer: object) -> bool:
+    if not isinstance(answer, bool | np.bool_):
+        raise _AnswerError(f"expected true or false, not {_shown(answer)}")
+    return bool(answer)
+
+
+def _check_is(answer: object, *kinds: type) -> None:
+    if answer is not None and not isinstance(answer, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise _AnswerError(f"expected {expected} or None, not {_shown(answer)}")
+
+
+def _check_figures(answer: object, rows: int) -> None:
+    if not isinstance(answer, Sequence) or len(answer) != rows:
+        raise _AnswerError(f"expected {rows} mappings, not {_shown(answer)}")
+    if not all(isinstance(figure, Mapping) for figure in answer):
+        raise _AnswerError("expected a mapping for each node")
+
+
+def _check_delay(answer: object) -> None:
+    _check_is(answer, Delay)
+    if isinstance(answer, Delay) and not (type(answer.reason) is Reason and math.isfinite(answer.until)):
+        raise _AnswerError(f"expected a reason and a moment, not {_shown(answer)}")
+
+
+def _check_complaint(task: object, reason: object) -> None:
+    if not isinstance(task, Task) or not isinstance(reason, Reason):
+        raise _AnswerError(f"expected tasks with reasons, not {_shown((task, reason))}")
+
+
+def _check_debt(answer: object, resources: int) -> None:
+    if not isinstance(answer, Debt):
+        raise _AnswerError(f"expected debts, not {_shown(answer)}")
+    _check_array(answer.over, _INT, resources)
+
+
+def _check_proposal(said: Proposal, units: Units, candidates: Ints, domains: int) -> None:
+    pieces, counts = said.pieces, said.counts
+    if said.domain not in candidates:
+        raise _AnswerError(f"domain {_shown(said.domain)} is not among the candidates")
+    _check_positions(pieces, domains)
+    if type(counts) is not np.ndarray or counts.dtype.kind != "i" or counts.shape != pieces.shape:
+        raise _AnswerError(f"expected a count for each piece, not {_shown(counts)}")
+    if (counts < 0).any() or (units.shape is not None and int(counts.sum()) != units.count):
+        raise _AnswerError(f"expected counts that add up to {units.count}")
 
 
 class _PluginsAt(Generic[Point]):
     """The plugins at one point: all of them, and those that serve the pods of one scheduler."""
 
     def __init__(self, members: tuple[tuple[PluginChoice, Point], ...]) -> None:
-        self.all = tuple((choice.name, plugin) for choice, plugin in members)
+        self.all = tuple(plugin for _, plugin in members)
         self._members = members
         self._serving: dict[str, tuple[Point, ...]] = {}
 
@@ -144,9 +263,12 @@ class Pipeline:
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
         self._view = view
-        self._plugins = [
-            (plugin, factories[plugin.name](plugin.arguments, view)) for tier in profile.tiers for plugin in tier
-        ]
+        self._failures: dict[tuple[str, str], PluginFailure] = {}
+        self._names: dict[int, str] = {}  # of plugins, by identity
+        self._points: dict[int, frozenset[type]] = {}  # the same
+        self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be made, and whose pods they serve
+        tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
+        self._plugins = [made for tier in tiers for made in tier]
         self._static = self._at(StaticFilter)
         self._movers = self._at(MovingFilter)
         self._scorers = self._at(NodeScorer)
@@ -159,10 +281,8 @@ class Pipeline:
         self._sub_orders = self._at(SubJobOrder)
         self._part_orders = self._at(PartOrder)
         self._gates = self._at(Gate)
-        made = iter(self._plugins)
         self._enqueue_tiers = [
-            _PluginsAt(tuple((choice, p) for choice, p in islice(made, len(tier)) if choice.enabled("JobEnqueued")))
-            for tier in profile.tiers
+            (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
         ]
         self._readiness = self._at(Readiness)
         self._pipelining = self._among("JobPipelined", Readiness)
@@ -187,15 +307,114 @@ class Pipeline:
         self._moving: dict[int, bool] = {}
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
+    def _make_tier(
+        self, tier: Iterable[PluginChoice], factories: Mapping[str, Factory]
+    ) -> list[tuple[PluginChoice, object]]:
+        made: list[tuple[PluginChoice, object]] = []
+        ledger = self._view.ledger
+        for choice in tier:
+            factory, known = factories[choice.name], ledger.registered
+            try:
+                plugin = factory(choice.arguments, self._view)
+                points = _points_of(choice.name, plugin)
+            except Exception as error:  # noqa: BLE001 - the boundary, as in all that follows
+                ledger.unregister(known)
+                self._broken.append((choice.scheduler, self._note(choice.name, "__init__", error)))
+                continue
+            ledger.guard(known, lambda error, name=choice.name: PluginError(self._note(name, "count", error)))  # type: ignore[misc]
+            self._names[id(plugin)], self._points[id(plugin)] = choice.name, points
+            made.append((choice, plugin))
+        return made
+
     def _at(self, point: type[Point]) -> _PluginsAt[Point]:
-        """The plugins that have a point's methods and are not switched off for it, in the profile's order."""
+        """The plugins that declare a point and are not switched off for it, in the profile's order."""
         return self._among(_FLAGS[point], point)
 
     def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
-        return _PluginsAt(tuple((p, made) for p, made in self._plugins if p.enabled(flag) and _has(made, point)))
+        return self._of(self._plugins, flag, point)
+
+    def _of(self, plugins: Iterable[tuple[PluginChoice, object]], flag: str, point: type[Point]) -> _PluginsAt[Point]:
+        found = ((choice, made) for choice, made in plugins if choice.enabled(flag) and point in self._points[id(made)])
+        return _PluginsAt(tuple(found))  # type: ignore[arg-type]  # as its class declares, which was checked
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler
+
+    # -- the boundary: what a plugin raises or answers wrongly ends here, by the rule of its point (decision 0042)
+
+    @property
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """The methods of plugins that have failed by now."""
+        return tuple(self._failures.values())
+
+    def _note(self, name: str, method: str, error: Exception) -> Reason:
+        """Keep a failure, each method of a plugin once; as a reason for the job that it concerns."""
+        known = self._failures.get((name, method))
+        said = " ".join(str(error).split())[:_SHOWN]
+        text = (
+            said
+            if isinstance(error, _AnswerError)
+            else f"{type(error).__name__}: {said}"
+            if said
+            else type(error).__name__
+        )
+        if known is None:
+            import traceback  # nearly never needed
+
+            point = METHODS[method].__name__ if method in METHODS else ""
+            trace = "" if isinstance(error, _AnswerError) else "".join(traceback.format_exception(error, limit=-12))
+            known = self._failures[name, method] = PluginFailure(name, point, method, text, trace=trace)
+        else:
+            known = self._failures[name, method] = replace(known, times=known.times + 1)
+        return Reason("PluginFailed", name, replace(known, error=text).text)
+
+    def _failed(self, plugin: object, method: str, error: Exception) -> Reason:
+        return self._note(self._names[id(plugin)], method, error)
+
+    def _costs(self, plugin: object, method: str, error: Exception) -> PluginError:
+        """What a failure is turned into where it costs a job its turn."""
+        return PluginError(self._failed(plugin, method, error))
+
+    def _objection(self, gates: Iterable[tuple[object, str, Callable[..., object]]], *about: object) -> Reason | None:
+        """The first objection; a gate that fails objects."""
+        for plugin, method, ask in gates:
+            try:
+                reason = ask(*about)
+                _check_is(reason, Reason)
+            except Exception as error:  # noqa: BLE001
+                return self._failed(plugin, method, error)
+            if reason is not None:
+                return reason  # type: ignore[return-value]  # as was checked
+        return None
+
+    def _keys(
+        self, orders: Iterable[tuple[object, str, Callable[..., tuple[float, ...]]]], *about: object
+    ) -> tuple[float, ...]:
+        """Sort keys one after the other; what a plugin fails on goes last."""
+        keys: list[float] = []
+        for plugin, method, ask in orders:
+            try:
+                key = ask(*about)
+                total = sum(key)  # raises where it is not made of numbers
+                if type(key) is not tuple or (total != total and any(k != k for k in key)):
+                    raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, method, error)
+                key = _LAST
+            keys += key
+        return tuple(keys)
+
+    def _any(self, plugins: Iterable[tuple[object, str, Callable[[], bool]]], *, otherwise: bool) -> bool:
+        """Whether any plugin says yes; `otherwise` is what one that fails counts as."""
+        for plugin, method, ask in plugins:
+            try:
+                yes = _check_bool(ask())
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, method, error)
+                yes = otherwise
+            if yes:
+                return True
+        return False
 
     # -- filters
 
@@ -203,7 +422,11 @@ class Pipeline:
         """The first static objection per row; 0 where there is none."""
         why = np.zeros(len(self._view.nodes), dtype=np.uint16)
         for plugin in self._static[shape.scheduler]:
-            other = plugin.why_not(shape)
+            try:
+                other = plugin.why_not(shape)
+                _check_why(other, len(why), self._view.reasons)
+            except Exception as error:
+                raise self._costs(plugin, "why_not", error) from error
             np.copyto(why, other, where=why == 0)
         return why
 
@@ -211,32 +434,61 @@ class Pipeline:
         """Whether placements in this cycle change which nodes the shape may use."""
         known = self._moving.get(shape.number)
         if known is None:
-            known = self._moving[shape.number] = any(plugin.concerns(shape) for plugin in self._movers[shape.scheduler])
+            known = self._moving[shape.number] = any(self._concerns(p, shape) for p in self._movers[shape.scheduler])
         return known
+
+    def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
+        try:
+            return _check_bool(plugin.concerns(shape))
+        except Exception as error:
+            raise self._costs(plugin, "concerns", error) from error
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
         why = np.zeros(span.stop - span.start, dtype=np.uint16)
         for plugin in self._movers[shape.scheduler]:
-            if plugin.concerns(shape):
-                np.copyto(why, plugin.why_not_now(shape, span), where=why == 0)
+            if self._concerns(plugin, shape):
+                try:
+                    other = plugin.why_not_now(shape, span)
+                    _check_why(other, len(why), self._view.reasons)
+                except Exception as error:
+                    raise self._costs(plugin, "why_not_now", error) from error
+                np.copyto(why, other, where=why == 0)
         return why
 
     # -- scores
 
     def effect(self, ask: Ask) -> ScoreEffect:
-        return max((plugin.effect(ask) for plugin in self._scorers[ask.shape.scheduler]), default=ScoreEffect.FIXED)
+        most = ScoreEffect.FIXED
+        for plugin in self._scorers[ask.shape.scheduler]:
+            try:
+                effect = plugin.effect(ask)
+                if not isinstance(effect, ScoreEffect):
+                    raise _AnswerError(f"expected a ScoreEffect, not {_shown(effect)}")
+            except Exception as error:
+                raise self._costs(plugin, "effect", error) from error
+            most = max(most, effect)
+        return most
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """The weighted sum of all scores."""
         total = np.zeros(span.stop - span.start)
         for choice, plugin in self._weighers(ask.shape.scheduler):
-            score = plugin.score(ask, span, fits)
+            score = self._score(plugin, ask, span, fits)
             total += score if choice.weight == 1.0 else choice.weight * score
         return total
 
+    def _score(self, plugin: NodeScorer, ask: Ask, span: slice, fits: Bools) -> Floats:
+        try:
+            score = plugin.score(ask, span, fits)
+            _check_array(score, _FLOAT, span.stop - span.start)
+            _check_finite(score)
+        except Exception as error:
+            raise self._costs(plugin, "score", error) from error
+        return score
+
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The same plugin by plugin, before their weights."""
-        return {c.name: plugin.score(ask, span, fits) for c, plugin in self._weighers(ask.shape.scheduler)}
+        return {c.name: self._score(plugin, ask, span, fits) for c, plugin in self._weighers(ask.shape.scheduler)}
 
     def _weighers(self, scheduler: str) -> tuple[tuple[PluginChoice, NodeScorer], ...]:
         found = self._weighing.get(scheduler)
@@ -246,38 +498,92 @@ class Pipeline:
 
     def figures(self, ask: Ask) -> dict[str, Sequence[Mapping[str, object]]]:
         """What the answers of plugins are made of, row by row, for those that can say."""
-        return {c.name: plugin.figures(ask) for c, plugin in self._figures.chosen(ask.shape.scheduler)}
+        found: dict[str, Sequence[Mapping[str, object]]] = {}
+        for choice, plugin in self._figures.chosen(ask.shape.scheduler):
+            try:
+                figures = plugin.figures(ask)
+                _check_figures(figures, len(self._view.nodes))
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, "figures", error)
+            else:
+                found[choice.name] = figures
+        return found
 
     def stale(self, ask: Ask, row: int) -> slice:
         """The rows whose total may change once a task stands on `row`."""
-        spans = [plugin.stale(ask, row) for plugin in self._scorers[ask.shape.scheduler]]
-        return slice(min((s.start for s in spans), default=row), max((s.stop for s in spans), default=row))
+        first, last = row, row
+        for i, plugin in enumerate(self._scorers[ask.shape.scheduler]):
+            try:
+                span = plugin.stale(ask, row)
+                start, stop = span.start, span.stop
+                if not 0 <= start <= stop <= len(self._view.nodes) or span.step is not None:
+                    raise _AnswerError(f"expected a slice of rows, not {_shown(span)}")
+            except Exception as error:
+                raise self._costs(plugin, "stale", error) from error
+            first, last = (min(first, start), max(last, stop)) if i else (start, stop)
+        return slice(first, last)
 
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats:
         total = np.zeros(len(domains))
         for plugin in self._domain_scorers[self._whose(sub)]:
-            total += plugin.score_domains(sub, domains, copies)
+            try:
+                score = plugin.score_domains(sub, domains, copies)
+                _check_array(score, _FLOAT, len(domains))
+                _check_finite(score)
+            except Exception as error:
+                raise self._costs(plugin, "score_domains", error) from error
+            total += score
         return total
 
     # -- search
 
     def limit(self, gang: Job | SubJob) -> int | None:
         """The limit of the first plugin that sets one for the gang."""
-        limits = (space.limit(gang) for space in self._spaces[self._whose(gang)])
-        return next((limit for limit in limits if limit is not None), None)
+        for space in self._spaces[self._whose(gang)]:
+            limit = self._limit(space, gang)
+            if limit is not None:
+                return limit
+        return None
+
+    def _limit(self, space: SearchSpace, gang: Job | SubJob) -> int | None:
+        try:
+            limit = space.limit(gang)
+            _check_is(limit, int, np.integer)
+        except Exception as error:
+            raise self._costs(space, "limit", error) from error
+        return limit
 
     def gradients(self, gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
         """The candidates of the plugin that sets the limit; all of `within` as one where none does."""
         for space in self._spaces[self._whose(gang)]:
-            if space.limit(gang) is not None:
-                return space.gradients(gang, within, evicting=evicting)
+            if self._limit(space, gang) is not None:
+                return self._gradients(space, gang, within, evicting=evicting)
         return (np.array([within]),)
+
+    def _gradients(self, space: SearchSpace, gang: Job | SubJob, within: int, *, evicting: bool) -> Gradients:
+        try:
+            for group in space.gradients(gang, within, evicting=evicting):
+                _check_positions(group, len(self._view.topology))
+                if not len(group):
+                    raise _AnswerError("expected groups that are not empty")
+                yield group
+        except Exception as error:
+            raise self._costs(space, "gradients", error) from error
 
     def ways(self, job: Job, count: int) -> tuple[Way, ...]:
         """How so many tasks of a job are gathered; none where it is not gathered at all."""
         if job.gather is None:
             return ()
-        return next((ways for g in self._gatherings[self._whose(job)] if (ways := g.ways(job, count))), ())
+        for plugin in self._gatherings[self._whose(job)]:
+            try:
+                ways = plugin.ways(job, count)
+                if type(ways) is not tuple or not all(type(way).__name__ == "Way" for way in ways):
+                    raise _AnswerError(f"expected a tuple of ways, not {_shown(ways)}")
+            except Exception as error:
+                raise self._costs(plugin, "ways", error) from error
+            if ways:
+                return ways
+        return ()
 
     @property
     def proposes(self) -> bool:
@@ -286,47 +592,84 @@ class Pipeline:
 
     def propose(self, job: Job, units: Units, candidates: Ints) -> Proposal | Abstained | None:
         """The first recommendation for a job, or else the first that could have made one and says why it did not."""
-        said = [p for plugin in self._proposers[job.scheduler] if (p := plugin.propose(units, candidates)) is not None]
-        return next((s for s in said if isinstance(s, Proposal)), said[0] if said else None)
+        found: Abstained | None = None
+        for plugin in self._proposers[job.scheduler]:
+            try:
+                said = plugin.propose(units, candidates)
+                _check_is(said, Proposal, Abstained)
+                if isinstance(said, Proposal):
+                    _check_proposal(said, units, candidates, len(self._view.topology))
+            except Exception as error:  # noqa: BLE001
+                said = Abstained(self._names[id(plugin)], self._failed(plugin, "propose", error).text)
+            if isinstance(said, Proposal):
+                return said
+            found = found if found is not None else said
+        return found
 
     # -- gates
 
     def admit(self, job: Job) -> Reason | None:
-        return next((reason for gate in self._gates[job.scheduler] if (reason := gate.admit(job)) is not None), None)
+        """Why a job must not be tried; nothing is tried where a plugin that serves it could not be made."""
+        reason = self._unmade(job)
+        if reason is not None:
+            return reason
+        return self._objection(((gate, "admit", gate.admit) for gate in self._gates[job.scheduler]), job)
+
+    def _unmade(self, job: Job) -> Reason | None:
+        return next((reason for scheduler, reason in self._broken if scheduler in (None, job.scheduler)), None)
 
     def may_enqueue(self, job: Job) -> Reason | None:
         """Tier by tier: the first objection refuses; a permit of a tier without one ends the asking."""
-        for tier in self._enqueue_tiers:
-            reasons = (plugin.may_enqueue(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueueGate))
-            reason = next((r for r in reasons if r is not None), None)
+        reason = self._unmade(job)
+        if reason is not None:
+            return reason
+        for gates, permits in self._enqueue_tiers:
+            reason = self._objection(((gate, "may_enqueue", gate.may_enqueue) for gate in gates[job.scheduler]), job)
             if reason is not None:
                 return reason
-            if any(plugin.must_enqueue(job) for plugin in tier[job.scheduler] if _has(plugin, EnqueuePermit)):
+            asked = ((p, "must_enqueue", partial(p.must_enqueue, job)) for p in permits[job.scheduler])
+            if self._any(asked, otherwise=False):
                 return None
         return None
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """The first objection to a place that was found for a job."""
-        return next((d for plugin in self._delayers[job.scheduler] if (d := plugin.defer(job, rows))), None)
+        for plugin in self._delayers[job.scheduler]:
+            try:
+                delay = plugin.defer(job, rows)
+                _check_delay(delay)
+            except Exception as error:
+                raise self._costs(plugin, "defer", error) from error
+            if delay is not None:
+                return delay
+        return None
 
     @property
     def delays(self) -> bool:
         """Whether any plugin may decline a place."""
         return bool(self._delayers)
 
-    @property
+    @cached_property
     def gangs(self) -> bool:
         """Whether anything asks for gangs to start as one; without it every task stands alone."""
-        return any(plugin.needs_gang() for _, plugin in self._readiness.all)
+        return self._any(((p, "needs_gang", p.needs_gang) for p in self._readiness.all), otherwise=True)
 
-    @property
+    @cached_property
     def gangs_wait(self) -> bool:
         """Whether anything asks that room is made for a whole gang or not at all; without it every task counts."""
-        return any(plugin.needs_gang() for _, plugin in self._pipelining.all)
+        return self._any(((p, "needs_gang", p.needs_gang) for p in self._pipelining.all), otherwise=True)
 
     def complaints(self) -> dict[tuple[Task, Reason], None]:
         """What plugins cannot do as tasks ask for, each once."""
-        return dict.fromkeys(complaint for _, plugin in self._complaints.all for complaint in plugin.complaints())
+        found: dict[tuple[Task, Reason], None] = {}
+        for plugin in self._complaints.all:
+            try:
+                for task, reason in plugin.complaints():
+                    _check_complaint(task, reason)
+                    found[task, reason] = None
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, "complaints", error)
+        return found
 
     # -- quotas
 
@@ -336,9 +679,8 @@ class Pipeline:
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         """Why a job's queue must not be given these amounts."""
-        return next(
-            (r for quota in self._quotas[job.scheduler] if (r := quota.quota_exceeded(job, amounts)) is not None), None
-        )
+        quotas = ((quota, "quota_exceeded", quota.quota_exceeded) for quota in self._quotas[job.scheduler])
+        return self._objection(quotas, job, amounts)
 
     def headroom(self, job: Job, request: Ints, most: int) -> int:
         """How many tasks, up to `most`, the quotas let a job have."""
@@ -352,25 +694,40 @@ class Pipeline:
 
     def entitled(self) -> Ints | None:
         """What queues are entitled to, as the first plugin that knows says; None where none does."""
-        return next((plugin.entitled() for _, plugin in self._entitlements.all), None)
+        for plugin in self._entitlements.all:
+            try:
+                found = plugin.entitled()
+                expected = (len(self._view.axis), len(self._view.ledger.queue_index))
+                if type(found) is not np.ndarray or found.dtype.kind != "i" or found.shape != expected:
+                    raise _AnswerError(f"expected integers of shape {expected}, not {_shown(found)}")
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, "entitled", error)
+            else:
+                return found
+        return None
 
     def overused(self, queue: Queue) -> Reason | None:
-        return next((r for _, plugin in self._overuses.all if (r := plugin.overused(queue)) is not None), None)
+        return self._objection(((plugin, "overused", plugin.overused) for plugin in self._overuses.all), queue)
 
     # -- eviction
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
-        return next(
-            (r for plugin in self._gang_checks[job.scheduler] if (r := plugin.never_fits(job, need)) is not None), None
-        )
+        checks = ((check, "never_fits", check.never_fits) for check in self._gang_checks[job.scheduler])
+        return self._objection(checks, job, need)
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
-        return next(
-            (r for gate in self._reclaim_gates[job.scheduler] if (r := gate.may_reclaim(job, need)) is not None), None
-        )
+        gates = ((gate, "may_reclaim", gate.may_reclaim) for gate in self._reclaim_gates[job.scheduler])
+        return self._objection(gates, job, need)
 
     def starving(self, job: Job) -> bool:
-        return all(plugin.starving(job) for plugin in self._starvings[job.scheduler])
+        for plugin in self._starvings[job.scheduler]:
+            try:
+                starving = _check_bool(plugin.starving(job))
+            except Exception as error:
+                raise self._costs(plugin, "starving", error) from error
+            if not starving:
+                return False
+        return True
 
     def may_go(self, cause: Cause, victims: Ints) -> Bools:
         """Which candidates nobody spares: every filter has a veto, and those that count are asked last."""
@@ -379,7 +736,7 @@ class Pipeline:
         left = np.flatnonzero(allowed)
         for plugin in filters:
             if plugin.counts:
-                allowed[left] &= ~plugin.spare(cause, victims[left])
+                allowed[left] &= ~self._spare(plugin, cause, victims[left])
         return allowed
 
     def named(self, cause: Cause, victims: Ints) -> Bools:
@@ -389,12 +746,22 @@ class Pipeline:
         allowed = np.ones(len(victims), dtype=bool)
         for plugin in self._victim_filters[cause.purpose][cause.job.scheduler]:
             if not plugin.counts:
-                allowed &= ~plugin.spare(cause, victims)
+                allowed &= ~self._spare(plugin, cause, victims)
         return allowed
 
     def counts_victims(self, cause: Cause) -> bool:
         """Whether some filter lets go only so many, whoever they are."""
         return any(plugin.counts for plugin in self._victim_filters[cause.purpose][cause.job.scheduler])
+
+    def _spare(self, plugin: VictimFilter, cause: Cause, victims: Ints) -> Bools:
+        """Whom a filter spares: everybody where it fails."""
+        try:
+            spared = plugin.spare(cause, victims)
+            _check_array(spared, _BOOL, len(victims))
+        except Exception as error:  # noqa: BLE001
+            self._failed(plugin, "spare", error)
+            return np.ones(len(victims), dtype=bool)
+        return spared
 
     def answered(self, cause: Cause) -> bool:
         """Whether some plugin names victims for the purpose; actions of Kubernetes' kind choose by themselves."""
@@ -406,23 +773,44 @@ class Pipeline:
     def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""
         filters = self._victim_filters[cause.purpose].chosen(cause.job.scheduler)
-        return {choice.name: int(plugin.spare(cause, victims).sum()) for choice, plugin in filters}
+        return {choice.name: int(self._spare(plugin, cause, victims).sum()) for choice, plugin in filters}
 
     def debts(self) -> Iterator[tuple[Lending, Debt]]:
-        """What queues hold that others were promised, each with the plugin that says so."""
-        for _, plugin in self._lendings.all:
-            for debt in plugin.debts():
-                yield plugin, debt
+        """What queues hold that others were promised, each with the plugin that says so; none where one is missing."""
+        for plugin in self._lendings.all if not self._broken else ():
+            try:
+                for debt in plugin.debts():  # one after the other: who goes for one may settle the next
+                    _check_debt(debt, len(self._view.axis))
+                    yield plugin, debt
+            except Exception as error:  # noqa: BLE001
+                self._failed(plugin, "debts", error)
+
+    def paid_with(self, plugin: Lending, debt: Debt, running: RunningTable) -> Ints:
+        """Who must go for a debt: nobody where the plugin that says so fails."""
+        try:
+            paid = plugin.paid_with(debt, running)
+            _check_positions(paid, len(running))
+        except Exception as error:  # noqa: BLE001
+            self._failed(plugin, "paid_with", error)
+            return np.zeros(0, dtype=np.int64)
+        return paid
 
     def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
         """The choice of the first plugin that has an opinion."""
-        chosen = (plugin.select_victims(cause, bundles) for plugin in self._selectors[cause.job.scheduler])
-        return next((order for order in chosen if order is not None), None)
+        for plugin in self._selectors[cause.job.scheduler]:
+            try:
+                order = plugin.select_victims(cause, bundles)
+                if order is not None:
+                    _check_positions(order, len(bundles))
+            except Exception as error:
+                raise self._costs(plugin, "select_victims", error) from error
+            if order is not None:
+                return order
+        return None
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
-        return tuple(
-            key for _, plugin in self._victim_queue_orders.all for key in plugin.victim_queue_key(queue, taker)
-        )
+        orders = ((plugin, "victim_queue_key", plugin.victim_queue_key) for plugin in self._victim_queue_orders.all)
+        return self._keys(orders, queue, taker)
 
     @property
     def shares_move(self) -> bool:
@@ -431,28 +819,28 @@ class Pipeline:
 
     # -- orders: the smallest key goes first
 
-    @property
+    @cached_property
     def global_queue(self) -> bool:
         """Whether the queues of jobs have no say in their turns."""
-        return any(plugin.global_queue() for _, plugin in self._turns.all)
+        return self._any(((p, "global_queue", p.global_queue) for p in self._turns.all), otherwise=False)
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
         """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""
-        return tuple(key for _, plugin in self._queue_orders.all for key in plugin.queue_key(queue))
+        return self._keys(((plugin, "queue_key", plugin.queue_key) for plugin in self._queue_orders.all), queue)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
-        return (*self.queue_order(queue), queue.order)
+        return self.queue_order(queue), queue.order
 
     def job_order(self, job: Job) -> tuple[float, ...]:
         """What the plugins say of a job's turn; equal for jobs that they do not tell apart."""
-        return tuple(key for _, plugin in self._job_orders.all for key in plugin.job_key(job))
+        return self._keys(((plugin, "job_key", plugin.job_key) for plugin in self._job_orders.all), job)
 
     def job_key(self, job: Job) -> tuple[object, ...]:
-        return (*self.job_order(job), job.created, job.order)
+        return self.job_order(job), job.created, job.order
 
     def sub_job_key(self, sub: SubJob) -> tuple[object, ...]:
-        keys = [key for _, plugin in self._sub_orders.all for key in plugin.sub_job_key(sub)]
-        return (*keys, sub.match_index, sub.order)
+        keys = self._keys(((plugin, "sub_job_key", plugin.sub_job_key) for plugin in self._sub_orders.all), sub)
+        return keys, sub.match_index, sub.order
 
     def part_key(self, part: Part) -> tuple[float, ...]:
-        return tuple(key for _, plugin in self._part_orders.all for key in plugin.part_key(part))
+        return self._keys(((plugin, "part_key", plugin.part_key) for plugin in self._part_orders.all), part)

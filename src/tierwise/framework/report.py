@@ -16,12 +16,24 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
 from tierwise.model.reason import Reason, Rejection
+from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
     from tierwise.framework.probe import Probe
 
-__all__ = ["BundleNote", "CycleReport", "Decision", "Eviction", "Placed", "ReportBuilder", "Story", "Work"]
+__all__ = [
+    "BundleNote",
+    "CycleReport",
+    "Decision",
+    "Eviction",
+    "Placed",
+    "PluginFailure",
+    "ReportBuilder",
+    "Story",
+    "Work",
+    "plugin_faults",
+]
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -79,6 +91,22 @@ class Story(msgspec.Struct, frozen=True):
     bundles: tuple[BundleNote, ...] = ()
 
 
+class PluginFailure(msgspec.Struct, frozen=True):
+    """A method of a plugin that raised, or answered what cannot be an answer."""
+
+    plugin: str
+    point: str  # "" where it could not be made at all
+    method: str
+    error: str  # the first one, in one line
+    times: int = 1
+    trace: str = ""  # of the first one; "" where nothing was raised
+
+    @property
+    def text(self) -> str:
+        """What people are told."""
+        return f"plugin {self.plugin} failed in {self.method}: {self.error}"
+
+
 class Work(msgspec.Struct):
     """How much a cycle looked at."""
 
@@ -97,11 +125,17 @@ class CycleReport(msgspec.Struct, frozen=True):
     work: Work
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
     delays: dict[str, float] = {}  # by job key: declined a place, and until when it does so
+    failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
 
     @property
     def again(self) -> float | None:
         """When another cycle may decide otherwise though nothing has changed; None where none will."""
         return min(self.delays.values(), default=None)
+
+
+def plugin_faults(report: CycleReport) -> list[Fault]:
+    """The plugins that failed, as people are told of them."""
+    return [Fault(f"plugin {failure.plugin}", "PluginFailed", failure.text) for failure in report.failures]
 
 
 class ReportBuilder(msgspec.Struct):
@@ -117,6 +151,7 @@ class ReportBuilder(msgspec.Struct):
     work: Work = msgspec.field(default_factory=Work)
     complaints: tuple[tuple[Task, Reason], ...] = ()
     delays: dict[str, float] = {}
+    failures: tuple[PluginFailure, ...] = ()
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -155,6 +190,7 @@ class ReportBuilder(msgspec.Struct):
         stories = {key: tuple(told) for key, told in self.stories.items()}
         rejections, phases = dict(self.rejections), dict(self.phases)
         decisions, evictions = tuple(self.decisions), tuple(self.evictions)
+        delays = dict(self.delays)
         return CycleReport(
-            decisions, evictions, stories, rejections, phases, self.work, self.complaints, dict(self.delays)
+            decisions, evictions, stories, rejections, phases, self.work, self.complaints, delays, self.failures
         )

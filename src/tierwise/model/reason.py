@@ -58,6 +58,9 @@ class ReasonBook:
     def __getitem__(self, number: int) -> Reason:
         return self._reasons[number - 1]
 
+    def __len__(self) -> int:
+        return len(self._reasons)
+
 
 class Tried(msgspec.Struct, frozen=True):
     """The domains of one tier that a search looked at, and how far the best of them came.

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
@@ -33,6 +34,7 @@ class _Counted(msgspec.Struct, frozen=True):
     loss: Floats  # what it scores less per unit that is left, (resources x nodes)
 
 
+@takes_part(NodeScorer)
 class Binpack:
     """Ranks nodes by how full they would be."""
 

@@ -5,12 +5,14 @@ System pods are those of namespace kube-system and of the classes system-cluster
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Conformance"]
 
 
+@takes_part(VictimFilter)
 class Conformance:
     """Known to every profile; its victim filter comes into play where a profile evicts."""
 

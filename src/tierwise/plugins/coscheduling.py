@@ -12,7 +12,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Ask,
+    CycleView,
+    Gate,
+    Gathering,
+    Gradients,
+    NodeScorer,
+    ScoreEffect,
+    SearchSpace,
+)
 from tierwise.framework.gathering import Ground, Way
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
@@ -25,6 +36,7 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
+@takes_part(Gate, Gathering, NodeScorer, SearchSpace)
 class Coscheduling:
     """Gates gang groups, and gathers what asks for it if `awareNetworkTopology` is set."""
 

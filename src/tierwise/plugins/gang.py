@@ -12,7 +12,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Cause,
+    CycleView,
+    Gate,
+    JobOrder,
+    Purpose,
+    Readiness,
+    Starving,
+    SubJobOrder,
+    VictimFilter,
+)
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.framework.victim_counts import ordinals
 from tierwise.model.arrays import Bools, Ints
@@ -24,6 +36,7 @@ __all__ = ["Gang"]
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
+@takes_part(Gate, JobOrder, Readiness, Starving, SubJobOrder, VictimFilter)
 class Gang:
     """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
 

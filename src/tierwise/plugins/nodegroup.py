@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect, StaticFilter
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.queue import NodeGroups
 from tierwise.model.reason import Reason
@@ -30,6 +31,7 @@ _NO_GROUP = Reason("NodeInNoGroup", "nodegroup", "were in no group of nodes")
 _CLOSED = Reason("NodeGroupClosed", "nodegroup", "were in a group of nodes that is not open to the queue")
 
 
+@takes_part(NodeScorer, StaticFilter)
 class NodeGroup:
     """Keeps queues to their groups of nodes."""
 

@@ -17,7 +17,8 @@ import numpy as np
 from tierwise.api.duration import seconds
 from tierwise.api.meta import format_time
 from tierwise.framework.arguments import number
-from tierwise.framework.extension import Arguments, CycleView, Delay
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -30,6 +31,7 @@ _STRETCH = 2
 _FROM = 8
 
 
+@takes_part(Delaying)
 class Patience:
     """Declines wide places for a time."""
 

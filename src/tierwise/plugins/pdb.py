@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
 
 
+@takes_part(VictimFilter)
 class DisruptionBudgets:
     """Counts disruption budgets down over the victims."""
 

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Cause,
+    CycleView,
+    JobOrder,
+    PartOrder,
+    Purpose,
+    Starving,
+    SubJobOrder,
+    VictimFilter,
+)
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Part, SubJob
 
 __all__ = ["Priority"]
 
 
+@takes_part(JobOrder, PartOrder, Starving, SubJobOrder, VictimFilter)
 class Priority:
     """Orders by the value of the priority class, highest first."""
 

@@ -5,7 +5,8 @@ Guaranteed pods go before burstable ones, those before best-effort ones. For a g
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, JobOrder
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 
@@ -22,6 +23,7 @@ def ordinary_key(job: Job) -> tuple[float, ...]:
     return (-job.priority, min((shape.qos for shape in waiting_shapes(job)), default=0), job.created)
 
 
+@takes_part(JobOrder)
 class QosSort:
     """Orders jobs by priority, class and age."""
 

@@ -22,7 +22,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, MovingFilter, NodeScorer, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
@@ -36,6 +37,7 @@ _CORE = 1000
 _GIGABYTE = 10**9
 
 
+@takes_part(MovingFilter, NodeScorer)
 class ResourceStrategyFit:
     """Ranks nodes by a strategy for each resource, and keeps cpu and memory for devices."""
 

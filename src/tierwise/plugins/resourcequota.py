@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -18,6 +19,7 @@ from tierwise.model.reason import Reason
 __all__ = ["ResourceQuotas"]
 
 
+@takes_part(EnqueueGate)
 class ResourceQuotas:
     """Holds jobs in phase Pending whose pods the API server would refuse."""
 

@@ -11,7 +11,8 @@ whatever gates of later tiers say.
 from __future__ import annotations
 
 from tierwise.api.duration import seconds
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, EnqueuePermit, JobOrder
 from tierwise.model.job import Job
 
 __all__ = ["Sla"]
@@ -19,6 +20,7 @@ __all__ = ["Sla"]
 _KEY = "sla-waiting-time"
 
 
+@takes_part(EnqueuePermit, JobOrder)
 class Sla:
     """Orders jobs by deadline, and says which are due."""
 

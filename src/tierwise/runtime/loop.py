@@ -92,6 +92,12 @@ _MOST: Final = 20
 """Passes of the controllers in one turn: what they still want then has its place in the next one."""
 
 
+_MOST_FAILURES: Final = 1000
+"""Ways in which plugins fail that are told of; the metric counts all of them."""
+
+_ABOUT_PLUGINS: Final = Key("", "Namespace", "", "default")
+"""What an event about a plugin is attached to: plugins are no objects of the cluster."""
+
 _LEAST: Final = 0.2
 """Seconds between two turns that only time brings about."""
 
@@ -160,7 +166,8 @@ class Loop:
         self._settled: Objects | None = None
         self._refused = Refused()
         self._guard = Guard(ticks, self._crashed)
-        self._untold: list[Effect] = []  # events about objects that were set aside
+        self._untold: list[Effect] = []  # events about objects that were set aside, and about plugins
+        self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         # By duty, jobs of whose status nothing is left to tell, in this tree.
         self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
@@ -226,6 +233,18 @@ class Loop:
         if crash.event is not None:
             self._untold.append(crash.event)
 
+    def _tell_failures(self, report: CycleReport) -> None:
+        """Say of each way in which a plugin fails, the first time: in the log with its trace, and as an event.
+
+        Jobs that wait for it hear of it as of any other reason; the event is for those who run the cluster.
+        """
+        for failure in report.failures:
+            told = failure.plugin, failure.method, failure.error
+            if told not in self._failed and len(self._failed) < _MOST_FAILURES:
+                self._failed.add(told)
+                log.error("%s%s", failure.text, f"\n{failure.trace}" if failure.trace else "")
+                self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
+
     def _fetch(self) -> None:
         assert self._fetching is not None
         _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
@@ -278,6 +297,7 @@ class Loop:
         marks.append(self._ticks())
         self._refused.note(outcomes, self._ticks())
         report = amended(report, outcomes)
+        self._tell_failures(report)
         outcomes += self._publish(index, snapshot, report, outcomes)
         marks.append(self._ticks())
         _complain(outcomes)

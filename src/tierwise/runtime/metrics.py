@@ -106,6 +106,12 @@ class Metrics:
             ["stage", "kind"],
             registry=to,
         )
+        self._failures = Counter(
+            "tierwise_plugin_failures_total",
+            "Calls into plugins that raised or were answered wrongly, by extension point.",
+            ["plugin", "point"],
+            registry=to,
+        )
         self._leads = Gauge("tierwise_leader", "1 while this replica decides, 0 while it stands by.", registry=to)
         self._losses = Counter(
             "tierwise_lease_losses_total",
@@ -123,6 +129,8 @@ class Metrics:
         self._trials.inc(report.work.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
+        for failure in report.failures:
+            self.plugin_failure(failure.plugin, failure.point, failure.times)
         for entry in slots_now(snapshot, self._gangs):
             labels = (str(entry.tier), str(entry.size))
             self._free.labels(*labels).set(entry.usable)
@@ -165,6 +173,10 @@ class Metrics:
     def crash(self, stage: str, kind: str) -> None:
         """A stage has raised, because of an object of a kind; "" where none is to blame."""
         self._crashes.labels(stage, kind).inc()
+
+    def plugin_failure(self, plugin: str, point: str, times: int) -> None:
+        """Calls into a plugin have failed at a point; "" where it could not be made."""
+        self._failures.labels(plugin, point).inc(times)
 
     def leads(self, *, yes: bool) -> None:
         """Whether this replica decides."""

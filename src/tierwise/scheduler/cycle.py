@@ -180,6 +180,7 @@ def cycle(
     follow()
     give_verdicts(current)
     current.report.complaints = tuple(current.pipeline.complaints())
+    current.report.failures = current.pipeline.failures
     return current.report.build()
 
 

@@ -10,7 +10,7 @@ from tierwise import controllers
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.probe import Look, Probe
-from tierwise.framework.report import CycleReport, Eviction
+from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects
 from tierwise.scheduler import cycle, probe_for
@@ -41,9 +41,12 @@ class History(msgspec.Struct):
     guard: Guard = msgspec.field(default_factory=Guard)
 
     def complaints(self) -> list[Fault]:
-        """What plugins could not do as pods ask for, in any cycle, and what was set aside or is beyond a limit."""
+        """What plugins could not do as pods ask for, in any cycle, what was set aside or is beyond a limit, and which
+        plugins failed.
+        """
         told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
         aside = [crash.fault for crash in self.guard.crashes]
+        aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
         refused = (event for event in self.cluster.events if event.reason == LIMIT_EXCEEDED)
         aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
         return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]

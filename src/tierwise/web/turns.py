@@ -12,6 +12,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.text.schedule import Run
+from tierwise.framework.report import plugin_faults
 from tierwise.model.snapshot import Fault
 from tierwise.runtime.loop import Turn
 from tierwise.scheduler.guard import Crash
@@ -67,4 +68,5 @@ def _same(old: Turn, new: Turn) -> bool:
 
 def _run(turn: Turn) -> Run:
     told = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in turn.report.complaints]
+    told += plugin_faults(turn.report)
     return Run([(turn.snapshot, turn.report)], turn.snapshot, turn.profile, turn.report.evictions, told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, code, hall_of, queue
 
 from tierwise.api.codec import Raw
@@ -35,10 +36,8 @@ def test_takes_part_everywhere_but_in_overuse() -> None:
     """A queue that has what it deserves may go on: capacity knows no overuse."""
     plugin = Capacity({}, two_queues(queue("a"), queue("b")).view)
 
-    assert all(
-        isinstance(plugin, p) for p in (QueueOrder, Quota, EnqueueGate, ReclaimGate, VictimFilter, VictimQueueOrder)
-    )
-    assert not isinstance(plugin, Overuse)
+    assert all(takes(plugin, p) for p in (QueueOrder, Quota, EnqueueGate, ReclaimGate, VictimFilter, VictimQueueOrder))
+    assert not takes(plugin, Overuse)
 
 
 def test_deserved_is_bounded_by_the_real_capability() -> None:

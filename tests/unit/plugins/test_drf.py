@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, hall_of, queue
 
 from tierwise.framework.extension import JobOrder, Purpose, QueueOrder, VictimFilter
@@ -26,7 +27,7 @@ def test_jobs_are_ordered_by_dominant_share() -> None:
     hall = mixed()
     plugin = drf({}, hall.view)
 
-    assert isinstance(plugin, JobOrder)
+    assert takes(plugin, JobOrder)
     assert "waits cpus memory" == " ".join(
         job.key.removeprefix("default/") for job in sorted(hall.view.jobs, key=plugin.job_key)
     )
@@ -58,7 +59,7 @@ def test_a_preemption_must_not_turn_shares_around(need: str, expected: str) -> N
     plugin = drf({}, hall.view)
     cause = hall.cause("waits", purpose=Purpose.PREEMPT, need=need)
 
-    assert isinstance(plugin, VictimFilter)
+    assert takes(plugin, VictimFilter)
     assert expected == hall.go(plugin, cause, "cpus-0 cpus-1 cpus-2 cpus-3")
 
 
@@ -71,7 +72,7 @@ def test_no_say_in_reclaim() -> None:
 
 def test_queues_have_no_say_unless_one_declares_a_path() -> None:
     """Then the order of queues does not move with every task."""
-    assert not isinstance(drf({}, mixed().view), QueueOrder)
+    assert not takes(drf({}, mixed().view), QueueOrder)
 
 
 def tree(**asks: int) -> Hall:
@@ -91,7 +92,7 @@ def tree(**asks: int) -> Hall:
 def order(hall: Hall) -> str:
     """The queues with a path, the first to be served first."""
     plugin = drf({}, hall.view)
-    assert isinstance(plugin, QueueOrder)
+    assert takes(plugin, QueueOrder)
     return " ".join(q.name for q in sorted(hall.view.queues.values(), key=plugin.queue_key) if q.name != "default")
 
 
@@ -133,5 +134,5 @@ def test_queues_without_a_path_stand_below_the_root() -> None:
     plugin = drf({}, hall.view)
 
     assert "plain deep" == order(hall)
-    assert isinstance(plugin, QueueOrder)
+    assert takes(plugin, QueueOrder)
     assert 1 == len({len(plugin.queue_key(q)) for q in hall.view.queues.values()})

@@ -6,6 +6,7 @@ from math import log
 
 import numpy as np
 import pytest
+from tests.support.points import takes
 from tests.support.worlds import (
     NodeDraft,
     PodsDraft,
@@ -75,7 +76,7 @@ def likes(weight: int = 1, key: str = "zone") -> PodAffinity:
 
 def test_is_a_node_scorer() -> None:
     """The plugin takes part in the scorer point."""
-    assert isinstance(NodeOrder({}, zoned(pods()).view), NodeScorer)
+    assert takes(NodeOrder({}, zoned(pods()).view), NodeScorer)
 
 
 def test_least_requested_prefers_idle_nodes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, code, hall_of
 
 from tierwise.framework.extension import EnqueueGate
@@ -20,7 +21,7 @@ def hall(**first: object) -> Hall:
 
 def test_is_an_enqueue_gate() -> None:
     """The plugin has a say in enqueueing alone."""
-    assert isinstance(Overcommit({}, hall().view), EnqueueGate)
+    assert takes(Overcommit({}, hall().view), EnqueueGate)
 
 
 def test_one_fifth_more_than_there_is() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, hall_of
 
 from tierwise.api.codec import Raw
@@ -40,7 +41,7 @@ def test_a_budget_allows_so_many_and_no_more(purpose: Purpose, weighs_gangs: boo
     h = hall(budget("keep", 2, app="a"), labels=ALL)
     plugin = DisruptionBudgets({}, h.view)
 
-    assert isinstance(plugin, VictimFilter)
+    assert takes(plugin, VictimFilter)
     assert "v-3 v-0" == h.go(plugin, h.cause("new", purpose=purpose, gang=weighs_gangs), "v-3 v-0 v-1 v-2")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, code, hall_of, queue
 
 from tierwise.framework.extension import (
@@ -40,7 +41,7 @@ def test_takes_part_everywhere() -> None:
     plugin = Proportion({}, two_queues().view)
     points = (QueueOrder, Quota, Overuse, EnqueueGate, ReclaimGate, VictimFilter, VictimQueueOrder)
 
-    assert all(isinstance(plugin, point) for point in points)
+    assert all(takes(plugin, point) for point in points)
 
 
 def test_equal_weights_share_equally() -> None:

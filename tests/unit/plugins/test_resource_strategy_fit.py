@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.points import takes
 from tests.support.worlds import World, node, pods, world
 
 from tierwise.framework.extension import MovingFilter, NodeScorer, ScoreEffect
@@ -34,8 +35,8 @@ def test_takes_part() -> None:
     """The plugin scores and filters."""
     plugin = ResourceStrategyFit({}, two_nodes().view)
 
-    assert isinstance(plugin, NodeScorer)
-    assert isinstance(plugin, MovingFilter)
+    assert takes(plugin, NodeScorer)
+    assert takes(plugin, MovingFilter)
 
 
 def test_cpu_and_memory_are_spread_unless_something_is_named() -> None:

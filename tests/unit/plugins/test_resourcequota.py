@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.draw import gang
 from tests.support.drawn_gang import amounts
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, code, hall_of
 
 from tierwise.api.codec import Raw
@@ -59,7 +60,7 @@ def test_jobs_let_in_count_for_the_next() -> None:
     h = hall(quota("q", "cpu=5", "cpu=1"))
     plugin = ResourceQuotas({}, h.view)
 
-    assert isinstance(plugin, EnqueueGate)
+    assert takes(plugin, EnqueueGate)
     assert "" == code(plugin.may_enqueue(h.job("two")))
     assert "" == code(plugin.may_enqueue(h.job("two")))
     assert "ResourceQuotaExceeded" == code(plugin.may_enqueue(h.job("three")))

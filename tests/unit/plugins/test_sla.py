@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import hall_of
 
 from tierwise.api import codec
@@ -45,7 +46,7 @@ def order(argument: object, jobs: list[Job]) -> str:
     """The jobs, the first to be served first."""
     hall = hall_of("n0", now=100.0)
     plugin = Sla({"sla-waiting-time": argument}, hall.view)
-    assert isinstance(plugin, JobOrder)
+    assert takes(plugin, JobOrder)
     return " ".join(job.key for job in sorted(jobs, key=lambda job: (*plugin.job_key(job), job.order)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
+from tests.support.points import takes
 from tests.support.queue_worlds import Hall, hall_of
 
 from tierwise.api.codec import Raw
@@ -34,7 +35,7 @@ def test_conformance_spares_system_pods() -> None:
     )
     plugin = Conformance({}, hall.view)
 
-    assert isinstance(plugin, VictimFilter)
+    assert takes(plugin, VictimFilter)
     assert not plugin.counts
     for purpose in Purpose:
         assert "plain-0" == hall.go(plugin, hall.cause("new", purpose=purpose), "crit-0 plain-0")
@@ -57,7 +58,7 @@ def test_priority_lets_only_less_important_jobs_be_preempted() -> None:
     plugin = Priority({}, hall.view)
     everyone = "low-0 same-0 high-0 new-0"
 
-    assert isinstance(plugin, VictimFilter)
+    assert takes(plugin, VictimFilter)
     assert "low-0" == hall.go(plugin, hall.cause("new", purpose=PREEMPT), everyone)
     assert "low-0" == hall.go(plugin, hall.cause("new", purpose=PREEMPT, gang=False), everyone)
     assert everyone == hall.go(plugin, hall.cause("new", purpose=RECLAIM), everyone)
@@ -90,7 +91,7 @@ def test_gang_keeps_every_job_at_its_minimum(purpose: Purpose) -> None:
     everyone = "spare-0 tight-0 loose-0 spare-1 broken-0 loose-1 spare-2"
     cause = hall.cause("new", purpose=purpose, gang=False)
 
-    assert isinstance(plugin, VictimFilter)
+    assert takes(plugin, VictimFilter)
     assert plugin.counts
     assert "spare-0 loose-0 loose-1" == hall.go(plugin, cause, everyone)
     hall.evict("spare-2")
@@ -114,7 +115,7 @@ def test_gang_starves_below_its_minimum() -> None:
     )
     plugin = Gang({}, hall.view)
 
-    assert isinstance(plugin, Starving)
+    assert takes(plugin, Starving)
     assert [True, False, True] == [plugin.starving(hall.job(name)) for name in ("short", "enough", "light")]
     job = hall.job("short")
     part = job.subs[0].parts[0]
@@ -133,7 +134,7 @@ def test_priority_starves_while_tasks_are_pending() -> None:
     )
     plugin = Priority({}, hall.view)
 
-    assert isinstance(plugin, Starving)
+    assert takes(plugin, Starving)
     assert [True, False, False, False] == [
         plugin.starving(hall.job(name)) for name in ("surplus", "done", "light", "gated")
     ]

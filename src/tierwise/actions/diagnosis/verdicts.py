@@ -9,8 +9,8 @@ running pods might be met by pods that are gone on the cleared nodes, only count
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.pipeline import PluginError
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Status
@@ -69,10 +70,8 @@ class _Judge:
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
         if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS and not rejection.bounded:
-            try:
+            with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
-            except Exception:  # the plugin boundary: whatever it is, the job keeps the reason that it has
-                logging.getLogger("tierwise").exception("a plugin failed on %s", job.key)
         if never is None:
             return replace(rejection, verdict=_verdict(rejection))
         refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()

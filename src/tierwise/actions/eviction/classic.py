@@ -40,7 +40,9 @@ def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool 
     """Serve every starving job once, in queue and job order; `by_node` compares nodes by whom they would lose."""
     maker = _Maker(cycle, purpose, action, by_node=by_node)
     for job in starving_jobs(cycle):
-        maker.serve(job)
+        failed = cycle.turn(job, maker.serve)
+        if failed is not None:
+            cycle.report.tell(job, Story(action, failed))
 
 
 class _Maker:
@@ -65,12 +67,14 @@ class _Maker:
         self._settled.catch_up()
         before = self._gone.copy()
         with cycle.ledger.statement():
-            spots, victims = self._place_all(job)
+            try:
+                spots, victims = self._place_all(job)
+            finally:
+                self._gone = before
             subs = dict.fromkeys(sub.number for sub, _, _ in spots)
             whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
             ready = whole and job_ready(cycle.ledger, job, waiting=True)
             enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
-        self._gone = before
         if not enough:
             cycle.report.tell(job, Story(self._action, self._why_not(job)))
             return
@@ -120,9 +124,12 @@ class _Maker:
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
         """Evict and place; a job that nobody had to go for is bound where all that it needs has room now."""
         cycle = self._cycle
-        placements = self._stand(job, spots, victims)
-        if placements is None:
-            raise AssertionError("what was tried on the ledger a moment ago fits no longer")
+        with cycle.ledger.statement() as statement:
+            placements = self._stand(job, spots, victims)
+            if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
+                cycle.report.tell(job, Story(self._action, self._why_not(job)))
+                return
+            statement.keep()
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
         bound = bound and over_now(cycle, job, placements) is None and stands_whole(cycle, job)
         self._gone[victims] = True

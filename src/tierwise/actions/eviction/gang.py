@@ -90,7 +90,7 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
     if starving:  # or nobody would ask who runs where
         room_maker = GangPreemptor(cycle, purpose, options)
         for job in starving:
-            room_maker.serve(job)
+            room_maker.serve_safely(job)
 
 
 class GangPreemptor:
@@ -111,6 +111,12 @@ class GangPreemptor:
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
         self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and no room has come since
+
+    def serve_safely(self, job: Job) -> None:
+        """The same where a plugin may fail, which costs the job its turn."""
+        failed = self._cycle.turn(job, self.serve)
+        if failed is not None:
+            self._cycle.report.tell(job, Story(self._action, failed))
 
     def serve(self, job: Job) -> None:
         """Evict for a starving job and nominate it, or say why not."""

@@ -6,12 +6,15 @@ wait for room although their own quota would allow them hear who holds it.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from tierwise.actions.eviction.preemptors import Settled
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
+from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Eviction, Story
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -33,10 +36,13 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             continue
         running = cycle.running
         marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
-        paid = plugin.paid_with(debt, replace(running, not_preemptable=marked))
+        paid = cycle.pipeline.paid_with(plugin, debt, replace(running, not_preemptable=marked))
         going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
-        if len(going):
+        if not len(going):
+            continue
+        with cycle.ledger.statement() as statement, suppress(PluginError):  # nobody goes whom a plugin cannot follow
             cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
+            statement.keep()
             _report(cycle, going.tolist(), debt.text)
     if told:
         for job in _denied(cycle):
@@ -64,5 +70,8 @@ def _denied(cycle: Cycle) -> list[Job]:
 
 
 def _within_quota(cycle: Cycle, job: Job) -> bool:
-    asked = demand(cycle, job)
+    try:
+        asked = demand(cycle, job)
+    except PluginError:  # it was told so when it had its turn
+        return False
     return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None

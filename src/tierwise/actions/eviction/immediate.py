@@ -35,4 +35,4 @@ class ImmediatePreemption:
                 return
             if action not in self._makers:
                 self._makers[action] = GangPreemptor(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
-            self._makers[action].serve(job)
+            self._makers[action].serve_safely(job)

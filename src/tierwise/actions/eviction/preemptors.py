@@ -14,7 +14,8 @@ from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import job_ready
-from tierwise.framework.report import Decision
+from tierwise.framework.pipeline import PluginError
+from tierwise.framework.report import Decision, Story
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.resources import POD_SLOTS
@@ -44,7 +45,11 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     if job_ready(cycle.ledger, job, waiting=True):
         starved = bool(slots(cycle, job).task_groups)
     else:
-        starved = cycle.pipeline.starving(job)
+        try:
+            starved = cycle.pipeline.starving(job)
+        except PluginError as failure:
+            cycle.report.tell(job, Story("evict", failure.reason))
+            return False
     return starved and cycle.pipeline.admit(job) is None
 
 

@@ -24,7 +24,19 @@ from tierwise.api.duration import seconds
 from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
 from tierwise.api.quantity import amount, show
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, Cause, CycleView, Debt, Purpose
+from tierwise.framework.declaration import Idle, takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Cause,
+    CycleView,
+    Debt,
+    Entitlement,
+    Lending,
+    Purpose,
+    Quota,
+    Turns,
+    VictimFilter,
+)
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -38,11 +50,13 @@ _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
 
 
-def elastic_quota(arguments: Arguments, view: CycleView) -> object:
+@takes_part(Entitlement, Lending, Quota, Turns, VictimFilter)
+def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuota | Idle:
     """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
-    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else object()
+    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()
 
 
+@takes_part(Entitlement, Lending, Quota, Turns, VictimFilter)
 class ElasticQuota:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 

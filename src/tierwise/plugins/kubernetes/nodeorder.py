@@ -23,7 +23,8 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
@@ -124,6 +125,7 @@ class _Plan(msgspec.Struct, frozen=True):
     effect: ScoreEffect
 
 
+@takes_part(NodeScorer)
 class NodeOrder:
     """Ranks nodes as Kubernetes' scheduler would."""
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from tierwise.api.core import Taint
 from tierwise.framework.arguments import flag
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, MovingFilter, StaticFilter
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -35,6 +36,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
+@takes_part(MovingFilter, StaticFilter)
 class Predicates:
     """Says which nodes Kubernetes' own rules keep from a shape."""
 

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.pod_terms import PodSelector, affinity_pods
@@ -99,6 +100,7 @@ class _Load:
         return self._allocatable[resource, span].astype(np.float64)
 
 
+@takes_part(NodeScorer)
 class NodeResourcesFit:
     """Least allocated, most allocated, or a broken line over how much of a node is used."""
 
@@ -166,6 +168,7 @@ def _rounded(values: Floats) -> Floats:
     return rounded
 
 
+@takes_part(NodeScorer)
 class NodeResourcesBalancedAllocation:
     """How much more or less evenly the resources of a node are used with the pod than without it."""
 
@@ -229,6 +232,7 @@ class _Scaled:
         return slice(0, self._rows) if self._speaks(ask.shape) else slice(row, row + 1)
 
 
+@takes_part(NodeScorer)
 class NodeAffinity(_Scaled):
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
@@ -263,6 +267,7 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
     return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
 
 
+@takes_part(NodeScorer)
 class TaintToleration(_Scaled):
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
@@ -283,6 +288,7 @@ class TaintToleration(_Scaled):
         return 100.0 - _against_most(np.array(counts, dtype=np.int64)[self._nodes.taint_set[span]], fits)
 
 
+@takes_part(NodeScorer)
 class ImageLocality:
     """How much of a pod's images a node has already, images that many nodes have counting more."""
 
@@ -316,6 +322,7 @@ class ImageLocality:
         return score
 
 
+@takes_part(NodeScorer)
 class InterPodAffinity(_Scaled):
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
@@ -391,6 +398,7 @@ class _Soft(msgspec.Struct, frozen=True):
     per_node: bool  # counted node by node, whatever policies say
 
 
+@takes_part(NodeScorer)
 class PodTopologySpread(_Scaled):
     """The fewer pods a soft constraint counts where a node is, the higher."""
 

@@ -18,7 +18,20 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import flag, listed
-from tierwise.framework.extension import Arguments, Ask, Cause, CycleView, Purpose, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Ask,
+    Cause,
+    Complaints,
+    CycleView,
+    MovingFilter,
+    NodeFigures,
+    NodeScorer,
+    Purpose,
+    ScoreEffect,
+    VictimFilter,
+)
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
@@ -102,6 +115,7 @@ def _overload(links: LinkRoom, number: int) -> Reason:
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
 
+@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, VictimFilter)
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tierwise.framework.arguments import listed
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Complaints, CycleView, JobOrder
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import AppGroup
@@ -23,6 +24,7 @@ __all__ = ["TopologicalSort", "unknown_groups"]
 _PLUGIN = "TopologicalSort"
 
 
+@takes_part(Complaints, JobOrder)
 class TopologicalSort:
     """Orders jobs by the place of their workload in its application."""
 

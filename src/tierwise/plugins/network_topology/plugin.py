@@ -12,7 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
-from tierwise.framework.extension import Arguments, Ask, CycleView, Gradients, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Ask,
+    CycleView,
+    DomainScorer,
+    GangCheck,
+    Gate,
+    Gathering,
+    Gradients,
+    NodeScorer,
+    ScoreEffect,
+    SearchSpace,
+)
 from tierwise.framework.gathering import Way
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -28,6 +41,7 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
+@takes_part(DomainScorer, GangCheck, Gate, Gathering, NodeScorer, SearchSpace)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packed domains, and nodes near the gang's own."""
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tierwise.framework.arguments import flag, number
-from tierwise.framework.extension import Abstained, Arguments, CycleView, Proposal, Units
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Abstained, Arguments, CycleView, JobOrder, Proposal, Proposer, Units
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
@@ -30,6 +31,7 @@ _GREEDY = 8
 """How many candidates are split greedily where the exact programme is too dear."""
 
 
+@takes_part(JobOrder, Proposer)
 class Propose:
     """Weighs the candidates of a gradient, cheapest bound first, until no other can be better."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, EnqueueGate, Quota
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
@@ -23,6 +24,7 @@ __all__ = ["Capability"]
 _ROOT = "root"
 
 
+@takes_part(EnqueueGate, Quota)
 class Capability:
     """Holds every queue and its ancestors to what they declare."""
 

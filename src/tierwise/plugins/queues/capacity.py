@@ -27,7 +27,20 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.arguments import number
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Cause,
+    CycleView,
+    EnqueueGate,
+    Entitlement,
+    Purpose,
+    QueueOrder,
+    Quota,
+    ReclaimGate,
+    VictimFilter,
+    VictimQueueOrder,
+)
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
@@ -71,6 +84,7 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         return np.asarray(entitled & (shares <= self.share))
 
 
+@takes_part(EnqueueGate, Entitlement, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
 class Capacity:
     """Holds queues to their capability, and lets them take back what they deserve."""
 

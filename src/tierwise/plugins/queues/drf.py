@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Cause, CycleView, JobOrder, Purpose, QueueOrder, VictimFilter
 from tierwise.framework.victim_counts import sums_before
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
@@ -27,12 +28,14 @@ __all__ = ["Drf", "HierarchicalDrf", "drf"]
 _EQUAL = 1e-6
 
 
+@takes_part(JobOrder, QueueOrder, VictimFilter)
 def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
     """The plugin; queues have a say only where one of them declares a path."""
     declared = any(queue.hierarchy for queue in view.queues.values())
     return HierarchicalDrf(view) if declared else Drf(view)
 
 
+@takes_part(JobOrder, VictimFilter)
 class Drf:
     """Orders jobs by dominant share, and keeps preemption from turning it around."""
 
@@ -65,6 +68,7 @@ class Drf:
         return result
 
 
+@takes_part(JobOrder, QueueOrder, VictimFilter)
 class HierarchicalDrf:
     """The same, with an order of queues."""
 

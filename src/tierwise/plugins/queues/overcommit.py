@@ -16,7 +16,8 @@ from fractions import Fraction
 import numpy as np
 
 from tierwise.framework.arguments import number
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -28,6 +29,7 @@ _KEY = "overcommit-factor"
 _DEFAULT = 1.2
 
 
+@takes_part(EnqueueGate)
 class Overcommit:
     """Holds jobs in phase Pending while the cluster has more than enough to do."""
 

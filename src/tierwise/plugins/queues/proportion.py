@@ -22,7 +22,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Cause,
+    CycleView,
+    EnqueueGate,
+    Entitlement,
+    Overuse,
+    Purpose,
+    QueueOrder,
+    Quota,
+    ReclaimGate,
+    VictimFilter,
+    VictimQueueOrder,
+)
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
@@ -86,6 +100,7 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     return shares
 
 
+@takes_part(EnqueueGate, Entitlement, Overuse, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
 class Proportion:
     """Holds every queue to what it deserves by weight."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, NodeScorer, ScoreEffect
 from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
 
@@ -36,6 +37,7 @@ class Contender(msgspec.Struct, frozen=True):
         return not _EVICTING.isdisjoint(self.profile.actions)
 
 
+@takes_part(NodeScorer)
 class RandomOrder:
     """Ranks nodes by chance: for each job an order of its own, drawn with the seed and the job's place in the trace."""
 

@@ -9,7 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect, StaticFilter
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -55,6 +56,7 @@ class Devices(Protocol):
     def costs(self, kind: int) -> Floats: ...
 
 
+@takes_part(NodeScorer, StaticFilter)
 class SharedGpus:
     """Which nodes have devices for a pod, and, where it is to score, those of which it spoils least first."""
 
