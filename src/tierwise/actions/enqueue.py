@@ -50,7 +50,7 @@ def enqueue(cycle: Cycle) -> None:
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:
-            cycle.report.reject(job, Rejection("enqueue", job.key, reason))
+            _refuse(cycle, job, reason)
 
 
 def promote(cycle: Cycle) -> None:
@@ -61,7 +61,16 @@ def promote(cycle: Cycle) -> None:
             if reason is None:
                 cycle.report.phases[job.key] = Phase.INQUEUE
             else:
-                cycle.report.reject(job, Rejection("enqueue", job.key, reason))
+                _refuse(cycle, job, reason)
+
+
+def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:
+    """Say why a job stays Pending; one whose pods all have a node already waits for nothing.
+
+    A refusal there would turn its phase to Unknown, and the cycle after it, which refuses no Unknown job, back again.
+    """
+    if cycle.backlog.some_left(job) or not job.tasks:
+        cycle.report.reject(job, Rejection("enqueue", job.key, reason))
 
 
 def _key(cycle: Cycle, job: Job) -> tuple[object, ...]:
