@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Generating a whole cluster takes a while on a busy machine; that is no fault of the test.
 UNHURRIED = [HealthCheck.too_slow]
+
+# Hypothesis also draws constants that it finds in the modules loaded so far, and which those are depends on the tests
+# that ran before in the same process: without them a run draws what every other run draws.
+providers._get_local_constants = lambda: providers._local_constants
 
 settings.register_profile("default", max_examples=60, deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)

@@ -121,7 +121,6 @@ GROUP = Key("scheduling.volcano.sh", "PodGroup", "default", "bad")
         (POD, _unreadable_spec),
         (POD, _trapped_labels),
         (POD, _trapped_annotations),
-        (POD, _cursed_priority),
         (GROUP, _wrong_conditions),
         (GROUP, _wrong_number),
         (GROUP, _trapped_annotations),
@@ -145,8 +144,8 @@ def test_the_loop_outlives_it(world: World, key: Key, poison: Callable[[Object],
     assert 3 == world.turn(after=PAUSE)
 
 
-def test_job_that_makes_an_action_raise_is_set_aside(world: World) -> None:
-    """A crash in the middle of the cycle is that of one job: the others are placed by the same action at once."""
+def test_job_that_makes_a_plugin_raise_costs_nobody_else_a_turn(world: World) -> None:
+    """A plugin that fails on one job in the middle of the cycle is named; the others are placed at once."""
     cluster, watcher = world.cluster, _Watcher()
     assert isinstance(cluster, _Poisoned)
     world.loop._observers = (watcher,)
@@ -155,9 +154,10 @@ def test_job_that_makes_an_action_raise_is_set_aside(world: World) -> None:
     world.put(pod_group("bad"), pod("evil", cpu="8", group="bad"), *others)
 
     assert 3 == world.turn()
-    [crash] = watcher.crashes
-    assert (POD, "scheduling", True) == (crash.key, crash.stage, "in allocate" in crash.trace)
-    assert "ArithmeticError: somebody asked who comes first" in crash.text
+    assert [] == watcher.crashes
+    assert eventually(cluster, lambda: any("PluginFailed" == found["reason"] for found in world.api.all("events")))
+    [told] = [found["message"] for found in world.api.all("events") if found["reason"] == "PluginFailed"]
+    assert "plugin priority failed in job_key" in told
 
 
 @pytest.mark.parametrize("when", ["listed", "watched"])

@@ -214,9 +214,10 @@ class Loop:
                 guard.call("fetching", self._fetch)
             guard.call("reconciling", self._reconcile)
         for index in range(len(self._duties)):
-            guard.run(
-                "scheduling", self._cluster.read(), partial(self._schedule, index), partial(self._rehearse, index)
-            )
+            rehearse = partial(self._rehearse, index)
+            if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
+                # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
+                guard.run("scheduling", self._cluster.read(), partial(self._schedule, index, whole=False), rehearse)
         events, self._untold = self._untold, []
         if events:
             guard.call("telling of what was set aside", lambda: _complain(self._cluster.apply(events)))
@@ -279,12 +280,17 @@ class Loop:
         self._told[index] = None, {}
         snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
         report = cycle(snapshot, duty.profile)
+        _check_made(report)
         effects(snapshot, report)
         statuses(objects, snapshot, report)
         pod_conditions(objects, snapshot, report)
         release(objects, snapshot, report, partial(decision_id, now))
 
-    def _schedule(self, index: int, objects: Objects) -> None:
+    def _schedule(self, index: int, objects: Objects, *, whole: bool = True) -> bool:
+        """One cycle and all that follows from it. `whole` raises where a plugin cannot be made.
+
+        An object may have kept it from being made: then the guard finds that one, and the others are served.
+        """
         duty = self._duties[index]
         marks = [self._ticks()]
         objects = self._refused.over(objects, self._ticks())
@@ -292,6 +298,8 @@ class Loop:
         snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
         report = cycle(snapshot, duty.profile)
+        if whole:
+            _check_made(report)
         marks.append(self._ticks())
         outcomes = list(self._cluster.apply(effects(snapshot, report)))
         marks.append(self._ticks())
@@ -306,6 +314,7 @@ class Loop:
         turn = Turn(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
         for observer in self._observers:
             self._guard.call("telling of a turn", partial(observer.saw, turn))
+        return True
 
     def _drift(self, index: int, objects: Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
@@ -341,6 +350,16 @@ class Loop:
         now, last = self._ticks(), self._orphans[index]
         self._orphans[index] = {path: last.get(path, now) for path in snapshot.orphans}
         return {path for path, since in self._orphans[index].items() if now - since < _ON_ITS_WAY}
+
+
+class _PluginNotMadeError(Exception):
+    """The constructor of a plugin raised."""
+
+
+def _check_made(report: CycleReport) -> None:
+    for failure in report.failures:
+        if failure.method == "__init__":
+            raise _PluginNotMadeError(failure.text)
 
 
 def _complain(outcomes: Sequence[Outcome]) -> None:
