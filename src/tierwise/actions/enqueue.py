@@ -69,7 +69,7 @@ def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:
 
     A refusal there would turn its phase to Unknown, and the cycle after it, which refuses no Unknown job, back again.
     """
-    if cycle.backlog.some_left(job) or not job.tasks:
+    if cycle.backlog.some_left(job) or job.best_effort_parts or not job.tasks:
         cycle.report.reject(job, Rejection("enqueue", job.key, reason))
 
 
