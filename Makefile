@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-deep e2e mutants bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test test-deep e2e mutants docs bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench: $(READY) ## Run the benchmarks
 
 mutants: $(READY) ## Change the sources in small ways, and see that the tests notice
 	@$(BIN)/python tools/mutants.py $(ARGS)
+
+docs: $(READY) ## Build the documentation as a site in build/docs/site
+	@$(BIN)/python tools/build_docs.py $(ARGS)
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane
