@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import ValidationError
 
-from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, volcano
+from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, resource, volcano
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.pod_defaults import filled_pod
@@ -427,6 +427,15 @@ register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resour
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
 register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
 register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
+register("resource.k8s.io/v1", "ResourceClaim", resource.ResourceClaim, quantities=resource.of_claim)
+register(
+    "resource.k8s.io/v1",
+    "ResourceClaimTemplate",
+    resource.ResourceClaimTemplate,
+    quantities=resource.of_claim_template,
+)
+register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False)
+register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
 register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group, signed=True)
 register(
     "scheduling.volcano.sh/v1beta1",

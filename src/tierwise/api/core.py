@@ -16,6 +16,8 @@ __all__ = [
     "Condition",
     "ConfigMap",
     "Container",
+    "ContainerClaim",
+    "ContainerExtendedResourceRequest",
     "ContainerImage",
     "ContainerPort",
     "ContainerState",
@@ -38,13 +40,15 @@ __all__ = [
     "PodDisruptionBudget",
     "PodDisruptionBudgetSpec",
     "PodDisruptionBudgetStatus",
+    "PodExtendedResourceClaimStatus",
+    "PodResourceClaim",
+    "PodResourceClaimStatus",
     "PodSchedulingGate",
     "PodSpec",
     "PodStatus",
     "PodTemplate",
     "PreferredNodeTerm",
     "PriorityClass",
-    "ResourceClaim",
     "ResourceList",
     "ResourceQuota",
     "ResourceQuotaSpec",
@@ -245,10 +249,11 @@ class ContainerPort(Record, frozen=True):
     protocol: str = ""
 
 
-class ResourceClaim(Record, frozen=True):
-    """A claim of devices that a pod or a container names."""
+class ContainerClaim(Record, frozen=True):
+    """A claim of its pod's that a container uses, or one request of it."""
 
     name: str = ""
+    request: str = ""
 
 
 class ResourceRequirements(Record, frozen=True):
@@ -256,7 +261,7 @@ class ResourceRequirements(Record, frozen=True):
 
     requests: ResourceList = {}
     limits: ResourceList = {}
-    claims: tuple[ResourceClaim, ...] = ()
+    claims: tuple[ContainerClaim, ...] = ()
 
 
 class RestartRule(Record, frozen=True):
@@ -314,6 +319,14 @@ class WorkloadReference(Record, frozen=True):
     name: str = ""
 
 
+class PodResourceClaim(Record, frozen=True):
+    """A claim of devices by the name that its pod has for it: one that exists, or one made from a template."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(Record, frozen=True):
     """What a pod asks for. `priority` is None until admission or the scheduler has looked up the class."""
 
@@ -336,7 +349,7 @@ class PodSpec(Record, frozen=True):
     restart_policy: str = ""
     termination_grace_period_seconds: Int | None = None
     volumes: tuple[Volume, ...] = ()
-    resource_claims: tuple[ResourceClaim, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadReference | None = None
 
@@ -383,6 +396,28 @@ class ContainerStatus(Record, frozen=True):
     allocated_resources: ResourceList = {}
 
 
+class PodResourceClaimStatus(Record, frozen=True):
+    """The claim that was made for a pod from a template; "" where none is needed."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
+class ContainerExtendedResourceRequest(Record, frozen=True):
+    """The request of a claim that serves an extended resource of a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Record, frozen=True):
+    """The claim that was made for the extended resources of a pod."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+
+
 class PodStatus(Record, frozen=True):
     """What became of a pod; an empty phase is a pod that nobody has looked at yet."""
 
@@ -396,6 +431,8 @@ class PodStatus(Record, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(Record, frozen=True):

@@ -1,7 +1,7 @@
 """Answers of the API server into records: lists page by page, watch events line by line.
 
-Pods and nodes come in tens of thousands and are read without their manifests ever being made; of every other kind the
-manifest is kept, because controllers put it back changed.
+Pods, nodes and slices of devices come in tens of thousands and are read without their manifests ever being made; of
+every other kind the manifest is kept, because controllers put it back changed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
+from tierwise.api.resource import ResourceSlice
 from tierwise.kube.errors import refusal
 from tierwise.kube.kinds import Resource
 
@@ -23,7 +24,11 @@ __all__ = ["LEAN", "Entry", "Event", "Page", "decoded", "event", "page", "read"]
 
 log = logging.getLogger(__name__)
 
-LEAN: Final[dict[tuple[str, str], type[Object]]] = {("", "Pod"): Pod, ("", "Node"): Node}
+LEAN: Final[dict[tuple[str, str], type[Object]]] = {
+    ("", "Pod"): Pod,
+    ("", "Node"): Node,
+    ("resource.k8s.io", "ResourceSlice"): ResourceSlice,
+}
 """Kinds that are kept without their manifests."""
 
 Entry = tuple[Object, Raw | None]

@@ -38,6 +38,10 @@ BUILT_IN = {
     ("networking.k8s.io", "NetworkPolicy"): "networkpolicies",
     ("policy", "PodDisruptionBudget"): "poddisruptionbudgets",
     ("scheduling.k8s.io", "PriorityClass"): "priorityclasses",
+    ("resource.k8s.io", "ResourceClaim"): "resourceclaims",
+    ("resource.k8s.io", "ResourceClaimTemplate"): "resourceclaimtemplates",
+    ("resource.k8s.io", "DeviceClass"): "deviceclasses",
+    ("resource.k8s.io", "ResourceSlice"): "resourceslices",
 }
 
 

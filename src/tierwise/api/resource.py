@@ -1,0 +1,418 @@
+"""Devices as Kubernetes hands them out (`resource.k8s.io`): claims, templates of claims, classes, and slices of pools.
+
+Built by the codec, as far as a scheduler looks at them. A claim asks for devices of a class; drivers publish the
+devices of a pool in slices; the scheduler writes into the status of a claim which devices it was given.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import field
+
+from tierwise.api.core import Condition, NodeSelector, ResourceList
+from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.quantity import Quantity
+
+__all__ = [
+    "AllocatedDeviceStatus",
+    "AllocationResult",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "CapacityRequirements",
+    "CelSelector",
+    "ConsumerReference",
+    "Counter",
+    "CounterConsumption",
+    "CounterSet",
+    "Device",
+    "DeviceAllocation",
+    "DeviceAllocationConfiguration",
+    "DeviceAllocationResult",
+    "DeviceAttribute",
+    "DeviceCapacity",
+    "DeviceClaim",
+    "DeviceClaimConfiguration",
+    "DeviceClass",
+    "DeviceClassConfiguration",
+    "DeviceClassSpec",
+    "DeviceConstraint",
+    "DeviceRequest",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceTaint",
+    "DeviceToleration",
+    "ExactDeviceRequest",
+    "OpaqueConfiguration",
+    "ResourceClaim",
+    "ResourceClaimSpec",
+    "ResourceClaimStatus",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateSpec",
+    "ResourcePool",
+    "ResourceSlice",
+    "ResourceSliceSpec",
+    "of_claim",
+    "of_claim_template",
+    "of_slice",
+]
+
+
+class DeviceAttribute(Record, frozen=True):
+    """A value that selectors look at: one of four types, or a list of one."""
+
+    int_value: Int | None = field(default=None, name="int")
+    bool_value: bool | None = field(default=None, name="bool")
+    string_value: str | None = field(default=None, name="string")
+    version_value: str | None = field(default=None, name="version")
+    int_values: tuple[Int, ...] | None = field(default=None, name="ints")
+    bool_values: tuple[bool, ...] | None = field(default=None, name="bools")
+    string_values: tuple[str, ...] | None = field(default=None, name="strings")
+    version_values: tuple[str, ...] | None = field(default=None, name="versions")
+
+
+class CapacityRequestPolicyRange(Record, frozen=True):
+    """Amounts from `min` to `max` in steps."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(Record, frozen=True):
+    """Which amounts of a capacity may be asked for, and what counts where none is."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Record, frozen=True):
+    """How much of something a device has."""
+
+    value: Quantity = 0
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Record, frozen=True):
+    """An amount that devices share."""
+
+    value: Quantity = 0
+
+
+class CounterSet(Record, frozen=True):
+    """Counters that the devices of a pool draw on together: what is behind partitions of one card."""
+
+    name: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class CounterConsumption(Record, frozen=True):
+    """What a device takes of a set of counters once it is allocated."""
+
+    counter_set: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceTaint(Record, frozen=True):
+    """What keeps claims off a device unless they tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str = ""
+
+
+class Device(Record, frozen=True):
+    """One device as its driver describes it; node fields count where its slice leaves nodes to devices."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool = False
+
+
+class ResourcePool(Record, frozen=True):
+    """The pool that a slice is a part of: of the newest generation, `resource_slice_count` slices make it whole."""
+
+    name: str = ""
+    generation: Int = 0
+    resource_slice_count: Int = 0
+
+
+class ResourceSliceSpec(Record, frozen=True):
+    """Devices or sets of counters, and the nodes that reach them."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device_node_selection: bool = False
+    devices: tuple[Device, ...] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
+
+
+class ResourceSlice(Record, frozen=True):
+    """A part of a pool of devices, as a driver publishes it."""
+
+    metadata: ObjectMeta
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class CelSelector(Record, frozen=True):
+    """A condition on a device, in Kubernetes' expression language."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Record, frozen=True):
+    """A condition on a device; one without `cel` is of a kind that is not known here."""
+
+    cel: CelSelector | None = None
+
+
+class DeviceToleration(Record, frozen=True):
+    """A taint of a device that a request puts up with."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int | None = None
+
+
+class CapacityRequirements(Record, frozen=True):
+    """How much of a device's capacities is asked for."""
+
+    requests: ResourceList = {}
+
+
+class DeviceSubRequest(Record, frozen=True):
+    """One of several alternatives of a request."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class ExactDeviceRequest(Record, frozen=True):
+    """Devices of one class: a number of them, or all that a node has."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Record, frozen=True):
+    """What a claim asks for under one name: exactly this, or the first of several that can be had."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Record, frozen=True):
+    """What the devices of some requests, or of all, must have in common or must not."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class OpaqueConfiguration(Record, frozen=True):
+    """Settings that only a driver understands."""
+
+    driver: str = ""
+    parameters: object = None
+
+
+class DeviceClassConfiguration(Record, frozen=True):
+    """Settings that go with every device of a class."""
+
+    opaque: OpaqueConfiguration | None = None
+
+
+class DeviceClaimConfiguration(Record, frozen=True):
+    """Settings that go with the devices of some requests, or of all."""
+
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueConfiguration | None = None
+
+
+class DeviceClaim(Record, frozen=True):
+    """What a claim asks for."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
+
+
+class ResourceClaimSpec(Record, frozen=True):
+    """What was asked for; it never changes."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceAllocationResult(Record, frozen=True):
+    """A device that a claim was given, and for which request."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str = field(default="", name="shareID")
+    consumed_capacity: ResourceList = {}
+
+
+class DeviceAllocationConfiguration(Record, frozen=True):
+    """Settings for the driver, from the class or from the claim."""
+
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueConfiguration | None = None
+
+
+class DeviceAllocation(Record, frozen=True):
+    """Devices and settings."""
+
+    results: tuple[DeviceAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+
+
+class AllocationResult(Record, frozen=True):
+    """What a claim was given, and the nodes from which it can be reached; all nodes where it names none."""
+
+    devices: DeviceAllocation = DeviceAllocation()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str = ""
+
+
+class ConsumerReference(Record, frozen=True):
+    """Somebody who may use a claim."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class AllocatedDeviceStatus(Record, frozen=True):
+    """What a driver says of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class ResourceClaimStatus(Record, frozen=True):
+    """What became of a claim."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(Record, frozen=True):
+    """Devices that pods ask for and share."""
+
+    metadata: ObjectMeta
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(Record, frozen=True):
+    """What claims are made from."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Record, frozen=True):
+    """A pattern from which every pod that names it gets a claim of its own."""
+
+    metadata: ObjectMeta
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(Record, frozen=True):
+    """Which devices are of a class, and what goes with them."""
+
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
+    extended_resource_name: str = ""
+
+
+class DeviceClass(Record, frozen=True):
+    """A name for devices of one sort."""
+
+    metadata: ObjectMeta
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+def of_claim(claim: ResourceClaim) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a claim, as asked for and as given."""
+    yield from _of_requests(claim.spec, "spec.devices.requests")
+    if claim.status.allocation is not None:
+        for i, result in enumerate(claim.status.allocation.devices.results):
+            yield f"status.allocation.devices.results[{i}].consumedCapacity", result.consumed_capacity
+
+
+def of_claim_template(template: ResourceClaimTemplate) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a template of claims."""
+    yield from _of_requests(template.spec.spec, "spec.spec.devices.requests")
+
+
+def of_slice(part: ResourceSlice) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a slice: capacities of devices, what they take of counters, and the counters."""
+    for i, device in enumerate(part.spec.devices):
+        path = f"spec.devices[{i}]"
+        if device.capacity:
+            yield f"{path}.capacity", {name: given.value for name, given in device.capacity.items()}
+            for name, given in device.capacity.items():
+                if given.request_policy is not None:
+                    yield f"{path}.capacity.{name}.requestPolicy", _of_policy(given.request_policy)
+        for j, taken in enumerate(device.consumes_counters):
+            yield f"{path}.consumesCounters[{j}].counters", {name: one.value for name, one in taken.counters.items()}
+    for i, counters in enumerate(part.spec.shared_counters):
+        yield f"spec.sharedCounters[{i}].counters", {name: one.value for name, one in counters.counters.items()}
+
+
+def _of_requests(spec: ResourceClaimSpec, path: str) -> Iterator[tuple[str, ResourceList]]:
+    for i, request in enumerate(spec.devices.requests):
+        if request.exactly is not None and request.exactly.capacity is not None:
+            yield f"{path}[{i}].exactly.capacity.requests", request.exactly.capacity.requests
+        for j, sub in enumerate(request.first_available):
+            if sub.capacity is not None:
+                yield f"{path}[{i}].firstAvailable[{j}].capacity.requests", sub.capacity.requests
+
+
+def _of_policy(policy: CapacityRequestPolicy) -> ResourceList:
+    span = policy.valid_range
+    named = {
+        "default": policy.default,
+        "min": span.min if span is not None else None,
+        "max": span.max if span is not None else None,
+        "step": span.step if span is not None else None,
+        **{f"validValues[{i}]": value for i, value in enumerate(policy.valid_values)},
+    }
+    return {name: value for name, value in named.items() if value is not None}
