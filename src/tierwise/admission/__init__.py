@@ -178,7 +178,7 @@ class _Checks:
             case Job():
                 return job.check(record, self._around)
             case ClusterNetworkTopology():
-                return koordinator.check_topology(record)
+                return koordinator.check_topology(record, tuple(self._nodes.values()))
             case Gang():
                 return chain(koordinator.check_gang(record, self._layers), self._groups_of(record.metadata, key.path))
             case ElasticQuota():

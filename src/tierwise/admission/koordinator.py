@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
-from tierwise.api.core import Pod
+from tierwise.api.core import Node, Pod
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects.koordinator import gangs as gangs
-from tierwise.dialects.koordinator.network_topology import Layers, default_topology, read_layers
+from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
 
 __all__ = ["check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
 
@@ -21,12 +21,12 @@ _MATCHES: Final = frozenset({"", "only-waiting", "waiting-and-running", "once-sa
 _AT: Final = "metadata.annotations."
 
 
-def check_topology(record: ClusterNetworkTopology) -> Iterator[Issue]:
-    """Issues of a network topology."""
-    spec = record.spec
-    fault = read_layers(record).fault
-    if fault:
-        yield error("spec.hierarchy" if spec.hierarchy else "spec.networkTopologySpec", fault)
+def check_topology(record: ClusterNetworkTopology, nodes: Sequence[Node]) -> Iterator[Issue]:
+    """Issues of a network topology over these nodes."""
+    spec, layers = record.spec, read_layers(record)
+    for fault in layer_faults(layers, nodes):
+        where = "spec.hierarchy" if spec.hierarchy else "spec.networkTopologySpec"
+        yield error(where, fault.text) if layers.fault else warning(where, fault.text)
     if spec.hierarchy and spec.network_topology_spec:
         yield warning("spec.hierarchy", "both spellings are used: their layers are taken together")
     if record.metadata.name != "default":

@@ -195,6 +195,7 @@ class JobBuilder:
         formers: Mapping[str, str] = _ALL_NEW,
         pattern: Pattern | None = None,
         forbears: bool = False,
+        order: tuple[object, ...] = (),
         **rest: object,
     ) -> Job:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
@@ -234,7 +235,7 @@ class JobBuilder:
         return Job(
             key=key,
             number=number,
-            order=natural(key),
+            order=order or natural(key),
             declared=not key.startswith("pod "),
             minimum=minimum,
             constraint=constraint,

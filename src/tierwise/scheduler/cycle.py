@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.allocate import MakeRoom, allocate
@@ -27,7 +28,7 @@ from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.model.job import Job
-from tierwise.model.reason import ReasonBook, Rejection
+from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 
@@ -109,6 +110,14 @@ ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
 }
 PLACING = ("allocate", "backfill")
 EVICTING = frozenset(ACTIONS) - {"enqueue", *PLACING}
+_NO_ALLOCATE = Reason(
+    "NoAllocateAction", "profile", "no action of the profile looks for a place for it (allocate does)"
+)
+_CONDITIONS = frozenset(
+    f"node.kubernetes.io/{name}"
+    for name in ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
+)
+"""Keys of taints that stand for a node's condition and go when it passes."""
 AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
 """Actions that a profile of Kubernetes' kind runs for each job right after its turn."""
 
@@ -178,7 +187,11 @@ def cycle(
             run(name)
             done[name] = None
     follow()
-    give_verdicts(current)
+    if _nobody_allocates(profile):
+        for job in snapshot.jobs:
+            if job.key not in current.report.rejections and current.backlog.open(job):
+                current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
+    give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
     current.report.complaints = tuple(current.pipeline.complaints())
     current.report.failures = current.pipeline.failures
     return current.report.build()
@@ -190,6 +203,21 @@ def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str,
         return ()
     listed = [action for action in PLACING if action == "allocate" or action in profile.actions]
     return tuple(action for action in listed if action not in done)
+
+
+def _nobody_allocates(profile: Profile) -> bool:
+    """Whether pods that ask for anything find no action that would look for a place for them."""
+    return "allocate" not in profile.actions and EVICTING.isdisjoint(profile.actions)
+
+
+def _recovered(snapshot: Snapshot, profile: Profile, plugins: Mapping[str, Factory]) -> Cycle | None:
+    """A cycle over the same cluster with every node ready and no taint for a condition; None where it is the same."""
+    nodes = snapshot.nodes
+    taints = tuple(tuple(t for t in taints if t.key not in _CONDITIONS) for taints in nodes.taints)
+    if taints == nodes.taints and nodes.ready.all():
+        return None
+    well = replace(nodes, taints=taints, ready=np.ones(len(nodes), dtype=bool))
+    return open_cycle(replace(snapshot, nodes=well), profile, plugins=plugins)
 
 
 def _news(current: Cycle) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.snapshot.builder import build
-from tierwise.status.pod_group import statuses
+from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
 __all__ = ["History", "look", "reconcile", "schedule"]
 
@@ -41,13 +41,13 @@ class History(msgspec.Struct):
     guard: Guard = msgspec.field(default_factory=Guard)
 
     def complaints(self) -> list[Fault]:
-        """What plugins could not do as pods ask for, in any cycle, what was set aside or is beyond a limit, and which
-        plugins failed.
+        """What plugins could not do as pods ask for, in any cycle, what was set aside, is beyond a limit or limits
+        nothing, and which plugins failed.
         """
         told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
         aside = [crash.fault for crash in self.guard.crashes]
         aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
-        refused = (event for event in self.cluster.events if event.reason == LIMIT_EXCEEDED)
+        refused = (event for event in self.cluster.events if event.reason in (LIMIT_EXCEEDED, UNKNOWN_TIER))
         aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
         return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 

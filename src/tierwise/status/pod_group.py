@@ -27,10 +27,12 @@ from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, K
 from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
 from tierwise.status.koordinator import gang_statuses
 
-__all__ = ["TIER_ANNOTATION", "statuses"]
+__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
 TIER_ANNOTATION: Final = "tierwise.io/tier"
+UNKNOWN_TIER: Final = "UnknownTierName"
+"""The event of a limit by a tier name that no hyperNode has."""
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
@@ -155,4 +157,4 @@ def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key, decision: str) -> Ite
     for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
         if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
-            yield RecordEvent(key, "Warning", "UnknownTierName", text, decision)
+            yield RecordEvent(key, "Warning", UNKNOWN_TIER, text, decision)

@@ -3,14 +3,16 @@
 *Never* is a job that would not fit if every other pod were gone: the nodes are cleared on the ledger, the job is
 searched for as the cycle searches, and the ledger is rewound. What is told then is how far it came on the cleared
 nodes. Any other job is not allowed where a queue, a quota or a gate refused it, and else waits for room.
-Nodes count as they are, with their labels, taints and cordons. Where required pod affinity or a rule that follows
+Nodes count as they are, with their labels, taints and cordons, but for conditions that pass by themselves: a job that
+would fit once nodes are ready again waits for them. Where required pod affinity or a rule that follows
 running pods might be met by pods that are gone on the cleared nodes, only counting may say never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
@@ -50,20 +52,24 @@ _LACKS_PODS = frozenset(
 """Reasons of jobs of which too few pods exist to look for a place."""
 
 
-def give_verdicts(cycle: Cycle) -> None:
-    """Replace each rejection of the report by one with its verdict; a job that never fits is told that first."""
+def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
+    """Replace each rejection of the report by one with its verdict; a job that never fits is told that first.
+
+    `recovered` opens the cycle that would be if all nodes were well; None where they are.
+    """
     rejections = cycle.report.rejections
     if not rejections:
         return
-    judge = _Judge(cycle)
+    judge = _Judge(cycle, recovered)
     jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
     for key, rejection in list(rejections.items()):
         rejections[key] = judge.judged(jobs[key], rejection)
 
 
 class _Judge:
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
         self._cycle = cycle
+        self._recovered = recovered
         self._capacity: dict[tuple[int, int | None], int] = {}
         self._known: dict[object, Rejection | None] = {}
 
@@ -72,10 +78,18 @@ class _Judge:
         if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS and not rejection.bounded:
             with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
+                if never is not None and self._on_recovered is not None:
+                    never = self._on_recovered._never(job)
         if never is None:
             return replace(rejection, verdict=_verdict(rejection))
         refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()
         return replace(never, subject=job.key, children=(*never.children, *refused), verdict=Verdict.NEVER)
+
+    @cached_property
+    def _on_recovered(self) -> _Judge | None:
+        """The judge of the cluster with all its nodes well."""
+        cycle = self._recovered()
+        return _Judge(cycle, lambda: None) if cycle is not None else None
 
     def _never(self, job: Job) -> Rejection | None:
         """Why a job would not fit on cleared nodes; None where it would, or where that cannot be told."""

@@ -79,6 +79,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
+_NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
 _MARKED = "it is marked as one that must not cause evictions"
 _SHOWN = 4
 """How many domains a message tells of."""
@@ -127,6 +128,8 @@ class GangPreemptor:
         if not wanted.task_groups:
             wanted = slots(cycle, job)
         if not wanted.task_groups:
+            if not cycle.pipeline.gangs and cycle.backlog.some_left(job):
+                cycle.report.tell(job, Story(self._action, Reason("NoGangs", self._action, _NO_GANGS)))
             return
         asked = of_those_who_may(job, wanted)
         if asked is None:

@@ -18,6 +18,7 @@ import msgspec
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.natural import natural
+from tierwise.api.plurals import count
 from tierwise.model.snapshot import Fault
 from tierwise.model.tree import Declared
 
@@ -143,16 +144,25 @@ def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
     ]
 
 
-def layer_faults(layers: Layers, nodes: Iterable[Node]) -> list[Fault]:
-    """What people should know: layers that form no chain, and nodes that gathered gangs cannot use."""
+def layer_faults(layers: Layers, nodes: Sequence[Node]) -> list[Fault]:
+    """What people should know: layers that form no chain or that no node is in, and nodes outside the tree."""
     if layers.fault:
         return [Fault(SUBJECT, "BrokenLayers", layers.fault)]
+    labels = {label for node in nodes for label, value in node.metadata.labels.items() if value}
+    faults = [
+        Fault(
+            SUBJECT, "LayerWithoutNodes", f'no node has a label of layer "{layer.name}": {", ".join(layer.label_keys)}'
+        )
+        for layer in layers.above
+        if nodes and labels.isdisjoint(layer.label_keys)
+    ]
     outside = sorted((n.metadata.name for n in nodes if _path(layers.above, n) is None), key=natural)
-    if not outside:
-        return []
-    shown = ", ".join(outside[:_SHOWN]) + (" and others" if len(outside) > _SHOWN else "")
-    text = f"outside the tree for want of labels, and not used by gathered gangs: {shown} ({len(outside)} of the nodes)"
-    return [Fault(SUBJECT, "NodesOutsideTree", text)]
+    if outside:
+        shown = ", ".join(outside[:_SHOWN]) + (" and others" if len(outside) > _SHOWN else "")
+        number = f"{len(outside)} of {count(len(nodes), 'node')}"
+        text = f"outside the tree for want of labels, and not used by gathered gangs: {shown} ({number})"
+        faults.append(Fault(SUBJECT, "NodesOutsideTree", text))
+    return faults
 
 
 def _path(above: Sequence[Layer], node: Node) -> Path | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.meta import ObjectMeta, Record, parse_time, read_number
+from tierwise.api.meta import ObjectMeta, OwnerReference, Record, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
@@ -84,6 +84,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
     owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
     return builder.job(
         key=key,
+        order=_order(key, owner),
         queue=builder.queue(spec.queue or "default", record.metadata.namespace or "default"),
         priority=priority,
         created=parse_time(record.metadata.creation_timestamp) if record.metadata.creation_timestamp else 0.0,
@@ -105,6 +106,13 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         formers={f"{key}/{sub}": former.hyper_node for sub, former in formers(record.metadata).items()},
         numbers=roles,
     )
+
+
+def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
+    """The natural order of its name; a group that was made is named by a uid, and so takes the place of its owner."""
+    namespace, _, name = key.partition("/")
+    made = owner is not None and name == f"podgroup-{owner.uid}"
+    return natural(f"{namespace}/{owner.name} {name}" if owner is not None and made else key)
 
 
 class Former(Record, frozen=True):
