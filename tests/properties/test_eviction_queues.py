@@ -83,9 +83,8 @@ def test_capabilities_hold(case: Case) -> None:
     """P6: no decision takes a queue beyond its capability, whichever action made it."""
     scene, profile = case
     quota = quota_of(profile)
-    due = dues(scene, quota) if quota else {}
+    due = dues(scene, quota)
     for moment in moments(scene, once(scene, profile).steps):
         queue = scene.gang(moment.step.gang).queue
         need = sum((scene.pods()[path][1].need for path in moment.step.placed), Counter[str]())
-        if quota:
-            assert due[queue].allows(used(scene, moment.cleared, queue), need, quota)
+        assert due[queue].allows(used(scene, moment.cleared, queue), need, quota)

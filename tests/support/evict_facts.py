@@ -94,11 +94,12 @@ def crowded(scene: Scene, places: Places, leaving: Collection[str] = ()) -> list
 
 
 class Due(msgspec.Struct, frozen=True):
-    """What a queue deserves, is guaranteed, and could ever use; fractions where shares are computed."""
+    """What a queue deserves, is guaranteed, could ever use and may use at most; fractions where shares are computed."""
 
     deserved: Mapping[str, Fraction]
     guarantee: Mapping[str, int]
     real: Mapping[str, int]
+    capability: Mapping[str, int]
 
     def above(self, held: Counter[str], pod: Pod, quota: str) -> bool:
         """Whether the queue may lose a pod while it holds this much."""
@@ -111,8 +112,10 @@ class Due(msgspec.Struct, frozen=True):
         return max((held[r] / n for r, n in self.deserved.items() if n), default=Fraction(0))
 
     def allows(self, held: Counter[str], need: Counter[str], quota: str) -> bool:
-        """Whether the queue may be given this much more."""
-        limit = self.deserved if quota == "proportion" else self.real
+        """Whether the queue may be given this much more; its capability holds without a quota plugin as well."""
+        limit: Mapping[str, Fraction | int] = self.capability
+        if quota:
+            limit = self.deserved if quota == "proportion" else self.real
         return all(held[r] + n <= limit[r] for r, n in need.items() if n and r in limit)
 
     def may_reclaim(self, held: Counter[str], need: Counter[str], quota: str) -> bool:
@@ -122,7 +125,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def dues(scene: Scene, quota: str) -> dict[str, Due]:
-    """By queue, what a quota plugin says that it is due."""
+    """By queue, what a quota plugin says that it is due; without one, its capability alone counts."""
     total = sum((scene.has(node) for node in scene.nodes), Counter())
     guarantees = sum((read(queue.guarantee) for queue in scene.queues), Counter())
     result = {}
@@ -133,7 +136,7 @@ def dues(scene: Scene, quota: str) -> dict[str, Due]:
         declared = {
             r: max(min(read(queue.deserved)[r], real[r]), guarantee[r]) for r in {**read(queue.deserved), **guarantee}
         }
-        result[queue.name] = Due({r: Fraction(n) for r, n in declared.items()}, guarantee, real)
+        result[queue.name] = Due({r: Fraction(n) for r, n in declared.items()}, guarantee, real, capability)
     return _by_weight(scene, total, result) if quota == "proportion" else result
 
 
@@ -158,7 +161,7 @@ def _by_weight(scene: Scene, total: Counter[str], declared: Mapping[str, Due]) -
         ]
         for queue, share in zip(scene.queues, _shares(total[r] * unit, claims), strict=True):
             shares[queue.name][r] = Fraction(share, unit)
-    return {name: Due(shares[name], due.guarantee, due.real) for name, due in declared.items()}
+    return {name: Due(shares[name], due.guarantee, due.real, due.capability) for name, due in declared.items()}
 
 
 def _shares(total: int, claims: list[tuple[int, int, int]]) -> list[int]:

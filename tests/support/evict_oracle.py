@@ -100,7 +100,7 @@ class Plea(msgspec.Struct, frozen=True, dict=True):
         within = self.dues[self.gang.queue].allows(
             used(self.scene, self.places, self.gang.queue), self.need, self.quota
         )
-        if self.quota and not within:
+        if not within:
             return paths
         pods = self.scene.pods()
         going = {path for path in paths if not pods[path][0].kept and pods[path][1].mark != "kept"}
@@ -328,8 +328,8 @@ def room_for(plea: Plea, domain: Domain, gone: Collection[str]) -> bool:
         for path in here:
             free.subtract(plea.scene.pods()[path][1].need)
         fits += max(0, min(free[r] // n for r, n in plea.each.items() if n))
-    if fits < plea.missing or not plea.quota:
-        return fits >= plea.missing
+    if fits < plea.missing:
+        return False
     left = {path: node for path, node in plea.places.items() if path not in gone}
     return plea.dues[plea.gang.queue].allows(used(plea.scene, left, plea.gang.queue), plea.need, plea.quota)
 
