@@ -34,6 +34,7 @@ __all__ = [
     "Objects",
     "Outcome",
     "PatchStatus",
+    "Prepare",
     "RecordEvent",
     "Update",
     "Version",
@@ -249,6 +250,19 @@ class Nominate(msgspec.Struct, frozen=True):
     gang: str = ""
 
 
+class Prepare(msgspec.Struct, frozen=True):
+    """Write what must stand before a pod is bound, as a merge patch: the volume of a claim, the devices of another.
+
+    Where one fails, no pod of the gang (`gang` is its job's key) is bound or nominated by the same effects.
+    """
+
+    key: Key
+    patch: Raw
+    gang: str = ""
+    version: str = ""  # the resource version that it was decided on; "" where any other will do
+    status: bool = False  # it is about the status, which is written at a path of its own
+
+
 class Create(msgspec.Struct, frozen=True):
     """Make an object; fails where one of that identity exists."""
 
@@ -290,7 +304,7 @@ class RecordEvent(msgspec.Struct, frozen=True):
     decision: str = ""
 
 
-Effect = Bind | Evict | Nominate | Create | Update | Delete | PatchStatus | RecordEvent
+Effect = Bind | Evict | Nominate | Prepare | Create | Update | Delete | PatchStatus | RecordEvent
 """A change asked of the cluster; a closed union, matched exhaustively."""
 
 

@@ -26,6 +26,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
+from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.gathering import Way
@@ -56,6 +57,8 @@ __all__ = [
     "NodeScorer",
     "Overuse",
     "PartOrder",
+    "PreBind",
+    "Preparation",
     "Proposal",
     "Proposer",
     "Purpose",
@@ -382,6 +385,25 @@ class Complaints(Protocol):
     """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """What comes between the place that was found for a task and its bind."""
+
+    writes: tuple[Prepare, ...] = ()  # to be made first
+    waits: Reason | None = None  # for what somebody else does then; the task is nominated until it is done
+    until: float | None = None  # how long it waits at most; None where there is no end to it
+    failed: Reason | None = None  # it will not be done: all that was written for the gang is taken back
+    undo: tuple[Prepare, ...] = ()  # takes back what was written, now or in an earlier cycle
+
+
+class PreBind(Protocol):
+    """Says what must be written, and waited for, before a task is bound to a row; None where nothing must.
+
+    Asked once for each task at the end of a cycle, when all places are found.
+    """
+
+    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None: ...
 
 
 class NodeFigures(Protocol):

@@ -248,6 +248,12 @@ class Ledger:
             self._bump(self.role_ready if now else self.role_waiting, part.role_number, placed)
         self.append(self._stands.setdefault(sub.number, []), (rows, counts))
 
+    def uncount(self, sub: SubJob, role_number: int) -> None:
+        """Count one ready task less towards its sub-job and role; its resources stay taken."""
+        self._bump(self.ready, sub.number, -1)
+        if role_number >= 0:
+            self._bump(self.role_ready, role_number, -1)
+
     def charge(self, job: Job, amounts: Ints) -> None:
         """Count what a job was given (or, negative, lost) towards it and its queue."""
         charged = [(self.job_used, job.number)]

@@ -47,6 +47,8 @@ from tierwise.framework.extension import (
     NodeScorer,
     Overuse,
     PartOrder,
+    PreBind,
+    Preparation,
     Proposal,
     Proposer,
     Purpose,
@@ -104,6 +106,7 @@ _FLAGS: Mapping[type, str] = {
     Starving: "JobStarving",
     VictimSelector: "Victim",
     Complaints: "JobValid",
+    PreBind: "Predicate",
     NodeFigures: "NodeOrder",
     Turns: "QueueOrder",
     Lending: "Reclaimable",
@@ -295,6 +298,7 @@ class Pipeline:
         self._starvings = self._at(Starving)
         self._selectors = self._at(VictimSelector)
         self._complaints = self._at(Complaints)
+        self._pre_binds = self._at(PreBind)
         self._figures = self._at(NodeFigures)
         self._turns = self._at(Turns)
         self._lendings = self._at(Lending)
@@ -669,6 +673,24 @@ class Pipeline:
                     found[task, reason] = None
             except Exception as error:  # noqa: BLE001
                 self._failed(plugin, "complaints", error)
+        return found
+
+    @property
+    def prepares(self) -> bool:
+        """Whether any plugin has something to write before a bind."""
+        return bool(self._pre_binds)
+
+    def before_bind(self, job: Job, task: Task, row: int) -> list[Preparation]:
+        """What comes before a bind, plugin by plugin; one that fails keeps the gang from being bound."""
+        found: list[Preparation] = []
+        for plugin in self._pre_binds[job.scheduler]:
+            try:
+                said = plugin.before_bind(job, task, row)
+                _check_is(said, Preparation)
+            except Exception as error:  # noqa: BLE001
+                said = Preparation(failed=self._failed(plugin, "before_bind", error))
+            if said is not None:
+                found.append(said)
         return found
 
     # -- quotas

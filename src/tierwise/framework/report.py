@@ -17,6 +17,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Fault
+from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
@@ -126,6 +127,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
     delays: dict[str, float] = {}  # by job key: declined a place, and until when it does so
     failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
+    writes: tuple[Prepare, ...] = ()  # what must stand before pods are bound, or is taken back
 
     @property
     def again(self) -> float | None:
@@ -152,6 +154,7 @@ class ReportBuilder(msgspec.Struct):
     complaints: tuple[tuple[Task, Reason], ...] = ()
     delays: dict[str, float] = {}
     failures: tuple[PluginFailure, ...] = ()
+    writes: tuple[Prepare, ...] = ()
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -192,5 +195,14 @@ class ReportBuilder(msgspec.Struct):
         decisions, evictions = tuple(self.decisions), tuple(self.evictions)
         delays = dict(self.delays)
         return CycleReport(
-            decisions, evictions, stories, rejections, phases, self.work, self.complaints, delays, self.failures
+            decisions,
+            evictions,
+            stories,
+            rejections,
+            phases,
+            self.work,
+            self.complaints,
+            delays,
+            self.failures,
+            self.writes,
         )

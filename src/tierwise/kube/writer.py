@@ -30,6 +30,7 @@ from tierwise.port import (
     Nominate,
     Outcome,
     PatchStatus,
+    Prepare,
     RecordEvent,
     Update,
     key_of_raw,
@@ -69,9 +70,14 @@ class Writer:
         return self._binder.in_flight
 
     async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
-        """Carry out effects; a gang for which an eviction failed is not nominated: its room will not come."""
+        """Carry out effects.
+
+        A gang for which an eviction failed is not nominated: its room will not come. One for which something could not
+        be written first is neither nominated nor bound.
+        """
         outcomes: list[Outcome] = []
-        stuck: dict[str, str] = {}  # gangs for which an eviction failed -> why
+        stuck: dict[str, str] = {}  # gangs that are not nominated -> why
+        unprepared: dict[str, str] = {}  # gangs that are not bound -> why
 
         async def one(effect: Effect) -> Outcome:
             return await self._guarded(effect, stuck)
@@ -80,16 +86,25 @@ class Writer:
             some = list(stretch)
             binds = [effect for effect in some if isinstance(effect, Bind)]
             if binds:
-                outcomes += await self._binder.bind(binds)
+                bound = iter(await self._binder.bind([bind for bind in binds if bind.gang not in unprepared]))
+                for bind in binds:
+                    said = unprepared.get(bind.gang)
+                    outcomes.append(next(bound) if said is None else Outcome(bind, ok=False, error=said))
                 continue
             done = await each(some, one, IN_FLIGHT)
-            stuck.update({o.effect.by: o.error for o in done if isinstance(o.effect, Evict) and not o.ok})
+            for outcome in done:
+                match outcome.effect:
+                    case Evict(by=gang) if not outcome.ok:
+                        stuck[gang] = f"withheld, because an eviction for it failed: {outcome.error}"
+                    case Prepare(key=key, gang=gang) if not outcome.ok and gang not in unprepared:
+                        why = f"withheld, because {key} could not be written: {outcome.error}"
+                        unprepared[gang] = stuck[gang] = why
             outcomes += done
         return outcomes
 
     async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
         if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
-            return Outcome(effect, ok=False, error=f"withheld, because an eviction for it failed: {stuck[effect.gang]}")
+            return Outcome(effect, ok=False, error=stuck[effect.gang])
         if not self._may():
             return Outcome(effect, ok=False, error=str(NotLeadingError()))
         try:
@@ -104,6 +119,8 @@ class Writer:
         match effect:
             case Nominate(pod, node):
                 return self._patch(pod, {"status": {"nominatedNodeName": node or None}}, kind=_MERGE, status=True)
+            case Prepare(key, patch):
+                return self._patch(key, _only_of(effect.version, patch), kind=_MERGE, status=effect.status)
             case Evict(pod):
                 return self._evict(pod) if self._by_eviction else self._delete(pod)
             case Create(raw):
@@ -199,6 +216,14 @@ def _replacing(fields: Raw, shown: Raw) -> Raw:
         else:
             patch[name] = value
     return patch
+
+
+def _only_of(version: str, patch: Raw) -> Raw:
+    """A merge patch of an object as it was at a version, and of no later one."""
+    if not version:
+        return patch
+    meta = patch.get("metadata")
+    return {**patch, "metadata": {**(meta if isinstance(meta, dict) else {}), "resourceVersion": version}}
 
 
 def _only(uid: str) -> Raw:

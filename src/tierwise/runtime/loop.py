@@ -34,6 +34,7 @@ from tierwise.port import (
     Objects,
     Outcome,
     PatchStatus,
+    Prepare,
     RecordEvent,
     Update,
     Version,
@@ -377,7 +378,7 @@ def _named(effect: Effect) -> str:
             subject = effect.pod
         case RecordEvent():
             subject = effect.about
-        case Update() | Delete() | PatchStatus():
+        case Update() | Delete() | PatchStatus() | Prepare():
             subject = effect.key
         case _:
             assert_never(effect)

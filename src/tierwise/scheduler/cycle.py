@@ -31,6 +31,7 @@ from tierwise.model.job import Job
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
+from tierwise.scheduler.prebind import prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.probe import Probe
@@ -192,6 +193,7 @@ def cycle(
             if job.key not in current.report.rejections and current.backlog.open(job):
                 current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
     give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
+    prepare(current)
     current.report.complaints = tuple(current.pipeline.complaints())
     current.report.failures = current.pipeline.failures
     return current.report.build()

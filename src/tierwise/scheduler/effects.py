@@ -13,14 +13,14 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate, Outcome
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate, Outcome, Prepare
 
 __all__ = ["amended", "effects", "pod_key"]
 
 
 def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Decisions pod by pod, in the order in which they fell."""
-    return [*_evictions(report), *_placements(snapshot, report), *_dropped(snapshot, report)]
+    return [*_evictions(report), *report.writes, *_placements(snapshot, report), *_dropped(snapshot, report)]
 
 
 def _evictions(report: CycleReport) -> Iterator[Effect]:
@@ -46,7 +46,8 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 if not decision.bound:
-                    yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
+                    if task.nominated != row:
+                        yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
                     continue
                 leaf = int(leaves[row])
                 if leaf not in places:
@@ -85,7 +86,13 @@ def pod_key(path: str) -> Key:
 
 def amended(report: CycleReport, outcomes: Iterable[Outcome]) -> CycleReport:
     """The report with pods whose bind failed taken out of its decisions, and their jobs rejected at stage "bind"."""
-    failed = {o.effect.pod.path: o for o in outcomes if isinstance(o.effect, Bind) and not o.ok}
+    failed: dict[str, Outcome] = {}
+    unprepared: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if not outcome.ok and isinstance(outcome.effect, Bind):
+            failed[outcome.effect.pod.path] = outcome
+        elif not outcome.ok and isinstance(outcome.effect, Prepare):
+            unprepared.setdefault(outcome.effect.gang, outcome)
     if not failed:
         return report
     decisions: list[Decision] = []
@@ -96,7 +103,9 @@ def amended(report: CycleReport, outcomes: Iterable[Outcome]) -> CycleReport:
             decisions.append(decision)
             continue
         decisions.append(replace(decision, placed=tuple(_left(placed, failed.keys()) for placed in decision.placed)))
-        rejections[decision.job.key] = _rejection(decision, [failed[key] for key in lost])
+        rejections[decision.job.key] = _rejection(
+            decision, [failed[key] for key in lost], unprepared.get(decision.job.key)
+        )
     kept = tuple(decision for decision in decisions if decision.count())
     return replace(report, decisions=kept, rejections=rejections)
 
@@ -106,9 +115,11 @@ def _left(placed: Placed, failed: Iterable[str]) -> Placed:
     return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[np.array(kept, dtype=np.intp)])
 
 
-def _rejection(decision: Decision, lost: list[Outcome]) -> Rejection:
+def _rejection(decision: Decision, lost: list[Outcome], unprepared: Outcome | None) -> Rejection:
     """The first failure that is one of its own says why; binds withheld for its sake do not."""
-    telling = next((o for o in lost if not o.error.startswith("withheld")), lost[0])
-    assert isinstance(telling.effect, Bind)
-    text = f"{len(lost)} of {decision.count()} pods could not be bound: {telling.effect.pod.path}: {telling.error}"
+    telling = unprepared or next((o for o in lost if not o.error.startswith("withheld")), lost[0])
+    effect = telling.effect
+    assert isinstance(effect, Bind | Prepare)
+    about = effect.pod.path if isinstance(effect, Bind) else str(effect.key)
+    text = f"{len(lost)} of {decision.count()} pods could not be bound: {about}: {telling.error}"
     return Rejection("bind", decision.job.key, Reason("BindFailed", "bind", text))

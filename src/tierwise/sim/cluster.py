@@ -25,6 +25,7 @@ from tierwise.port import (
     Objects,
     Outcome,
     PatchStatus,
+    Prepare,
     RecordEvent,
     Update,
     Version,
@@ -164,7 +165,15 @@ class EmbeddedCluster:
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects in order; one outcome each."""
         batch = Batch(self._objects, self.clock)
-        outcomes = [self._one(batch, effect) for effect in effects]
+        outcomes: list[Outcome] = []
+        unprepared: dict[str, str] = {}  # gangs for which something could not be written -> why
+        for effect in effects:
+            if isinstance(effect, Bind | Nominate) and effect.node and effect.gang in unprepared:
+                outcomes.append(Outcome(effect, ok=False, error=f"withheld: {unprepared[effect.gang]}"))
+                continue
+            outcomes.append(self._one(batch, effect))
+            if isinstance(effect, Prepare) and not outcomes[-1].ok:
+                unprepared.setdefault(effect.gang, outcomes[-1].error)
         self._take(batch)
         if self.clock is not None:
             self.done += [outcome.effect for outcome in outcomes if outcome.ok]
@@ -190,6 +199,8 @@ class EmbeddedCluster:
                 return batch.edit(effect, pod, bound | {"metadata": {"annotations": dict(annotations)}})
             case Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
+            case Prepare(key, patch):
+                return batch.edit(effect, key, patch)
             case Evict(pod):
                 return batch.delete(effect, pod)
             case Create(raw):

@@ -113,6 +113,7 @@ BAD: Mapping[str, list[object]] = {
     "defer": [True, "later"],
     "starving": [None, "yes"],
     "complaints": [None, [1], [("pod", "no")]],
+    "before_bind": [True, "later", ()],
     "figures": [None, [], [1] * 4],
 }
 CALLED_ELSEWHERE = {"entitled", "ways"}

@@ -57,8 +57,7 @@ def test_room_that_is_being_freed_is_kept() -> None:
 
     assert "default/g" in report.rejections
     nominated = [(e.pod.name, e.node) for e in asked if isinstance(e, Nominate)]
-    assert {("p0", "n0"), ("p1", "n0"), ("p2", "")} == set(nominated)
-    assert 3 == len(nominated)
+    assert [("p2", "")] == nominated  # the others are nominated there already
 
 
 def test_failure_itself_is_told_and_not_what_was_withheld_for_it() -> None:

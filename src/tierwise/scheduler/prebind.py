@@ -1,0 +1,124 @@
+"""What stands between a place that was found and a bind: things to write, and things that others do about them.
+
+Plugins say it task by task (`PreBind`), and here it is decided for gangs. What must be written goes onto the report as
+effects before the binds. Where somebody else has to act on it first, such as a provisioner that makes a volume, nothing
+waits for that: the gang is nominated, so its room is kept, and the next cycle looks again. Everything that is known
+about it stands in the objects, so a restart goes on where the last process stopped.
+
+A gang is bound only once nothing that its minimum needs is waited for; where some of it fails, all of it is taken back.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tierwise.api.plurals import of
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Preparation
+from tierwise.framework.ledger import job_ready
+from tierwise.framework.report import Decision, Placed
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason, Rejection
+from tierwise.port import Key, Prepare
+
+__all__ = ["prepare"]
+
+_Said = dict[str, list[Preparation]]
+"""What plugins say, by the key of the task."""
+
+
+def prepare(cycle: Cycle) -> None:
+    """Ask about every task that this cycle would bind, and put what comes of it on the report."""
+    if not cycle.pipeline.prepares:
+        return
+    report = cycle.report
+    by_job: dict[str, list[Decision]] = {}
+    for decision in report.decisions:
+        if decision.bound:
+            by_job.setdefault(decision.job.key, []).append(decision)
+    writes: list[Prepare] = []
+    outcome: dict[str, list[Decision]] = {}
+    for key, decisions in by_job.items():
+        said = _ask(cycle, decisions)
+        if said:
+            outcome[key], written = _settle(cycle, decisions, said)
+            writes += written
+    if not outcome:
+        return
+    others = [d for d in report.decisions if not d.bound or d.job.key not in outcome]
+    report.decisions = [*others, *(decision for key in outcome for decision in outcome[key])]
+    report.writes = tuple(_each_once(writes))
+
+
+def _ask(cycle: Cycle, decisions: list[Decision]) -> _Said:
+    said: _Said = {}
+    for decision in decisions:
+        for placed in decision.placed:
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                found = cycle.pipeline.before_bind(decision.job, task, row)
+                if found:
+                    said[task.key] = found
+    return said
+
+
+def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> tuple[list[Decision], list[Prepare]]:
+    """What becomes of the decisions about one job, and what is written for them."""
+    job, report = decisions[0].job, cycle.report
+    every = [one for found in said.values() for one in found]
+    failed = next((one.failed for one in every if one.failed is not None), None)
+    if failed is not None:
+        report.rejections[job.key] = Rejection("bind", job.key, failed)
+        return [], [write for one in every for write in one.undo]
+    writes = [write for one in every for write in one.writes]
+    waiting = {key for key, found in said.items() if any(one.waits is not None for one in found)}
+    if not waiting:
+        return decisions, writes
+    report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))
+    ends = [one.until for one in every if one.until is not None]
+    if ends:
+        report.delays[job.key] = min(ends)
+    if cycle.pipeline.gangs and not _whole_without(cycle, decisions, waiting):
+        return [replace(decision, bound=False) for decision in decisions], writes
+    parted: list[Decision] = []
+    for decision in decisions:
+        ready = tuple(_some(placed, waiting, those=False) for placed in decision.placed)
+        rest = tuple(_some(placed, waiting, those=True) for placed in decision.placed)
+        parted += [replace(decision, placed=ready), replace(decision, placed=rest, bound=False)]
+    return [decision for decision in parted if decision.count()], writes
+
+
+def _waits(job: Job, waiting: set[str], every: list[Preparation], placed: int) -> Rejection:
+    reasons = dict.fromkeys(one.waits for one in every if one.waits is not None)
+    first: Reason = next(iter(reasons))
+    if placed == 1:
+        return Rejection("bind", job.key, first)
+    text = f"{of(len(waiting), placed, 'pod', 'waits', 'wait')}: {first.text}"
+    return Rejection("bind", job.key, replace(first, text=text))
+
+
+def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -> bool:
+    """Whether a job has its minimum without the tasks that wait."""
+    ledger, job = cycle.ledger, decisions[0].job
+    numbers = {name: number for number, name in job.role_names.items()}
+    with ledger.statement():
+        for decision in decisions:
+            for placed in decision.placed:
+                for task in placed.tasks:
+                    if task.key in waiting and not task.shape.best_effort:  # those were counted before they were placed
+                        ledger.uncount(placed.sub, numbers.get(task.role, -1))
+        return job_ready(ledger, job)
+
+
+def _some(placed: Placed, waiting: set[str], *, those: bool) -> Placed:
+    kept = [i for i, task in enumerate(placed.tasks) if (task.key in waiting) is those]
+    return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[kept])
+
+
+def _each_once(writes: list[Prepare]) -> list[Prepare]:
+    """Pods that share a claim ask for the same write."""
+    found: dict[Key, list[Prepare]] = {}
+    for write in writes:
+        known = found.setdefault(write.key, [])
+        if write not in known:
+            known.append(write)
+    return [write for known in found.values() for write in known]
