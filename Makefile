@@ -6,6 +6,7 @@ WORKERS ?= auto
 UV_VERSION := 0.13.7
 
 BIN := .venv/bin
+RUNNABLE := .venv/.runnable
 READY := .venv/.stamp
 LOCK_ENV := .venv-lock
 
@@ -20,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY) ## Schedule the first example on the embedded cluster
+run: $(RUNNABLE) ## Schedule the first example on the embedded cluster
 	@$(BIN)/tierwise schedule -f examples/01-llm-training
 
 # Types are checked beside the tests, so that no core waits for the one thread of mypy.
@@ -43,7 +44,7 @@ e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
 	@echo "== e2e"
 	@$(BIN)/pytest -n 0 $(E2E) $(ARGS)
 
-bench: $(READY) ## Run the benchmarks
+bench: $(RUNNABLE) ## Run the benchmarks
 	@$(BIN)/tierwise bench $(ARGS)
 
 mutants: $(READY) ## Change the sources in small ways, and see that the tests notice
@@ -81,12 +82,14 @@ lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest vers
 	@$(PYTHON) -m venv --clear $(LOCK_ENV)
 	@$(LOCK_ENV)/bin/pip install --quiet uv==$(UV_VERSION)
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file requirements.lock
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements.lock \
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra build --constraint requirements.lock \
+		--output-file requirements-build.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements-build.lock \
 		--output-file requirements-dev.lock
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint requirements-dev.lock \
 		--output-file requirements-kube.lock
 	@rm -rf $(LOCK_ENV)
-	@echo "wrote requirements.lock, requirements-dev.lock and requirements-kube.lock"
+	@echo "wrote requirements.lock and those for building, tests and a real cluster"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
 COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
@@ -100,15 +103,22 @@ check-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tierwise needs Python >= 3.11, but '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
 
-# The project itself is installed in place, with the build backend from the lock file: nothing unpinned is fetched.
-$(READY): pyproject.toml requirements.lock requirements-dev.lock | check-python
-	@echo "== preparing .venv, once: a minute or two, by the network"
+# What runs: a few packages, and the project in place. The build backend is in the lock file, too: nothing unpinned is
+# fetched.
+$(RUNNABLE): pyproject.toml requirements-build.lock | check-python
+	@echo "== preparing .venv, once: half a minute, by the network"
 	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --compile --progress-bar off --require-hashes -r requirements-build.lock
+	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What the tests need beside it.
+$(READY): $(RUNNABLE) requirements-dev.lock
+	@echo "== preparing .venv for the tests, once: a minute or two, by the network"
 	@all=$$(grep -c '^[A-Za-z0-9].*==' requirements-dev.lock); \
 	$(BIN)/pip install --compile --progress-bar off --require-hashes -r requirements-dev.lock >.venv/pip.log 2>&1 & pid=$$!; \
 	while kill -0 $$pid 2>/dev/null; do sleep 3; \
 		if grep -q '^Installing' .venv/pip.log; then echo "   installing $$all packages"; \
 		else echo "   fetched $$(grep -c '^Collecting' .venv/pip.log) of $$all packages"; fi; done; \
 	wait $$pid || { cat .venv/pip.log >&2; exit 1; }
-	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
 	@touch $@
