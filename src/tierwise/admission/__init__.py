@@ -18,6 +18,7 @@ from tierwise.admission import (
     hypernode,
     job,
     koordinator,
+    languages,
     network_map,
     node_pod,
     podgroup,
@@ -37,8 +38,10 @@ from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
+from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
+from tierwise.dialects.languages import read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
@@ -59,7 +62,7 @@ __all__ = [
 ]
 
 
-_COUNTED = (PodGroup, Queue, Job, Gang)
+_COUNTED = (PodGroup, Queue, Job, Gang, PluginGroup)
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -152,6 +155,7 @@ class _Checks:
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
+        self._declared = read_languages(objects, {}, Objects())
         self._tree: dict[str, list[Issue]] = {}
         for name, issue in hypernode.check_tree(ground.topology):
             self._tree.setdefault(name, []).append(issue)
@@ -168,6 +172,7 @@ class _Checks:
                     koordinator.check_pod(record, self._layers),
                     self._groups_of(record.metadata, gang_of(record) if NAME in record.metadata.annotations else ""),
                     self._quotas.check_pod(record),
+                    languages.check_pod(record, self._declared),
                 )
             case Node():
                 return node_pod.check_node(record)
@@ -181,6 +186,8 @@ class _Checks:
                 return koordinator.check_topology(record, tuple(self._nodes.values()))
             case Gang():
                 return chain(koordinator.check_gang(record, self._layers), self._groups_of(record.metadata, key.path))
+            case PluginGroup():
+                return languages.check_plugin_group(record)
             case ElasticQuota():
                 return self._quotas.check(record)
             case Queue():

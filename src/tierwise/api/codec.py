@@ -12,7 +12,16 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import ValidationError
 
-from tierwise.api import amounts, core, elastic_quota, koordinator, network_aware, resource, volcano
+from tierwise.api import (
+    amounts,
+    core,
+    elastic_quota,
+    koordinator,
+    network_aware,
+    resource,
+    scheduler_plugins,
+    volcano,
+)
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.pod_defaults import filled_pod
@@ -450,6 +459,13 @@ register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_
 register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
 register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang, signed=True)
 register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
+register(
+    f"{scheduler_plugins.GROUP}/v1alpha1",
+    "PodGroup",
+    scheduler_plugins.PodGroup,
+    quantities=scheduler_plugins.of_pod_group,
+    signed=True,
+)
 register(
     "scheduling.koordinator.sh/v1alpha1",
     "ClusterNetworkTopology",

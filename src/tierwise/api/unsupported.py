@@ -19,6 +19,7 @@ __all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsup
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
+_BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 
 VOLUMES: Final = {
     "persistentVolumeClaim": "volume claims are not read",
@@ -44,7 +45,6 @@ SPEC_FIELDS: Final = {
 """Fields of a pod's spec that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 
 LABELS: Final = {
-    "scheduling.x-k8s.io/pod-group": "PodGroups of scheduling.x-k8s.io are not read",
     "godel.bytedance.com/pod-group-name": "PodGroups of godel.bytedance.com are not read",
     "grove.io/podgang": "PodGangs of grove.io are not read",
 }
@@ -58,6 +58,7 @@ ANNOTATIONS: Final = {
     "yunikorn.apache.org/task-group-name": "task groups of YuniKorn are not read",
     "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
     _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",
+    _BY_LABEL: "a pod names its PodGroup by a label of that name",
 }
 """Annotations that ask for something which is not read."""
 
@@ -131,9 +132,16 @@ def _in_marks(meta: ObjectMeta) -> Unsupported | None:
     for part, marks in (("labels", meta.labels), ("annotations", meta.annotations)):
         for key, value in marks.items():
             why = _why(key, labels=part == "labels") if value else ""
-            if why and not (key == _VOLCANO and meta.annotations.get(_READ_INSTEAD)):
+            if why and not _says_it_rightly(key, meta):
                 return Unsupported(f"metadata.{part}.{key}", why)
     return None
+
+
+def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
+    """Whether what a mark says is also said where it is read."""
+    if key == _VOLCANO:
+        return bool(meta.annotations.get(_READ_INSTEAD))
+    return key == _BY_LABEL and bool(meta.labels.get(_BY_LABEL))
 
 
 def _why(key: str, *, labels: bool) -> str:

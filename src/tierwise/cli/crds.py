@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["crds", "file_of", "yaml_of"]
 
-_FAMILIES = ("volcano", "koordinator", "network-aware")
+_FAMILIES = ("volcano", "koordinator", "network-aware", "scheduler-plugins")
 
 
 @click.command(

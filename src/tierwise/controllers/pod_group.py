@@ -24,6 +24,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.requests import effective_request
+from tierwise.dialects.languages import named_group
 from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, group_of
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
@@ -241,8 +242,8 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     for path, pod in pods.items():
         own = group_of(pod)
         named.add(own)
-        if pod.spec.scheduler_name not in SERVED or gang_of(pod):
-            continue  # a gang of Koordinator's is a group already
+        if pod.spec.scheduler_name not in SERVED or gang_of(pod) or named_group(pod) is not None:
+            continue  # a gang of another language is a group already
         if own in groups and own not in made:
             continue  # somebody else's group: most pods are in one
         above = lineage(objects, pod)

@@ -107,7 +107,7 @@ class JobBuilder:
         """The queue that an object of a namespace means by a name."""
         return self._quotas.queue(name, namespace)
 
-    def _queue_of(self, pod: Pod) -> str:
+    def queue_of(self, pod: Pod) -> str:
         """The queue of a pod without a group: the one that it names, else its quota."""
         named = queue_of(pod)
         return self.queue(named, pod.metadata.namespace or "default") if named else self._quotas.of(pod)
@@ -141,7 +141,7 @@ class JobBuilder:
         job = Job(
             key=key,
             number=self._jobs,
-            queue=self._queue_of(member.pod),
+            queue=self.queue_of(member.pod),
             priority=shape.priority,
             created=task.created,
             order=order,
@@ -166,7 +166,7 @@ class JobBuilder:
         key = f"pod {member.task.key}"
         return self.job(
             key=key,
-            queue=self._queue_of(member.pod),
+            queue=self.queue_of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
             phase=Phase.INQUEUE,
@@ -196,9 +196,13 @@ class JobBuilder:
         pattern: Pattern | None = None,
         forbears: bool = False,
         order: tuple[object, ...] = (),
+        refused: str = "",
         **rest: object,
     ) -> Job:
-        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
+        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in.
+
+        `refused` says what its group asks for and what cannot be honoured.
+        """
         number = self._jobs
         self._jobs += 1
         best_effort_parts: list[tuple[int, Part]] = []
@@ -246,7 +250,7 @@ class JobBuilder:
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
-            unsupported=_unsupported(split),
+            unsupported=refused or _unsupported(split),
             never_preempts=forbears or _forbears(split),
             **rest,  # type: ignore[arg-type]
         )

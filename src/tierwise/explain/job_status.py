@@ -15,7 +15,7 @@ from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job as BatchJob
 from tierwise.api.volcano import PodGroup
-from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.languages import whose
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.explain.job_location import Place, job_location
@@ -98,7 +98,7 @@ def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]
     of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for path, pod in objects.every(Pod).items():
-        counts[group_of(pod) or of_pod.get(path) or gang_of(pod) or f"pod {path}"][_state(pod)] += 1
+        counts[group_of(pod) or of_pod.get(path) or whose(pod) or f"pod {path}"][_state(pod)] += 1
     return counts
 
 

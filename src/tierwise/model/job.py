@@ -15,6 +15,7 @@ from tierwise.model.topology import HYPERNODES
 if TYPE_CHECKING:
     from tierwise.api.pattern import Pattern
     from tierwise.model.gather import Gather
+    from tierwise.port import Key
 
 __all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
 
@@ -144,6 +145,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     never_preempts: bool = False  # it, or a task of it, is marked as one that causes no evictions
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
+    declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

@@ -16,8 +16,7 @@ import msgspec
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import NaturalKey, natural
-from tierwise.dialects.koordinator.gangs import gang_of
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.languages import whose
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
@@ -139,7 +138,7 @@ def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, l
 
 def _gang(pod: Pod) -> str:
     """Whom a pod is bound with, told by the pod alone: pods of other schedulers are no jobs of ours."""
-    return group_of(pod) or gang_of(pod) or f"pod {pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+    return whose(pod) or f"pod {pod.metadata.namespace or 'default'}/{pod.metadata.name}"
 
 
 def _times(objects: Objects, gangs: set[str]) -> dict[str, float]:

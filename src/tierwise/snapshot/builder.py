@@ -15,10 +15,12 @@ from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.dialects.groups import Group
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
+from tierwise.dialects.languages import Name, read_languages
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
@@ -88,6 +90,7 @@ class Reader:
         self._site: Site | None = None
         self._table: NodeTable | None = None
         self._services = Services()
+        self._declared: dict[Name, Group] = {}
         self._templates = Templates()
         self._pods: dict[str, tuple[Pod, Template]] = {}
         self._firm = 0  # how many of them are non-preemptible
@@ -114,8 +117,14 @@ class Reader:
             self._settle(site, axis, table, {}, objects, quotas, budgets)
         population = self._population
         drawn = drawn_to(population.drawn.values(), table.row)
+        self._declared = read_languages(objects, self._declared, self._objects)
         found = self._roster.sort(
-            JobBuilder(axis, quotas), population.cohorts(), objects.every(PodGroup), objects.every(GangRecord), drawn
+            JobBuilder(axis, quotas),
+            population.cohorts(),
+            objects.every(PodGroup),
+            objects.every(GangRecord),
+            self._declared,
+            drawn,
         )
         self._services = self._read_services(objects)
         self._objects = objects

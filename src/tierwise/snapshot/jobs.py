@@ -10,6 +10,7 @@ import msgspec
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.volcano import PodGroup
+from tierwise.dialects.groups import Group, build_group
 from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.gangs import (
     Drawn,
@@ -19,9 +20,11 @@ from tierwise.dialects.koordinator.gangs import (
     lone_gather,
     read_gangs,
 )
+from tierwise.dialects.languages import LANGUAGES, Name
 from tierwise.dialects.volcano.pod_group import read_group
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
+from tierwise.port import Key
 from tierwise.snapshot.pods import Cohort
 from tierwise.snapshot.shapes import Priorities
 
@@ -72,6 +75,7 @@ class JobCache:
         self._alone = alone
         self._across = across
         self._of_group: dict[str, tuple[PodGroup, Stamp, Job]] = {}
+        self._of_language: dict[Key, tuple[Group, Stamp, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
         self._of_pod: dict[str, tuple[Member, Job]] = {}
@@ -83,23 +87,28 @@ class JobCache:
         cohorts: Sequence[Cohort],
         groups: Mapping[str, PodGroup],
         records: Mapping[str, GangRecord],
+        declared: Mapping[Name, Group],
         drawn: Drawn,
     ) -> Sorted:
-        """Every pod to its job, or to those that belong to none."""
+        """Every pod to its job, or to those that belong to none; `declared` are groups of other languages."""
         gangs = self._read_gangs(cohorts, records)
         grouped: dict[str, list[Cohort]] = {}
         ganged: dict[str, list[Cohort]] = {}
+        named: dict[Key, list[Cohort]] = {}
         rest: list[Cohort] = []
         for cohort in cohorts:
             if cohort.ours and cohort.group in groups:
                 grouped.setdefault(cohort.group, []).append(cohort)
             elif cohort.ours and cohort.gang in gangs:
                 ganged.setdefault(cohort.gang, []).append(cohort)
+            elif cohort.ours and cohort.named is not None and cohort.named in declared:
+                named.setdefault(declared[cohort.named].key, []).append(cohort)
             else:
                 rest.append(cohort)
         jobs = self._group_jobs(builder, groups, grouped)
         taken = frozenset(gangs.keys() & groups.keys())
         jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
+        jobs += self._language_jobs(builder, declared, named, {job.key for job in jobs})
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
@@ -117,18 +126,40 @@ class JobCache:
                 job = builder.again(last[2])
             else:
                 members = _members(own)
-                job = read_group(builder, record, members, self._priority(record, members))
+                job = read_group(builder, record, members, self._priority(record.spec.priority_class_name, members))
             kept[key] = record, stamp, job
             jobs.append(job)
         self._of_group = kept
         return jobs
 
-    def _priority(self, record: PodGroup, members: Sequence[Member]) -> int:
+    def _language_jobs(
+        self, builder: JobBuilder, declared: Mapping[Name, Group], cohorts: Mapping[Key, list[Cohort]], taken: set[str]
+    ) -> list[Job]:
+        jobs = []
+        kept: dict[Key, tuple[Group, Stamp, Job]] = {}
+        for (language, _), group in declared.items():
+            if group.key in kept:
+                continue  # it has several names
+            own = cohorts.get(group.key, [])
+            stamp, last = _stamp(own), self._of_language.get(group.key)
+            shared = group.key.path in taken
+            if last is not None and last[:2] == (group, stamp) and (last[2].key != group.key.path) is shared:
+                job = builder.again(last[2])
+            else:
+                members = _members(own)
+                priority = self._priority(group.priority_class, members)
+                job = build_group(builder, group, members, priority, LANGUAGES[language].sub_group, shared=shared)
+            taken.add(job.key)
+            kept[group.key] = group, stamp, job
+            jobs.append(job)
+        self._of_language = kept
+        return jobs
+
+    def _priority(self, named: str, members: Sequence[Member]) -> int:
         """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
 
         Pods without a priority of their own were admitted by nobody, as in a file, and say nothing about it.
         """
-        named = record.spec.priority_class_name
         if named:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
             stated = self._priorities.of_class(named)
@@ -172,7 +203,7 @@ class JobCache:
 
     def _look_at(self, cohort: Cohort) -> _Rest:
         rest = _Rest([], [], [], {})
-        named = cohort.group or cohort.gang
+        named = cohort.group or cohort.gang or (cohort.named[1] if cohort.named is not None else "")
         for member in cohort.members.values():
             task = member.task
             counted = cohort.ours and not cohort.group and self._alone(member.pod.metadata.namespace or "default")

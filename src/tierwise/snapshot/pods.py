@@ -18,6 +18,7 @@ from tierwise.api.unsupported import unsupported
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
 from tierwise.dialects.koordinator.gangs import SELECTOR, gang_of
+from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
@@ -40,6 +41,7 @@ class Cohort(msgspec.Struct, eq=False):
     ours: bool
     group: str  # a pod group of Volcano's, as namespace/name; "" where they name none
     gang: str  # a gang of Koordinator's
+    named: Name | None  # a group of another language
     members: dict[str, Member] = {}  # in natural order of their names
     version: int = 0  # grows with every change
 
@@ -57,7 +59,7 @@ class Population:
         self._rows = rows
         self._schedulers = schedulers
         self._budgets = budgets
-        self._cohorts: dict[tuple[bool, str, str], Cohort] = {}
+        self._cohorts: dict[tuple[bool, str, str, Name | None], Cohort] = {}
         self._homes: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
         self._came: list[Task] = []
@@ -65,7 +67,7 @@ class Population:
 
     def cohorts(self) -> list[Cohort]:
         """Every cohort that has members, in an order that does not depend on who came first."""
-        return [self._cohorts[key] for key in sorted(self._cohorts)]
+        return [self._cohorts[key] for key in sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or ()))]
 
     def knows(self, path: str) -> bool:
         """Whether a pod is here; one that left without ever having had a node is not."""
@@ -135,7 +137,7 @@ class Population:
             self.used += sign * shape.request[:, None] * np.bincount(where, minlength=self.used.shape[1])
 
     def _home(self, pod: Pod) -> Cohort:
-        key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod))
+        key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod), named_group(pod))
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
@@ -155,7 +157,7 @@ class Population:
             del cohort.members[path]
             cohort.version += 1
             if not cohort.members:
-                del self._cohorts[cohort.ours, cohort.group, cohort.gang]
+                del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named]
                 self._unsorted.discard(cohort)
 
     def _task(self, path: str, pod: Pod, template: Template) -> Task | None:

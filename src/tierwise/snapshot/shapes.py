@@ -12,10 +12,10 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.api.quantity import milli
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.koordinator.elastic_quota import firm
-from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guessed, unasked
+from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import service_of
-from tierwise.dialects.volcano.annotations import group_of, queue_of
+from tierwise.dialects.volcano.annotations import queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service
@@ -159,7 +159,7 @@ class Shapes:
             labels=seen,
             service=service_of(labels, pod.metadata.namespace or "default", self._apps),
             firm=self._firmness and firm(pod.metadata),
-            group=(group_of(pod) or gang_of(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
+            group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
         )
         found = self._known.get(key)
         if found is None:

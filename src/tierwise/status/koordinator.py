@@ -7,16 +7,18 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import decision_id, message
 from tierwise.explain.wire import pod_groups_of
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase
+from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.status.conditions import READY, phase_after
 
-__all__ = ["MESSAGE_ANNOTATION", "gang_statuses"]
+__all__ = ["MESSAGE_ANNOTATION", "gang_statuses", "told"]
 
 MESSAGE_ANNOTATION: Final = "tierwise.io/unschedulable"
 _GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
@@ -46,14 +48,22 @@ def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decisi
     key = next(key for key in keys if objects.record(key) is gang)
     bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
     phase = _PHASES[phase_after(job, report, bound)]
-    rejection = report.rejections.get(job.key)
-    text = f"{rejection.verdict.words}: {message(rejection)}" if rejection is not None else ""
-    known = gang.metadata.annotations.get(MESSAGE_ANNOTATION, "")
-    if text and text != known:
-        code = rejection.reason.code if rejection is not None else ""
-        yield RecordEvent(key, "Warning", code, text, decision)
-    elif bound and rejection is None:
-        yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
+    events, marks = told(key, gang.metadata, report.rejections.get(job.key), bound, decision)
+    yield from events
     status: Raw = {"phase": phase} if gang.status.phase != phase else {}
-    if status or text != known:
-        yield PatchStatus(key, status, {MESSAGE_ANNOTATION: text} if text != known else {})
+    if status or marks:
+        yield PatchStatus(key, status, marks)
+
+
+def told(
+    key: Key, meta: ObjectMeta, rejection: Rejection | None, bound: int, decision: str
+) -> tuple[list[Effect], dict[str, str]]:
+    """News about a group whose status has no place for a message: events, and the annotation that keeps the message."""
+    text = f"{rejection.verdict.words}: {message(rejection)}" if rejection is not None else ""
+    known = meta.annotations.get(MESSAGE_ANNOTATION, "")
+    events: list[Effect] = []
+    if rejection is not None and text != known:
+        events.append(RecordEvent(key, "Warning", rejection.reason.code, text, decision))
+    elif bound and rejection is None:
+        events.append(RecordEvent(key, "Normal", "Scheduled", READY, decision))
+    return events, {MESSAGE_ANNOTATION: text} if text != known else {}

@@ -26,6 +26,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
 from tierwise.status.koordinator import gang_statuses
+from tierwise.status.languages import language_status
 
 __all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "statuses"]
 
@@ -51,8 +52,13 @@ def statuses(
         decisions.setdefault(decision.job.key, []).append(decision)
     heard = {*decisions, *report.rejections, *report.phases}
     fresh = [job for job in snapshot.jobs if job.declared and (job.key in heard or told.get(job.key) is not job)]
-    writer = _Writer(objects, snapshot, report, _counts(objects) if fresh else Counter())
-    effects = [e for job in fresh for e in writer.of(job, decisions.get(job.key, []))]
+    own = [job for job in fresh if job.declared_by is None]
+    writer = _Writer(objects, snapshot, report, _counts(objects) if own else Counter())
+    effects = [e for job in own for e in writer.of(job, decisions.get(job.key, []))]
+    for job in fresh:
+        if job.declared_by is not None:
+            bound = sum(decision.count() for decision in decisions.get(job.key, ()) if decision.bound)
+            effects += language_status(objects, snapshot, report, job, bound)
     effects += gang_statuses(objects, snapshot, report)
     return effects + list(_complaints(snapshot, report))
 

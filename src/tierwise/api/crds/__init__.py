@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tierwise.api.crds import koordinator, network_aware, volcano, volcano_job
+from tierwise.api.crds import koordinator, network_aware, scheduler_plugins, volcano, volcano_job
 from tierwise.api.crds.definition import Definition
 
 __all__ = ["DEFINITIONS", "FAMILIES", "Definition"]
@@ -27,6 +27,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
     network_aware.NETWORK_TOPOLOGY,
     network_aware.KEP_APP_GROUP,
     network_aware.KEP_NETWORK_TOPOLOGY,
+    scheduler_plugins.POD_GROUP,
 )
 
 FAMILIES: Final[tuple[str, ...]] = tuple(dict.fromkeys(definition.family for definition in DEFINITIONS))

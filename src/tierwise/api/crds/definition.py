@@ -35,7 +35,7 @@ AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 class Definition(msgspec.Struct, frozen=True):
     """One kind: `fields` are those beside apiVersion, kind and metadata."""
 
-    family: str  # the project that the kind comes from: "volcano", "koordinator", "network-aware"
+    family: str  # the project that the kind comes from: "volcano", "koordinator", "network-aware", "scheduler-plugins"
     group: str
     version: str
     kind: str

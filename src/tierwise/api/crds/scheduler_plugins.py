@@ -1,0 +1,50 @@
+"""The pod groups of scheduling.x-k8s.io, which Kubeflow Trainer and KubeRay write."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.schema import amounts, number, part, text, time
+from tierwise.api.scheduler_plugins import GROUP
+
+__all__ = ["POD_GROUP"]
+
+POD_GROUP: Final = Definition(
+    family="scheduler-plugins",
+    group=GROUP,
+    version="v1alpha1",
+    kind="PodGroup",
+    plural="podgroups",
+    short_names=("pg", "pgs"),
+    about="Pods that start together or not at all.",
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("MinMember", ".spec.minMember", "integer"),
+        Column("Running", ".status.running", "integer"),
+        Column("Succeeded", ".status.succeeded", "integer"),
+        Column("Failed", ".status.failed", "integer"),
+        AGE,
+    ),
+    fields={
+        "spec": part(
+            "What the gang needs to start.",
+            {
+                "minMember": number("How many pods must find a place together.", least=1),
+                "minResources": amounts("What the minimum needs in all."),
+                "scheduleTimeoutSeconds": number("Seconds that pods may hold room while they wait for the others."),
+            },
+        ),
+        "status": part(
+            "What became of the gang.",
+            {
+                "phase": text("Where it is in its life."),
+                "occupiedBy": text("The workload that it belongs to."),
+                "running": number("Pods that run."),
+                "succeeded": number("Pods that ended well."),
+                "failed": number("Pods that failed."),
+                "scheduleStartTime": time("When it was first tried."),
+            },
+        ),
+    },
+)

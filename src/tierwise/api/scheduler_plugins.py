@@ -1,0 +1,47 @@
+"""The PodGroup of the scheduler plugins of Kubernetes' sigs (scheduling.x-k8s.io), as its users write it.
+
+Kubeflow Trainer and KubeRay write it too. Built by the codec. What it means stands in `dialects.scheduler_plugins`,
+what is allowed in `admission`.
+"""
+
+from collections.abc import Iterator
+
+from tierwise.api.core import ResourceList
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = ["GROUP", "PodGroup", "PodGroupSpec", "PodGroupStatus", "of_pod_group"]
+
+GROUP = "scheduling.x-k8s.io"
+
+
+class PodGroupSpec(Record, frozen=True):
+    """What a gang needs to start."""
+
+    min_member: Int = 0
+    min_resources: ResourceList | None = None
+    schedule_timeout_seconds: Int | None = None
+
+
+class PodGroupStatus(Record, frozen=True):
+    """What became of a gang."""
+
+    phase: str = ""
+    occupied_by: str = ""
+    running: Int = 0
+    succeeded: Int = 0
+    failed: Int = 0
+    schedule_start_time: str = ""
+
+
+class PodGroup(Record, frozen=True):
+    """Pods that start together or not at all."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+def of_pod_group(group: PodGroup) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a pod group."""
+    if group.spec.min_resources is not None:
+        yield "spec.minResources", group.spec.min_resources

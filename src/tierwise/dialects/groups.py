@@ -1,0 +1,140 @@
+"""A gang as any language declares it, and the job that such a gang is.
+
+Dialects read their objects into a `Group`; what that means for scheduling is said here, once, so the same gang written
+in two languages is the same job. A group is a tree: sub-groups have minimums and constraints of their own, and may have
+sub-groups. Jobs have two levels; a group with more, or with a mixture of sub-groups that two levels cannot hold, waits
+and says which field asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from tierwise.api.core import Pod, ResourceList
+from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.pattern import PATTERN, parse_pattern
+from tierwise.dialects.jobs import JobBuilder, Member, Split
+from tierwise.dialects.koordinator.elastic_quota import forbearing
+from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.model.job import Constraint, Job, Phase, Policy
+from tierwise.port import Key
+
+__all__ = ["Group", "SubGroup", "build_group", "created"]
+
+_NOTHING: Mapping[str, str] = {}
+
+
+class SubGroup(msgspec.Struct, frozen=True):
+    """A part of a group: so many pods of it start together, near each other as its constraint has it."""
+
+    name: str
+    minimum: int
+    constraint: Constraint | None = None
+    sub_groups: tuple[SubGroup, ...] = ()
+
+
+class Group(msgspec.Struct, frozen=True):
+    """What a language says of a gang."""
+
+    key: Key  # the object that declares it
+    minimum: int  # pods that must start together
+    phase: Phase = Phase.PENDING
+    created: float = 0.0
+    annotations: Mapping[str, str] = _NOTHING
+    constraint: Constraint | None = None
+    sub_groups: tuple[SubGroup, ...] = ()
+    min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
+    min_resources: ResourceList | None = None
+    queue: str = ""  # "": the one that its pods name, else their quota
+    priority_class: str = ""
+    unsupported: str = ""  # what it asks for and what cannot be honoured, as a sentence
+
+    @property
+    def meta(self) -> ObjectMeta:
+        """Its marks, as functions look for them that know objects alone."""
+        return ObjectMeta(name=self.key.name, namespace=self.key.namespace, annotations=dict(self.annotations))
+
+
+def created(meta: ObjectMeta) -> float:
+    """When an object came to be; 0 where it does not say."""
+    return parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+
+
+def build_group(
+    builder: JobBuilder,
+    group: Group,
+    members: Sequence[Member],
+    priority: int,
+    sub_group: Callable[[Pod], str],
+    *,
+    shared: bool,
+) -> Job:
+    """The job of a group and its pods; `shared` says that a group of another language has the same name."""
+    key = f"{group.key.group} {group.key.path}" if shared else group.key.path
+    policies, index, fault = _policies(group)
+    return builder.job(
+        key=key,
+        queue=_queue(builder, group, members),
+        priority=priority,
+        created=group.created,
+        phase=group.phase,
+        minimum=group.minimum,
+        roles={},
+        role_names={},
+        role_ready={},
+        constraint=group.constraint,
+        policies=policies,
+        min_resources=builder.least(group.min_resources),
+        not_preemptable=not_preemptable(group.meta),
+        forbears=forbearing(group.meta),
+        pattern=parse_pattern(group.annotations.get(PATTERN, "")),
+        split=_split(key, index, members, sub_group),
+        numbers={},
+        refused=group.unsupported or fault,
+        declared_by=group.key,
+    )
+
+
+def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
+    if group.queue:
+        return builder.queue(group.queue, group.key.namespace)
+    return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
+
+
+def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], str]:
+    """The sub-groups as policies, the policy of each by its name, and why two levels cannot hold them.
+
+    A policy is a number of sub-groups that are alike. Where all of them must be whole each may be a policy of its own;
+    where some may be left out they must be alike, for a policy cannot choose among others.
+    """
+    nested = next((sub for sub in group.sub_groups if sub.sub_groups), None)
+    if nested is not None:
+        return (), {}, f"sub-group {nested.name} has sub-groups of its own: more than two levels are not supported"
+    least = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
+    alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
+    for sub in group.sub_groups:
+        alike.setdefault((sub.minimum, sub.constraint), []).append(sub)
+    if least < len(group.sub_groups) and len(alike) > 1:
+        text = f"{least} of {len(group.sub_groups)} sub-groups that differ in size or constraint"
+        return (), {}, f"{text} are not supported: a choice is made among sub-groups that are alike"
+    policies: list[Policy] = []
+    index: dict[str, int] = {}
+    for (size, constraint), subs in alike.items():
+        index |= {sub.name: len(policies) for sub in subs}
+        policies.append(Policy(subs[0].name, size, min(least, len(subs)), constraint))
+    return tuple(policies), index, ""
+
+
+def _split(key: str, index: Mapping[str, int], members: Sequence[Member], sub_group: Callable[[Pod], str]) -> Split:
+    """By sub-group; the tasks of none stand under the job's own key."""
+    found: Split = {key: (-1, 0, [])}
+    places = {name: i for i, name in enumerate(index)}
+    for member in members:
+        name = sub_group(member.pod) if index else ""
+        if name in index:
+            found.setdefault(f"{key}/{name}", (index[name], places[name], []))[2].append(member)
+        else:
+            found[key][2].append(member)
+    return found

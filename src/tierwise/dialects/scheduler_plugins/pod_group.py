@@ -1,0 +1,58 @@
+"""What PodGroups of scheduling.x-k8s.io mean in model words.
+
+A pod belongs to the group that its label names. The group says how many pods must start together and, if it likes, what
+they need in all; it knows no sub-groups, no queue and no topology. `scheduleTimeoutSeconds` bounds how long pods may
+hold room while they wait for the others: nothing is held here, so there is nothing that could run out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierwise.api.codec import Object
+from tierwise.api.core import Pod
+from tierwise.api.scheduler_plugins import GROUP, PodGroup
+from tierwise.dialects.groups import Group, created
+from tierwise.model.job import Phase
+from tierwise.port import Key, Objects
+
+__all__ = ["LABEL", "LANGUAGE", "READS", "named", "read", "sub_group"]
+
+LANGUAGE: Final = GROUP
+READS: Final[tuple[type[Object], ...]] = (PodGroup,)
+LABEL: Final = f"{GROUP}/pod-group"
+
+_PHASES: Final = {
+    "Running": Phase.RUNNING,
+    "Finished": Phase.COMPLETED,
+    "Failed": Phase.UNKNOWN,
+    "Unknown": Phase.UNKNOWN,
+}
+
+
+def named(pod: Pod) -> str:
+    """The group that a pod names, as namespace/name; empty where it names none."""
+    name = pod.metadata.labels.get(LABEL, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def read(objects: Objects) -> dict[str, Group]:
+    """Every group by what its pods call it."""
+    return {path: _group(path, record) for path, record in objects.every(PodGroup).items()}
+
+
+def _group(path: str, record: PodGroup) -> Group:
+    namespace, _, name = path.partition("/")
+    return Group(
+        key=Key(GROUP, "PodGroup", namespace, name),
+        minimum=max(record.spec.min_member, 0),
+        phase=_PHASES.get(record.status.phase, Phase.PENDING),
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        min_resources=record.spec.min_resources,
+    )
+
+
+def sub_group(pod: Pod) -> str:
+    """There are none."""
+    return ""

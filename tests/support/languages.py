@@ -1,0 +1,75 @@
+"""The same cluster and the same gang in every language that is read, short enough for a test to show them whole.
+
+world = nodes({"s0": {"r0": "n0 n1", "r1": "n2"}}, cpu=2)
+bound, why = run(world, plugin_gang("g", 3))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.support.koordinator import objects_of, run
+
+from tierwise.api.codec import Raw
+
+__all__ = ["RACK", "SPINE", "label_pods", "nodes", "objects_of", "plugin_gang", "pod", "run", "volcano_gang"]
+
+SPINE, RACK = "example.com/spine", "example.com/rack"
+
+
+def nodes(tree: Mapping[str, Mapping[str, str]], *, cpu: int = 1) -> list[Raw]:
+    """Spines of racks of nodes, told by labels alone."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, SPINE: spine, RACK: rack}},
+            "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
+        }
+        for spine, racks in tree.items()
+        for rack, names in racks.items()
+        for name in names.split()
+    ]
+
+
+def pod(name: str, *, on: str = "", phase: str = "", cpu: int = 1, spec: Raw | None = None, **meta: object) -> Raw:
+    """A pod with these marks; `on` is the node where it stands."""
+    body: Raw = {"containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}], **(spec or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **meta},
+        "spec": {**body, **({"nodeName": on} if on else {})},
+        "status": {"phase": phase or "Running"} if on else {},
+    }
+
+
+def volcano_gang(name: str, pods: int, *, least: int | None = None, on: Mapping[int, str] | None = None) -> list[Raw]:
+    """A gang in Volcano's words."""
+    group: Raw = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": pods if least is None else least},
+    }
+    marks = {"scheduling.k8s.io/group-name": name}
+    return [group, *(pod(f"{name}-{i}", on=(on or {}).get(i, ""), annotations=marks) for i in range(pods))]
+
+
+def label_pods(name: str, pods: int, label: str, on: Mapping[int, str] | None = None) -> list[Raw]:
+    """Pods that name their group by a label."""
+    return [pod(f"{name}-{i}", on=(on or {}).get(i, ""), labels={label: name}) for i in range(pods)]
+
+
+def plugin_gang(
+    name: str, pods: int, *, least: int | None = None, on: Mapping[int, str] | None = None, phase: str = ""
+) -> list[Raw]:
+    """A gang of scheduling.x-k8s.io."""
+    group: Raw = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": pods if least is None else least},
+        "status": {"phase": phase},
+    }
+    return [group, *label_pods(name, pods, "scheduling.x-k8s.io/pod-group", on)]
