@@ -35,6 +35,7 @@ SMALL = Size(
     residents=60,
     contests=4,
     proposals=8,
+    everyday=100,
     replayed=60,
     weighed=40,
     repeats=2,

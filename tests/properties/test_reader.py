@@ -47,6 +47,18 @@ def some(pick: Random) -> Raw:
     return pick.choice(makers)(pick)
 
 
+def _node_rules(pick: Random) -> dict[str, Any]:
+    """Which nodes a pod may stand on, as users, device plugins and the DaemonSet controller say it."""
+    pin = {"key": "metadata.name", "operator": "In", "values": [f"n{pick.randrange(5)}"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [pin]}]}
+    rules: list[dict[str, Any]] = [
+        {"nodeSelector": {"rack": pick.choice("ab")}},
+        {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}},
+    ]
+    return pick.choice(rules)
+
+
 def _pod(pick: Random) -> Raw:
     number = pick.randrange(14)
     labels = {"app": pick.choice("ab")}
@@ -73,11 +85,14 @@ def _pod(pick: Random) -> Raw:
     elif pick.random() < 0.1:
         spec["schedulingGates"] = [{"name": "x"}]
     if pick.random() < 0.3:
+        spec |= _node_rules(pick)
+    if pick.random() < 0.3:
         spec["priorityClassName"] = "high"
     if pick.random() < 0.1:
         selector = {"matchLabels": {"app": "a"}}
         term = {"topologyKey": "rack", "labelSelector": selector}
-        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        other = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spec["affinity"] = {**spec.get("affinity", {}), **other}
     meta: dict[str, Any] = {"labels": labels, "annotations": annotations}
     if pick.random() < 0.1:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -218,3 +233,24 @@ def test_best_effort_roles_are_numbered_anew() -> None:
 
     assert [(0, "ps")] == numbers(fresh)
     assert numbers(fresh) == numbers(kept)
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(60)
+def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
+    """A pod with a node is read as if it had never said which nodes it may stand on; its rules about pods stay."""
+    raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(30))}
+
+    def settled(raw: Any) -> Raw:
+        spec = raw.get("spec", {})
+        if raw["kind"] != "Pod" or not spec.get("nodeName"):
+            return dict(raw)
+        kept = {name: value for name, value in spec.items() if name not in ("nodeSelector", "tolerations", "affinity")}
+        between = {name: rule for name, rule in spec.get("affinity", {}).items() if name != "nodeAffinity"}
+        return {**raw, "spec": {**kept, **({"affinity": between} if between else {})}}
+
+    given_rules = build(Objects().changed(raws), 0.0)
+    without = build(Objects().changed({key: settled(raw) for key, raw in raws.items()}), 0.0)
+
+    assert [] == differences(given_rules, without)
+    assert len(without.shapes) == len(given_rules.shapes)

@@ -34,6 +34,7 @@ class Size(msgspec.Struct, frozen=True):
     contests: int = 200  # full clusters on which victims are held against the optimum
     proposals: int = 60  # gangs whose split is held against the optimum
     pods: int = 100_000  # of a cluster that is read again and again
+    everyday: int = 10_000  # nodes with DaemonSets and plain pods
     replayed: int = 20_000  # jobs of the trace whose replay is timed
     weighed: int = 4_000  # and of the one whose memory is looked at
     repeats: int = 20
@@ -41,7 +42,17 @@ class Size(msgspec.Struct, frozen=True):
 
 
 FULL = Size()
-QUICK = Size(pods=20_000, sample=25, contests=40, proposals=20, replayed=4_000, weighed=1_000, repeats=4, imports=5)
+QUICK = Size(
+    pods=20_000,
+    everyday=2_000,
+    sample=25,
+    contests=40,
+    proposals=20,
+    replayed=4_000,
+    weighed=1_000,
+    repeats=4,
+    imports=5,
+)
 
 
 class Lab:

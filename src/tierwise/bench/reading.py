@@ -6,18 +6,17 @@ import json
 from collections.abc import Callable
 from itertools import cycle
 from time import process_time
-from typing import Any
 
 from tierwise.api import codec
 from tierwise.api.core import Pod
 from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import GANG, group, node, pod, racks, read_manifests
 from tierwise.bench.measure import Row, at_least, at_most, best_of
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader, build
 
 __all__ = ["p7", "p8"]
 
-_GANG = 100  # pods
 _EVENTS = 1_000
 
 
@@ -25,9 +24,9 @@ def p7(lab: Lab) -> Row:
     """A snapshot of everything, against one that follows a gang's worth of changes."""
     objects = _cluster(lab.size.pods)
     whole = best_of(3, lambda: build(objects, 0.0), clock=process_time)
-    change = best_of(2 * lab.size.repeats, _following(objects, _GANG), clock=process_time)
+    change = best_of(2 * lab.size.repeats, _following(objects, GANG), clock=process_time)
     what = (
-        f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {_GANG} of them"
+        f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {GANG} of them"
         f" ({whole * 1e3:,.0f} ms ÷ {change * 1e3:.1f} ms)"
     )
     return Row("P7", what, whole / change, at_least(20, 100))
@@ -39,7 +38,7 @@ def p8(lab: Lab) -> Row:
     The cluster is small, so that looking for what has changed takes little beside taking the changes over.
     """
     objects = _cluster(2 * _EVENTS)
-    text = json.dumps(_pod(1, 1)).encode()
+    text = json.dumps(pod(1, 1)).encode()
     decoding = best_of(lab.size.repeats, lambda: _decode(text), clock=process_time) / _EVENTS
     few, many = (
         best_of(2 * lab.size.repeats, _following(objects, pods), clock=process_time) for pods in (1, _EVENTS + 1)
@@ -47,7 +46,7 @@ def p8(lab: Lab) -> Row:
     applying = max(many - few, 0.0) / _EVENTS
     what = (
         f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
-        f" {_EVENTS:,} pods in {_EVENTS // _GANG} gangs)"
+        f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"
     )
     return Row("P8", what, applying / decoding, at_most(0.5, 0.1))
 
@@ -59,7 +58,7 @@ def _decode(text: bytes) -> None:
 
 def _following(objects: Objects, pods: int) -> Callable[[], object]:
     """Read two states in turn that differ in so many pods, gang after gang."""
-    ended = [{**_pod(i // _GANG, i % _GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
+    ended = [{**pod(i // GANG, i % GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
     other = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded anew, as an event is
     reader, states = Reader(), cycle((other, objects))
     reader.read(objects, 0.0)
@@ -68,44 +67,7 @@ def _following(objects: Objects, pods: int) -> Callable[[], object]:
 
 def _cluster(pods: int) -> Objects:
     """Whole nodes in racks of 16, all full of running gangs."""
-    nodes, gangs = pods // 8, pods // _GANG
-    manifests = [_node(i) for i in range(nodes)] + [_rack(i) for i in range(-(-nodes // 16))]
-    manifests += [_group(g) for g in range(gangs)] + [_pod(g, i) for g in range(gangs) for i in range(_GANG)]
-    return Objects.of((codec.decode(raw), raw) for raw in manifests)
-
-
-def _node(number: int) -> dict[str, Any]:
-    meta = {"name": f"n{number}", "labels": {"rack": f"r{number // 16}"}}
-    allocatable = {"cpu": "128", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}
-    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
-
-
-def _rack(number: int) -> dict[str, Any]:
-    members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": f"r{number}"}}}}]
-    spec = {"tier": 1, "members": members}
-    version = "topology.volcano.sh/v1alpha1"
-    return {"apiVersion": version, "kind": "HyperNode", "metadata": {"name": f"r{number}"}, "spec": spec}
-
-
-def _group(number: int) -> dict[str, Any]:
-    meta = {"name": f"g{number}", "namespace": "d"}
-    spec, status = {"minMember": _GANG, "queue": "default"}, {"phase": "Running"}
-    version = "scheduling.volcano.sh/v1beta1"
-    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": status}
-
-
-def _pod(gang: int, rank: int) -> dict[str, Any]:
-    asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": "1"}
-    marks = {"scheduling.k8s.io/group-name": f"g{gang}", "volcano.sh/task-spec": "worker"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "labels": {"job": f"g{gang}"}, "annotations": marks},
-        "spec": {
-            "schedulerName": "volcano",
-            "nodeName": f"n{(gang * _GANG + rank) // 8}",
-            "containers": [{"name": "main", "image": "trainer", "resources": {"requests": asks}}],
-        },
-        "status": {"phase": "Running"},
-    }
+    nodes, gangs = pods // 8, pods // GANG
+    groups = [group(g) for g in range(gangs)]
+    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
+    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])

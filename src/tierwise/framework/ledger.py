@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints
-from tierwise.model.held import rows_by_shape
+from tierwise.model.held import held_amounts, rows_by_shape
 from tierwise.model.job import Job, Part, Status, SubJob
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
@@ -111,7 +111,7 @@ class Ledger:
         self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
 
     def _settle(self, snapshot: Snapshot) -> None:
-        """Stand every task that holds resources on its node, all tasks of a shape at once."""
+        """Stand every task that holds resources on its node, all of them at once."""
         for status in (Status.RUNNING, Status.RELEASING):
             tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
             found = rows_by_shape(tasks, status)
@@ -119,16 +119,13 @@ class Ledger:
                 for number, rows in snapshot.standing.items():
                     found[number] = np.concatenate((found[number], rows)) if number in found else rows
             for number, rows in found.items():
-                shape = snapshot.shapes[number]
                 self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
+            for r, rows, amounts in held_amounts(snapshot.shapes, found):
+                np.subtract.at(self.idle[r], rows, amounts)
                 if status is Status.RELEASING:
-                    self.leaving[number] = rows
-                counts = np.bincount(rows, minlength=self.idle.shape[1])
-                for r in shape.asked:
-                    self.idle[r] -= shape.request[r] * counts
-                    if status is Status.RELEASING:
-                        self.releasing[r] += shape.request[r] * counts
-                        self.any_releasing = True
+                    np.add.at(self.releasing[r], rows, amounts)
+            if status is Status.RELEASING:
+                self.leaving, self.any_releasing = found, bool(found)
         for queue, amounts in snapshot.standing_in.items():
             self.queue_used[:, self.queue_index[queue]] += amounts
         for job in snapshot.jobs:

@@ -36,7 +36,7 @@ from tierwise.snapshot.nodes import Site, look, node_table
 from tierwise.snapshot.pods import Population
 from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.shapes import Priorities, Shapes
-from tierwise.snapshot.templates import Common, Template, Templates
+from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 
@@ -299,8 +299,13 @@ def _always(_: str) -> bool:
 
 
 def _alike(before: Pod, pod: Pod) -> bool:
-    """Whether all that is read of a pod is as it was, but for its node and its state."""
+    """Whether all that is read of a pod is as it was, but for its node and its state.
+
+    A pod whose rules about nodes have been settled by a node is read without them from then on.
+    """
     old, new = before.metadata, pod.metadata
+    if bool(before.spec.node_name) != bool(pod.spec.node_name) and has_node_rules(pod.spec):
+        return False
     return (
         old.labels == new.labels
         and old.annotations == new.annotations

@@ -22,7 +22,6 @@ from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.shapes import Shapes
@@ -129,12 +128,12 @@ class Population:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        rows: dict[Shape, list[int]] = {}
-        for task in tasks:
-            if task.row >= 0 and task.status in _HOLDING:
-                rows.setdefault(task.shape, []).append(task.row)
-        for shape, where in rows.items():
-            self.used += sign * shape.request[:, None] * np.bincount(where, minlength=self.used.shape[1])
+        held = [task for task in tasks if task.row >= 0 and task.status in _HOLDING]
+        if held:
+            rows = np.array([task.row for task in held], dtype=np.int64)
+            requests = np.stack([task.shape.request for task in held], axis=1)
+            for r in np.flatnonzero(requests.any(axis=1)).tolist():
+                np.add.at(self.used[r], rows, sign * requests[r])
 
     def _home(self, pod: Pod) -> Cohort:
         key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod), named_group(pod))

@@ -2,6 +2,9 @@
 
 Tens of thousands of pods come from a few hundred patterns. What concerns every pod of a cluster, such as the resources
 that anybody names, is read from templates, and shapes are made from them.
+
+Which nodes a pod may stand on is no part of its template once it has one: nobody places it again. A DaemonSet's
+controller pins every pod to its node, so there would be as many templates as pods.
 """
 
 from __future__ import annotations
@@ -9,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
-from tierwise.api.core import Pod, PodSpec
+from tierwise.api.core import Affinity, Pod, PodSpec, Toleration
 from tierwise.dialects.kubernetes.requests import Ports, counted
 from tierwise.model.pod_terms import label_keys, namespace_keys
 
-__all__ = ["Common", "Template", "Templates"]
+__all__ = ["Common", "Template", "Templates", "has_node_rules"]
 
 _Key = tuple[bytes, int | None, str, str, str]
 _encode = msgspec.msgpack.Encoder().encode
+_PLACED: tuple[dict[str, str], Affinity | None, tuple[Toleration, ...]] = ({}, None, ())
+"""The node selector, affinity and tolerations of a pod whose node is settled."""
 
 
 class Template(msgspec.Struct, eq=False):
@@ -48,6 +54,10 @@ class Templates:
     def join(self, pod: Pod) -> Template:
         """The template of a pod that comes."""
         spec = counted(pod)
+        bound = bool(spec.node_name) and has_node_rules(spec)
+        selector, affinity, tolerations = _PLACED if bound else (spec.node_selector, spec.affinity, spec.tolerations)
+        if bound and spec.affinity is not None:
+            affinity = _between_pods(spec.affinity)
         body = _encode(
             (
                 pod.metadata.namespace,
@@ -55,15 +65,17 @@ class Templates:
                 spec.init_containers,
                 spec.overhead,
                 spec.resources,
-                spec.node_selector,
-                spec.affinity,
-                spec.tolerations,
+                selector,
+                affinity,
+                tolerations,
                 spec.topology_spread_constraints,
             )
         )
         key = _key(body, spec)
         found = self._known.get(key)
         if found is None:
+            if bound:
+                spec = replace(spec, node_selector=selector, affinity=affinity, tolerations=tolerations)
             found = self._known[key] = Template(body, pod.metadata.namespace, spec)
             self._common = None
         found.pods += 1
@@ -87,6 +99,19 @@ class Templates:
                 tuple(sorted({key for spec in specs for key in namespace_keys(spec.affinity)})),
             )
         return self._common
+
+
+def has_node_rules(spec: PodSpec) -> bool:
+    """Whether a pod says which nodes it may stand on."""
+    pinned = spec.affinity is not None and spec.affinity.node_affinity is not None
+    return pinned or bool(spec.node_selector) or bool(spec.tolerations)
+
+
+def _between_pods(affinity: Affinity) -> Affinity | None:
+    """What is left of affinity without nodes: others heed a pod's rules about pods for as long as it stands."""
+    if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
+        return None
+    return replace(affinity, node_affinity=None)
 
 
 def _key(body: bytes, spec: PodSpec) -> _Key:

@@ -1,0 +1,199 @@
+"""Rows about what clusters hold besides gangs: DaemonSets, plain pods, budgets, heartbeats, pods that come and go.
+
+Every one of them was a cliff once: a step that was ten to hundreds of times slower than its neighbours. Seconds are
+processor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from time import process_time
+
+from tierwise.api import codec
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import (
+    GANG,
+    Manifest,
+    budget,
+    daemon_pod,
+    group,
+    lone_pod,
+    node,
+    pod,
+    racks,
+    read_manifests,
+)
+from tierwise.bench.measure import Row, at_least, at_most, best_of
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Objects, key_of_raw
+from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import Reader, build
+
+__all__ = ["c2a", "c2b", "c2c", "c5", "c6", "c7", "c8a", "c8b", "c8c"]
+
+_DAEMONS = 4  # DaemonSets
+
+
+def c2a(lab: Lab) -> Row:
+    """The cycle of a cluster with DaemonSets, against the same pods without a pin."""
+    pinned, free = (_cycle_seconds(lab, _daemons(lab, pinned=pinned)) for pinned in (True, False))
+    what = f"cycle over {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
+    return Row("C2a", what, pinned / free, at_most(1.5, 1.1))
+
+
+def c2b(lab: Lab) -> Row:
+    """Reading such a cluster, likewise."""
+    pinned, free = (
+        best_of(2, partial(build, _daemons(lab, pinned=pinned), 0.0), clock=process_time) for pinned in (True, False)
+    )
+    what = f"reading {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
+    return Row("C2b", what, pinned / free, at_most(1.5, 1.2))
+
+
+def c2c(lab: Lab) -> Row:
+    """A DaemonSet that is new to a cluster: every pod of it waits for one node."""
+    nodes = lab.size.everyday // 2
+    waiting = [daemon_pod(0, f"n{i}", bound=False) for i in range(nodes)]
+    rate = _pods_a_second(lab, nodes, waiting)
+    what = f"pods/s of a cycle, one DaemonSet that is new to {nodes:,} nodes"
+    return Row("C2c", what, rate, at_least(2_000, 10_000))
+
+
+def c5(lab: Lab) -> Row:
+    """The pods of a Deployment, none of which is in a group."""
+    nodes = lab.size.everyday
+    rate = _pods_a_second(lab, nodes, [lone_pod("web", i) for i in range(nodes // 2)])
+    what = f"pods/s of a cycle, {nodes // 2:,} plain pods of one Deployment at {nodes:,} nodes"
+    return Row("C5", what, rate, at_least(20_000, 100_000))
+
+
+def c6(lab: Lab) -> Row:
+    """Reading pods of many services with a disruption budget each, against reading them without."""
+    nodes, services = lab.size.everyday // 2, lab.size.everyday // 50
+    pods = [lone_pod(f"s{i % services}", i, on=f"n{i % nodes}") for i in range(4 * nodes)]
+    plain = [*(node(i) for i in range(nodes)), *racks(nodes), *pods]
+    covered = [*plain, *(budget(f"s{i}", "web") for i in range(services))]
+    with_budgets, without = (
+        best_of(2, partial(build, read_manifests(these), 0.0), clock=process_time) for these in (covered, plain)
+    )
+    what = (
+        f"reading {len(pods):,} pods with {services:,} disruption budgets ÷ without"
+        f" ({_ms(with_budgets)} ÷ {_ms(without)})"
+    )
+    return Row("C6", what, with_budgets / without, at_most(1.5, 1.1))
+
+
+def c7(lab: Lab) -> Row:
+    """A kubelet that reports: nothing has changed but the time of its heartbeat."""
+    objects = _gangs(lab)
+    reports = []
+    for minute in range(2):
+        raw = node(7)
+        raw["status"] = {**raw["status"], "conditions": [_beat(raw, minute)]}
+        reports.append(objects.changed({key_of_raw(raw): raw}))
+    seconds = _following(lab, objects, reports)
+    what = f"ms to follow a heartbeat at {lab.size.pods // 8:,} nodes"
+    return Row("C7", what, seconds * 1e3, at_most(5, 0.2))
+
+
+def c8a(lab: Lab) -> Row:
+    """A pod that comes, and goes again."""
+    objects = _gangs(lab)
+    fresh = pod(0, GANG, on="")
+    key, record = key_of_raw(fresh), codec.decode(fresh)
+    taking = best_of(lab.size.repeats, lambda: objects.updated({key: (record, fresh)}, (), 1), clock=process_time)
+    seconds = _following(lab, objects, [objects.updated({key: (record, fresh)}, (), 1), objects])
+    what = (
+        f"ms for a pod that comes or goes at {lab.size.pods:,} pods ({_ms(taking)} to hold it, {_ms(seconds)} to read)"
+    )
+    return Row("C8a", what, (taking + seconds) * 1e3, at_most(20, 5))
+
+
+def c8b(lab: Lab) -> Row:
+    """A node that joins, and leaves again."""
+    objects = _gangs(lab)
+    fresh = node(lab.size.pods // 8)
+    joined = objects.changed({key_of_raw(fresh): fresh})
+    seconds = _following(lab, objects, [joined, objects])
+    what = f"ms for a node that joins or leaves at {lab.size.pods:,} pods"
+    return Row("C8b", what, seconds * 1e3, at_most(200, 50))
+
+
+def c8c(lab: Lab) -> Row:
+    """A pod that asks for a resource nobody has asked for before, and a budget: what every pod was read by."""
+    objects = _gangs(lab)
+    fresh = pod(0, GANG, on="")
+    fresh["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
+    port = pod(0, GANG + 1, on="")
+    port["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    guard = budget("nobody", "d")
+    states: list[Objects] = []
+    for raw in (fresh, port, guard):
+        states += [objects.changed({key_of_raw(raw): raw}), objects]
+    seconds = _following(lab, objects, states)
+    what = f"ms for a new resource, a host port or a budget at {lab.size.pods:,} pods, the mean"
+    return Row("C8c", what, seconds * 1e3, at_most(400, 100))
+
+
+def _gangs(lab: Lab) -> Objects:
+    return lab.once("gangs", lambda: _make_gangs(lab.size.pods))
+
+
+def _make_gangs(pods: int) -> Objects:
+    """Whole nodes in racks of 16, all full of running gangs."""
+    nodes, gangs = pods // 8, pods // GANG
+    groups = [group(g) for g in range(gangs)]
+    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
+    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])
+
+
+def _daemons(lab: Lab, *, pinned: bool) -> Objects:
+    """Nodes that hold DaemonSet pods, and one pod that waits."""
+    nodes = lab.size.everyday
+    agents = [daemon_pod(d, f"n{i}", pinned=pinned) for i in range(nodes) for d in range(_DAEMONS)]
+    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *agents, lone_pod("web", 0)])
+
+
+def _daemon_pods(lab: Lab) -> str:
+    return f"{_DAEMONS} DaemonSets on {lab.size.everyday:,} nodes"
+
+
+def _cycle_seconds(lab: Lab, objects: Objects) -> float:
+    snapshot = build(objects, 0.0)
+    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(snapshot, DEFAULT), clock=process_time)
+
+
+def _pods_a_second(lab: Lab, nodes: int, waiting: Sequence[Manifest]) -> float:
+    """How many pods a cycle over so many nodes places in a second, all of which fit."""
+    snapshot = build(read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *waiting]), 0.0)
+    placed = sum(decision.count() for decision in cycle(snapshot, DEFAULT).decisions)
+    if placed != len(waiting):
+        raise RuntimeError(f"all {len(waiting)} pods are meant to fit, and {placed} did")
+    return placed / best_of(max(2, lab.size.repeats // 10), lambda: cycle(snapshot, DEFAULT), clock=process_time)
+
+
+def _following(lab: Lab, first: Objects, states: Sequence[Objects]) -> float:
+    """Seconds to read one state after another, the mean over the states of the shortest times."""
+    reader = Reader()
+    reader.read(first, 0.0)
+    for state in states:  # every step is taken once before it counts
+        reader.read(state, 0.0)
+    return sum(_steps(lab, reader, states)) / len(states)
+
+
+def _steps(lab: Lab, reader: Reader, states: Sequence[Objects]) -> list[float]:
+    shortest = [float("inf")] * len(states)
+    for _ in range(max(2, lab.size.repeats // 4)):
+        for i, state in enumerate(states):
+            shortest[i] = min(shortest[i], best_of(1, partial(reader.read, state, 0.0), clock=process_time))
+    return shortest
+
+
+def _beat(raw: Manifest, minute: int) -> Manifest:
+    (condition,) = raw["status"]["conditions"]
+    return {**condition, "lastHeartbeatTime": f"2026-01-01T00:{minute:02}:00Z"}
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3g} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"

@@ -1,0 +1,131 @@
+"""Clusters as manifests, for rows that read objects: nodes in racks, running gangs, and whatever else clusters hold.
+
+Called by the rows about reading and about live clusters. Everything follows from numbers, so the same arguments give
+the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tierwise.api import codec
+from tierwise.port import Objects
+
+__all__ = [
+    "GANG",
+    "Manifest",
+    "budget",
+    "daemon_pod",
+    "group",
+    "lone_pod",
+    "node",
+    "pod",
+    "rack",
+    "racks",
+    "read_manifests",
+]
+
+Manifest = dict[str, Any]
+
+GANG = 100  # pods
+_RACK = 16  # nodes
+
+
+def read_manifests(manifests: Iterable[Manifest]) -> Objects:
+    """The objects that a cluster holds."""
+    return Objects.of((codec.decode(raw), raw) for raw in manifests)
+
+
+def node(number: int) -> Manifest:
+    """A node of eight GPUs; sixteen of them share a rack."""
+    meta = {"name": f"n{number}", "labels": {"rack": f"r{number // _RACK}"}}
+    allocatable = {"cpu": "128", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}
+    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+def racks(nodes: int) -> list[Manifest]:
+    """The racks of so many nodes."""
+    return [rack(i) for i in range(-(-nodes // _RACK))]
+
+
+def rack(number: int) -> Manifest:
+    """The hyperNode of sixteen nodes."""
+    members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": f"r{number}"}}}}]
+    spec = {"tier": 1, "members": members}
+    version = "topology.volcano.sh/v1alpha1"
+    return {"apiVersion": version, "kind": "HyperNode", "metadata": {"name": f"r{number}"}, "spec": spec}
+
+
+def group(number: int, *, minimum: int = GANG, phase: str = "Running") -> Manifest:
+    """The podGroup of a gang."""
+    meta = {"name": f"g{number}", "namespace": "d"}
+    spec, status = {"minMember": minimum, "queue": "default"}, {"phase": phase}
+    version = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": status}
+
+
+def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
+    """A pod of a gang, running where gangs of a hundred fill node after node, or on the node that is named.
+
+    An empty name stands for none: the pod waits.
+    """
+    where = f"n{(gang * GANG + rank) // 8}" if on is None else on
+    asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": "1"}
+    marks = {"scheduling.k8s.io/group-name": f"g{gang}", "volcano.sh/task-spec": "worker"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "labels": {"job": f"g{gang}"}, "annotations": marks},
+        "spec": {"schedulerName": "volcano", **_placed(where), "containers": [_container("trainer", asks)]},
+        "status": {"phase": "Running" if where else "Pending"},
+    }
+
+
+def daemon_pod(which: int, on: str, *, pinned: bool = True, bound: bool = True) -> Manifest:
+    """A pod of a DaemonSet: its controller names the node by its affinity, and whoever schedules it binds it there."""
+    asks = {"cpu": "100m", "memory": "128Mi"}
+    field = {"key": "metadata.name", "operator": "In", "values": [on]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    pin = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    everywhere = [{"operator": "Exists"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"agent-{which}-{on}", "namespace": "system", "labels": {"app": f"agent-{which}"}},
+        "spec": {
+            **(_placed(on) if bound else {}),
+            **({"affinity": pin, "tolerations": everywhere} if pinned else {}),
+            "containers": [_container(f"agent-{which}", asks)],
+        },
+        "status": {"phase": "Running" if bound else "Pending"},
+    }
+
+
+def lone_pod(service: str, number: int, *, on: str = "", **spec: object) -> Manifest:
+    """A pod of a Deployment, in no group."""
+    asks = {"cpu": "500m", "memory": "1Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{service}-{number}", "namespace": "web", "labels": {"app": service}},
+        "spec": {**_placed(on), "containers": [_container(service, asks)], **spec},
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def budget(app: str, namespace: str) -> Manifest:
+    """A disruption budget of one service."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}}
+    meta = {"name": app, "namespace": namespace}
+    status = {"disruptionsAllowed": 1}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec, "status": status}
+
+
+def _placed(on: str) -> Manifest:
+    return {"nodeName": on} if on else {}
+
+
+def _container(image: str, asks: dict[str, str]) -> Manifest:
+    return {"name": "main", "image": image, "resources": {"requests": asks}}
