@@ -1,0 +1,15 @@
+"""What can be wrong with an expression: in itself, or with the values that it was given."""
+
+__all__ = ["CelError", "CompileError", "EvaluationError"]
+
+
+class CelError(Exception):
+    """An expression gives no answer."""
+
+
+class CompileError(CelError):
+    """It cannot be read, or names something that does not exist here."""
+
+
+class EvaluationError(CelError):
+    """It went wrong on these values: a missing key, types that do not go together, too much work."""

@@ -1,0 +1,163 @@
+"""Selectors of devices give the answers that an API server's CEL gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tierwise.api.cel import CelError, CompileError, EvaluationError, selector
+from tierwise.api.resource import Device
+
+DRIVER = "gpu.example.com"
+
+
+def _device(**fields: Any) -> Device:
+    return msgspec.convert(fields, Device)
+
+
+GPU = _device(
+    name="gpu-0",
+    attributes={
+        "model": {"string": "NVIDIA-A100-SXM4-40GB"},
+        "index": {"int": 3},
+        "ecc": {"bool": True},
+        "driverVersion": {"version": "535.104.5"},
+        "nic.example.com/rail": {"int": 1},
+        "ports": {"strings": ["a", "b"]},
+        "uuid": {"string": "GPU-1"},
+    },
+    capacity={"memory": {"value": "40Gi"}, "cores": {"value": "108"}},
+)
+
+
+def _matches(expression: str, device: Device = GPU) -> bool:
+    return selector(expression).matches(DRIVER, device)
+
+
+TRUE = (
+    "true",
+    'device.driver == "gpu.example.com"',
+    "!device.allowMultipleAllocations",
+    'device.attributes["gpu.example.com"].ecc',
+    'device.attributes["gpu.example.com"]["index"] == 3',
+    'device.attributes["nic.example.com"].rail == 1',
+    'device.attributes["gpu.example.com"].model.lowerAscii().matches("^.*a100.*$")',
+    'device.attributes["gpu.example.com"].model.startsWith("NVIDIA") && true',
+    '"gpu.example.com" in device.attributes',
+    '!("other" in device.attributes)',
+    '!has(device.attributes["other"].anything)',
+    '"index" in device.attributes["gpu.example.com"]',
+    'device.attributes["gpu.example.com"].?model.hasValue()',
+    '!device.attributes["gpu.example.com"].?none.orValue(false)',
+    'device.attributes["gpu.example.com"][?"none"].orValue(7) == 7',
+    'device.capacity["gpu.example.com"].memory == quantity("40960Mi")',
+    'device.capacity["gpu.example.com"].memory.compareTo(quantity("40G")) > 0',
+    'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("20Gi").add(quantity("1k")))',
+    'device.capacity["gpu.example.com"].cores.asInteger() / 10 == 10',
+    'device.attributes["gpu.example.com"].driverVersion.compareTo(semver("535.104.5")) == 0',
+    'semver("1.0.0").isGreaterThan(semver("1.0.0-rc.1"))',
+    'semver("1.0.0-rc.2").isLessThan(semver("1.0.0-rc.11"))',
+    'semver("v01.2", true).minor() == 2',
+    '!isSemver("1.2") && isQuantity("3Gi") && !isQuantity("3Go")',
+    'cel.bind(gpu, device.attributes["gpu.example.com"], gpu.index > 2 && gpu.ecc)',
+    'device.attributes["gpu.example.com"].ports.exists(port, port == "b")',
+    '["a", "b"].all(x, x in device.attributes["gpu.example.com"].ports)',
+    "[1, 2, 3].filter(x, x > 1).map(x, x * 2) == [4, 6]",
+    "[1, 2, 3].exists_one(x, x > 2)",
+    '"a" != 1',  # values of different types differ
+    "1 == 1.0 && 1u == 1 && 2.5 > 2",
+    "true || 1 / 0 == 0",
+    "1 / 0 == 0 || true",
+    "!(false && 1 / 0 == 0)",
+    "!(1 / 0 == 0 && false)",
+    "-7 / 2 == -3 && -7 % 2 == -1",
+    "-9223372036854775808 < 0",
+    '(1 < 2 ? "yes" : "no") == "yes"',
+    '"a,b".split(",").join("-") == "a-b" && "abc".substring(1) == "bc"',
+    '{"a": 1}["a"] == 1 && {"a": 1}.a == 1 && size("abc") == 3',
+    'r"\\d" == "\\\\d" && "\\u0041" == "A" && \'\'\'it\'s\'\'\'.size() == 4',
+    "sets.contains([1, 2], [1]) && sets.intersects([1], [1, 2]) && !sets.equivalent([1], [2])",
+    "optional.of(3).optMap(x, x + 1).value() == 4",
+    "1 in [1, 2] // of all the numbers",
+)
+
+
+@pytest.mark.parametrize("expression", TRUE)
+def test_what_is_true(expression: str) -> None:
+    """Each of these holds of the device, and so would the API server's CEL say."""
+    assert _matches(expression)
+    assert not _matches(f"!({expression.partition(' //')[0]})")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.attributes["gpu.example.com"].none == 1',
+        'device.attributes["none"].none.isGreaterThan(quantity("0"))',
+        "9223372036854775807 + 1 > 0",
+        "1 / 0 == 1",
+        '"a" < 1',
+        '"a" + 1 == "a1"',
+        'device.attributes["gpu.example.com"].model.matches("(")',
+        'device.attributes["gpu.example.com"].index',  # not a bool
+        "true && 1",
+        "[1, 2, 3][7] == 1",
+        'device.capacity["gpu.example.com"].memory > quantity("1Gi")',
+        'quantity("x") == quantity("1")',
+        "device.attributes['gpu.example.com'].index.all(x, x > 0)",
+    ],
+)
+def test_what_has_no_answer(expression: str) -> None:
+    """A missing key or types that do not go together are errors, and not a no."""
+    with pytest.raises(EvaluationError):
+        _matches(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("?!", "", "1 +", "foo", "device.foo == 1", "nothing(1)", "'a'.nothing()", "has(1)", "(1", "[1", "a.b.c"),
+        *("'\\q'", "1 2", "9223372036854775808 > 0", "while", "'x", "(" * 500, "-" * 5 + "x", "sets.nothing(1)"),
+        " && ".join(["true"] * 500),
+    ],
+)
+def test_what_cannot_be_compiled(expression: str) -> None:
+    """Text that is no expression, and names that do not exist."""
+    with pytest.raises(CompileError):
+        selector(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("true", set()),
+        ('device.driver == "x"', set()),
+        ('device.attributes["a"].b == 1 && device.capacity["c"]["d"].isInteger()', {("a", "b"), ("c", "d")}),
+        ('has(device.attributes["a"].b)', {("a", "b")}),
+        ('cel.bind(x, device.attributes["a"], x.b && x.c)', {("a", "b"), ("a", "c")}),
+        ('"b" in device.attributes["a"]', {("a", "")}),
+        ('cel.bind(x, device.attributes["a"], size(x) == 1)', {("a", "")}),
+        ('"a" in device.attributes', {("", "")}),
+        ("device.attributes[device.driver].b == 1", {("", "")}),
+        ('device.attributes["a"].?b.orValue(true)', {("a", "b")}),
+    ],
+)
+def test_what_an_expression_looks_at(expression: str, names: set[tuple[str, str]]) -> None:
+    """Devices that agree in these get the same answer."""
+    assert names == selector(expression).looks_at
+
+
+def test_work_is_bounded() -> None:
+    """An expression that would take for ever is an error soon."""
+    digits = "[1,2,3,4,5,6,7,8,9,10]"
+    nested = "1 > 0"
+    for name in "abcdefgh":
+        nested = f"{digits}.all({name}, {nested})"
+
+    with pytest.raises(CelError):
+        _matches(nested)
+    with pytest.raises(CelError):
+        _matches('"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")' * 8 + ' == ""')
+    assert not _matches(f'"{"a" * 60}!".matches("(a+)+b")')
