@@ -20,6 +20,7 @@ from tierwise.api import (
     network_aware,
     resource,
     scheduler_plugins,
+    storage,
     volcano,
 )
 from tierwise.api.errors import InputError
@@ -433,6 +434,13 @@ register("v1", "Namespace", core.Namespace, namespaced=False)
 register("v1", "ConfigMap", core.ConfigMap)
 register("v1", "Service", core.Service)
 register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resource_quota)
+register("v1", "PersistentVolume", storage.PersistentVolume, namespaced=False, quantities=storage.of_persistent_volume)
+register("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim, quantities=storage.of_persistent_volume_claim)
+register("storage.k8s.io/v1", "StorageClass", storage.StorageClass, namespaced=False)
+register("storage.k8s.io/v1", "CSINode", storage.CsiNode, namespaced=False)
+register("storage.k8s.io/v1", "CSIDriver", storage.CsiDriver, namespaced=False)
+register("storage.k8s.io/v1", "CSIStorageCapacity", storage.CsiStorageCapacity, quantities=storage.of_storage_capacity)
+register("storage.k8s.io/v1", "VolumeAttachment", storage.VolumeAttachment, namespaced=False)
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
 register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
 register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)

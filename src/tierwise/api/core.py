@@ -13,6 +13,9 @@ from tierwise.api.quantity import Quantity
 
 __all__ = [
     "Affinity",
+    "AzureDisk",
+    "CephDisk",
+    "ClaimSource",
     "Condition",
     "ConfigMap",
     "Container",
@@ -25,6 +28,9 @@ __all__ = [
     "ContainerStateTerminated",
     "ContainerStateWaiting",
     "ContainerStatus",
+    "EphemeralSource",
+    "GoogleDisk",
+    "IscsiDisk",
     "Namespace",
     "NetworkPolicy",
     "Node",
@@ -34,6 +40,7 @@ __all__ = [
     "NodeSelectorTerm",
     "NodeSpec",
     "NodeStatus",
+    "NumberedDisk",
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",
@@ -61,7 +68,6 @@ __all__ = [
     "Toleration",
     "TopologySpreadConstraint",
     "Volume",
-    "VolumeSource",
     "WeightedPodAffinityTerm",
     "WorkloadReference",
 ]
@@ -287,24 +293,68 @@ class PodSchedulingGate(Record, frozen=True):
     name: str = ""
 
 
-class VolumeSource(Record, frozen=True):
-    """Where a volume comes from; that there is one is all that matters here."""
+class GoogleDisk(Record, frozen=True):
+    """A disk that is attached to nodes, by name."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class NumberedDisk(Record, frozen=True):
+    """A disk of Amazon's, of OpenStack's or of Portworx's, by its identity."""
+
+    volume_id: str = field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class AzureDisk(Record, frozen=True):
+    """A disk by its address; of no kind unless it says so."""
+
+    disk_uri: str = field(default="", name="diskURI")
+    kind: str = ""
+
+
+class IscsiDisk(Record, frozen=True):
+    """A disk that is reached by iSCSI."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class CephDisk(Record, frozen=True):
+    """A block device of Ceph's; an empty pool is the one that the API server writes there."""
+
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class ClaimSource(Record, frozen=True):
+    """A claim that was made apart from the pod."""
+
+    claim_name: str = ""
+
+
+class EphemeralSource(Record, frozen=True):
+    """A claim that is made for the pod and goes with it; `volume_claim_template` as it was written."""
+
+    volume_claim_template: dict[str, object] = {}
 
 
 class Volume(Record, frozen=True):
     """A volume of a pod: the kinds that bear on where it may run. A volume of another kind has its name alone."""
 
     name: str = ""
-    persistent_volume_claim: VolumeSource | None = None
-    ephemeral: VolumeSource | None = None
-    aws_elastic_block_store: VolumeSource | None = None
-    azure_disk: VolumeSource | None = None
-    cinder: VolumeSource | None = None
-    gce_persistent_disk: VolumeSource | None = None
-    iscsi: VolumeSource | None = None
-    portworx_volume: VolumeSource | None = None
-    rbd: VolumeSource | None = None
-    vsphere_volume: VolumeSource | None = None
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+    aws_elastic_block_store: NumberedDisk | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: NumberedDisk | None = None
+    gce_persistent_disk: GoogleDisk | None = None
+    iscsi: IscsiDisk | None = None
+    portworx_volume: NumberedDisk | None = None
+    rbd: CephDisk | None = None
 
 
 class SchedulingGroup(Record, frozen=True):

@@ -31,7 +31,6 @@ VOLUMES: Final = {
     "iscsi": "disks that attach to nodes are not counted",
     "portworxVolume": "disks that attach to nodes are not counted",
     "rbd": "disks that attach to nodes are not counted",
-    "vsphereVolume": "disks that attach to nodes are not counted",
 }
 """Kinds of volumes that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 

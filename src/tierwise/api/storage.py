@@ -1,0 +1,267 @@
+"""Kubernetes' storage objects, as far as scheduling looks at them: volumes, claims, classes, drivers on nodes.
+
+Built by the codec. Whoever asks which class a claim or a volume is of asks here, because an annotation from before
+classes had a field still counts first.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.api.core import AzureDisk, GoogleDisk, NodeSelector, NumberedDisk, ResourceList
+from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
+from tierwise.api.quantity import Quantity
+
+__all__ = [
+    "BIND_COMPLETED",
+    "BOUND_BY_CONTROLLER",
+    "MIGRATED_PLUGINS",
+    "NO_PROVISIONER",
+    "SELECTED_NODE",
+    "WAIT_FOR_FIRST_CONSUMER",
+    "ClaimReference",
+    "ClaimResources",
+    "CsiDriver",
+    "CsiDriverSpec",
+    "CsiNode",
+    "CsiNodeDriver",
+    "CsiNodeSpec",
+    "CsiStorageCapacity",
+    "CsiVolumeSource",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "PersistentVolumeSpec",
+    "PersistentVolumeStatus",
+    "StorageClass",
+    "TopologySelectorTerm",
+    "VolumeAttachment",
+    "VolumeAttachmentSource",
+    "VolumeAttachmentSpec",
+    "VolumeLimits",
+    "VolumeNodeAffinity",
+    "class_of",
+    "of_persistent_volume",
+    "of_persistent_volume_claim",
+    "of_storage_capacity",
+]
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""On a claim that is to be provisioned: the node that its pod will run on."""
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+"""On a claim whose volume is settled."""
+
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+"""On a volume that a controller, and not a person, has tied to its claim."""
+
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+"""On a CSINode: the volume plugins of old whose work drivers do on that node."""
+
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+class CsiVolumeSource(Record, frozen=True):
+    """A volume that a driver attaches."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(Record, frozen=True):
+    """The nodes from which a volume can be reached; None for all of them."""
+
+    required: NodeSelector | None = None
+
+
+class ClaimReference(Record, frozen=True):
+    """The claim that a volume is meant for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class PersistentVolumeSpec(Record, frozen=True):
+    """What a volume is."""
+
+    capacity: ResourceList = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str = ""
+    volume_attributes_class_name: str = ""
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiVolumeSource | None = None
+    gce_persistent_disk: GoogleDisk | None = None
+    aws_elastic_block_store: NumberedDisk | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: NumberedDisk | None = None
+    portworx_volume: NumberedDisk | None = None
+
+
+class PersistentVolumeStatus(Record, frozen=True):
+    """Where a volume stands."""
+
+    phase: str = ""
+
+
+class PersistentVolume(Record, frozen=True):
+    """A piece of storage."""
+
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+
+class ClaimResources(Record, frozen=True):
+    """How large a volume must be."""
+
+    requests: ResourceList = {}
+
+
+class PersistentVolumeClaimSpec(Record, frozen=True):
+    """What volume a claim asks for; `volume_name` once it is settled."""
+
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: ClaimResources = ClaimResources()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str = ""
+    volume_attributes_class_name: str = ""
+
+
+class PersistentVolumeClaimStatus(Record, frozen=True):
+    """Where a claim stands."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Record, frozen=True):
+    """A wish for storage."""
+
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+    @property
+    def bound(self) -> bool:
+        """Whether its volume is settled, by the rule of Kubernetes' scheduler."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
+
+
+class TopologyRequirement(Record, frozen=True):
+    """A label that a node must have, with one of these values."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Record, frozen=True):
+    """Labels that a node must have all of."""
+
+    match_label_expressions: tuple[TopologyRequirement, ...] = ()
+
+
+class StorageClass(Record, frozen=True):
+    """How volumes are made; without a binding mode they are made at once, as the API server writes it."""
+
+    metadata: ObjectMeta
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeLimits(Record, frozen=True):
+    """How many volumes of a driver a node may attach; None for no limit."""
+
+    count: Int | None = None
+
+
+class CsiNodeDriver(Record, frozen=True):
+    """A driver that runs on a node."""
+
+    name: str = ""
+    allocatable: VolumeLimits | None = None
+
+
+class CsiNodeSpec(Record, frozen=True):
+    """The drivers that run on a node."""
+
+    drivers: tuple[CsiNodeDriver, ...] = ()
+
+
+class CsiNode(Record, frozen=True):
+    """What drivers say of a node; it has the node's name."""
+
+    metadata: ObjectMeta
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+
+class CsiDriverSpec(Record, frozen=True):
+    """What a driver can do."""
+
+    storage_capacity: bool = False
+
+
+class CsiDriver(Record, frozen=True):
+    """A driver of the cluster."""
+
+    metadata: ObjectMeta
+    spec: CsiDriverSpec = CsiDriverSpec()
+
+
+class CsiStorageCapacity(Record, frozen=True):
+    """How much room a driver has for volumes of a class, seen from some nodes."""
+
+    metadata: ObjectMeta
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
+
+
+class VolumeAttachmentSource(Record, frozen=True):
+    """Which volume is attached."""
+
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Record, frozen=True):
+    """What a driver attaches where."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Record, frozen=True):
+    """A volume on a node."""
+
+    metadata: ObjectMeta
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+def class_of(record: PersistentVolume | PersistentVolumeClaim) -> str:
+    """The class of a claim or a volume, "" for none."""
+    old = record.metadata.annotations.get(_CLASS)
+    return old if old is not None else record.spec.storage_class_name or ""
+
+
+def of_persistent_volume(volume: PersistentVolume) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a volume."""
+    yield "spec.capacity", volume.spec.capacity
+
+
+def of_persistent_volume_claim(claim: PersistentVolumeClaim) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a claim."""
+    yield "spec.resources.requests", claim.spec.resources.requests
+
+
+def of_storage_capacity(room: CsiStorageCapacity) -> Iterator[tuple[str, ResourceList]]:
+    """The amounts of a driver's room."""
+    given = {"capacity": room.capacity, "maximumVolumeSize": room.maximum_volume_size}
+    yield "", {name: quantity for name, quantity in given.items() if quantity is not None}
