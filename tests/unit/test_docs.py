@@ -97,6 +97,14 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_links_to_sources_say_their_names(page: Path) -> None:
+    """A link to a source file is called as the file is, also after the file was renamed."""
+    named = re.findall(r"\[`([\w/]+\.py)`\]\(([^)\s]+\.py)\)", _prose(page))
+
+    assert [] == [(text, target) for text, target in named if not target.endswith(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
 def test_commands_exist(page: Path) -> None:
     """Every command that a page shows has a verb and options that the command line knows."""
     wrong = []
