@@ -56,7 +56,7 @@ def test_every_folder_says_what_it_holds() -> None:
 def test_plugins_folder_shows_plugins() -> None:
     """Each file there is a plugin that a profile can name; a plugin with helpers is a folder."""
     table = (PACKAGE / "plugins" / "__init__.py").read_text()
-    named = set(re.findall(r'_plugin\("([\w.]+)"', table))
+    named = set(re.findall(r'"plugins\.([\w.]+):', table))
     files = {path.stem for path in (PACKAGE / "plugins").glob("*.py")} - {"__init__"}
 
     assert files <= named

@@ -95,6 +95,7 @@ def profile_of(file: str | None) -> Profile:
     from tierwise.config.kube import KIND, read_kube
     from tierwise.config.profile import DEFAULT
     from tierwise.config.volcano import read_volcano
+    from tierwise.plugins import PLUGINS
     from tierwise.scheduler import check_profile
 
     if file is None:
@@ -105,7 +106,7 @@ def profile_of(file: str | None) -> Profile:
     if isinstance(raw, dict) and raw.get("kind") is None and "profiles" in raw:
         raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
     read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
-    profile = check_profile(read(raw, where), where)
+    profile = check_profile(read(raw, where, PLUGINS.other), where)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
 

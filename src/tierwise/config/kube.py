@@ -18,8 +18,8 @@ from tierwise.api.core import NodeAffinity
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount
-from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS
-from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
+from tierwise.config.profile import Installed, Offer, PluginChoice, Profile, nothing_else
 
 __all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
 
@@ -254,10 +254,37 @@ class _Change(msgspec.Struct, frozen=True):
         return kept
 
 
+class _Names:
+    """What the names of plugins come to in one file: those of Kubernetes' world, and those of other packages."""
+
+    def __init__(self, known: Installed) -> None:
+        self._known = known
+        self._offers: dict[str, Offer | None] = {}
+        self._others: dict[str, KubePlugin] = {}
+
+    def __getitem__(self, name: str) -> KubePlugin:
+        return self._others.get(name) or PLUGINS[name]
+
+    def offer(self, name: str, file: str | None, path: str) -> Offer | None:
+        """What another package offers under a name, which else must be known; InputError where it is not."""
+        if name not in self._offers:
+            try:
+                offer = self._offers[name] = self._known(name)
+            except InputError as error:
+                raise InputError(error.message, file=file, field=path) from None
+            if offer is not None:
+                self._others[name] = of_another_package(name, offer.switches)
+            elif name not in PLUGINS:
+                known = ", ".join(sorted(PLUGINS))
+                text = f"unknown plugin {name}{suggestion(name, PLUGINS)} (there are {known})"
+                raise InputError(text, file=file, field=path)
+        return self._offers[name]
+
+
 class Points:
     """The plugins of one profile, point by point."""
 
-    def __init__(self, raw: object, defaults: Mapping[str, int], *, path: str, file: str | None) -> None:
+    def __init__(self, raw: object, defaults: Mapping[str, int], names: _Names, *, path: str, file: str | None) -> None:
         plugins = {} if raw is None else raw
         if not isinstance(plugins, Mapping):
             raise InputError("expected a mapping of extension points", file=file, field=path)
@@ -265,12 +292,12 @@ class Points:
         if unknown is not None:
             text = f"unknown extension point {unknown}{suggestion(unknown, (*POINTS, 'multiPoint'))}"
             raise InputError(text, file=file, field=path)
-        self._changes = {str(p): _change(given, f"{path}.{p}", file) for p, given in plugins.items()}
+        self._changes = {str(p): _change(given, str(p), names, f"{path}.{p}", file) for p, given in plugins.items()}
         nothing = _Change({}, frozenset())
         everywhere = self._changes.get("multiPoint", nothing).applied(dict(defaults))
         self._at: dict[str, Weights] = {}
         for point in POINTS:
-            standing = {name: w for name, w in everywhere.items() if PLUGINS[name].stands_at(point)}
+            standing = {name: w for name, w in everywhere.items() if names[name].stands_at(point)}
             self._at[point] = self._changes.get(point, nothing).applied(standing)
 
     def at(self, point: str) -> Weights:
@@ -292,7 +319,7 @@ class Points:
         return tuple(dict.fromkeys(name for weights in self._at.values() for name in weights))
 
 
-def _change(raw: object, path: str, file: str | None) -> _Change:
+def _change(raw: object, point: str, names: _Names, path: str, file: str | None) -> _Change:
     given = {} if raw is None else raw
     if not isinstance(given, Mapping):
         raise InputError("expected a mapping with enabled and disabled", file=file, field=path)
@@ -303,10 +330,9 @@ def _change(raw: object, path: str, file: str | None) -> _Change:
     for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled", file):
         if name in enabled:
             raise InputError(f"plugin {name} is enabled twice", file=file, field=where)
-        if name not in PLUGINS:
-            known = ", ".join(sorted(PLUGINS))
-            text = f"unknown plugin {name}{suggestion(name, PLUGINS)} (there are {known})"
-            raise InputError(text, file=file, field=where)
+        if names.offer(name, file, where) is not None and point != "multiPoint" and not names[name].stands_at(point):
+            there = ", ".join(sorted(set(names[name].switches.values())))
+            raise InputError(f"plugin {name} has no part in {point}, but in {there}", file=file, field=where)
         enabled[name] = weight
     disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled", file))
     return _Change(enabled, disabled)
@@ -355,12 +381,16 @@ class _KubeProfile(msgspec.Struct, frozen=True):
 
     name: str
     path: str
+    names: _Names
     points: Points
     arguments: Mapping[str, Mapping[str, object]]
 
 
-def read_kube(raw: object, file: str | None = None) -> Profile:
-    """A profile from the parsed configuration file; several profiles become one that tells their pods apart."""
+def read_kube(raw: object, file: str | None = None, installed: Installed = nothing_else) -> Profile:
+    """A profile from the parsed configuration file; several profiles become one that tells their pods apart.
+
+    `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.
+    """
     if not isinstance(raw, Mapping):
         raise InputError(f"a {KIND} is a mapping", file=file)
     version = str(raw.get("apiVersion", "")).removeprefix(_GROUP)
@@ -372,11 +402,11 @@ def read_kube(raw: object, file: str | None = None) -> Profile:
             raise InputError(f"unknown field {key}{suggestion(str(key), _FIELDS.split())}", file=file)
     if raw.get("extenders"):
         raise InputError("extenders cannot be asked: leave them out", file=file, field="extenders")
-    profiles = list(_profiles(raw.get("profiles"), version, file))
+    profiles = list(_profiles(raw.get("profiles"), version, _Names(installed), file))
     return _joined(profiles, file)
 
 
-def _profiles(raw: object, version: str, file: str | None) -> Iterator[_KubeProfile]:
+def _profiles(raw: object, version: str, names: _Names, file: str | None) -> Iterator[_KubeProfile]:
     entries = [{}] if raw is None or raw == [] else raw
     if not isinstance(entries, list):
         raise InputError("expected a list", file=file, field="profiles")
@@ -397,12 +427,13 @@ def _profiles(raw: object, version: str, file: str | None) -> Iterator[_KubeProf
         yield _KubeProfile(
             name=name,
             path=path,
-            points=Points(entry.get("plugins"), DEFAULTS[version], path=f"{path}.plugins", file=file),
-            arguments=_arguments(entry.get("pluginConfig"), f"{path}.pluginConfig", file),
+            names=names,
+            points=Points(entry.get("plugins"), DEFAULTS[version], names, path=f"{path}.plugins", file=file),
+            arguments=_arguments(entry.get("pluginConfig"), names, f"{path}.pluginConfig", file),
         )
 
 
-def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, object]]:
+def _arguments(raw: object, names: _Names, path: str, file: str | None) -> dict[str, dict[str, object]]:
     """The arguments of each plugin; those that change what is allowed, in ways not known here, are refused."""
     if raw is None:
         return {}
@@ -422,15 +453,15 @@ def _arguments(raw: object, path: str, file: str | None) -> dict[str, dict[str, 
             raise InputError(f"plugin {name} is configured twice", file=file, field=where)
         if not isinstance(args, Mapping):
             raise InputError("expected a mapping", file=file, field=f"{where}.args")
-        if name not in PLUGINS:
-            raise InputError(f"unknown plugin {name}{suggestion(name, PLUGINS)}", file=file, field=where)
-        refused = next((key for key in PLUGINS[name].refused if args.get(key)), None)
+        offer = names.offer(name, file, where)
+        refused = next((key for key in names[name].refused if args.get(key)), None)
         if refused is not None:
             raise InputError(f"{name} knows no {refused} here", file=file, field=f"{where}.args.{refused}")
-        wrong = wrong_argument(name, args)
+        given = {str(key): value for key, value in args.items() if key not in _TYPE}
+        wrong = wrong_argument(name, args) if offer is None else offer.wrong_argument(given)
         if wrong is not None:
             raise InputError(wrong[1], file=file, field=f"{where}.args.{wrong[0]}")
-        found[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
+        found[name] = given
     return found
 
 
@@ -459,10 +490,10 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         backfills=False,
         notes=tuple(
             dict.fromkeys(
-                f"plugin {name} has no effect: {PLUGINS[name].idle}"
+                f"plugin {name} has no effect: {profile.names[name].idle}"
                 for profile in profiles
                 for name in profile.points.enabled()
-                if PLUGINS[name].idle
+                if profile.names[name].idle
             )
         ),
     )
@@ -475,19 +506,20 @@ def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
         field = f"{profile.path}.plugins.queueSort"
         raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", file=file, field=field)
     found = named or tuple(profile.points.at("queueSort"))
-    sorters = (name for name in found if PLUGINS[name].plugin and "queueSort" in PLUGINS[name].switches)
+    sorters = (profile.names[name] for name in found if profile.names[name].stands_at("queueSort"))
     return tuple(
-        PluginChoice(PLUGINS[name].plugin, profile.arguments.get(name, {}), PLUGINS[name].off_but({"queueSort"}))
-        for name in sorters
+        PluginChoice(known.plugin, profile.arguments.get(known.plugin, {}), known.off_but({"queueSort"}))
+        for known in sorters
+        if known.plugin
     )
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
     """What the profile names under postFilter comes before the default: so it does in Koordinator's own profile."""
     actions = ["enqueue", "allocate"]
-    actions += [PLUGINS[name].acts for name in profile.points.names() if PLUGINS[name].acts]
+    actions += [profile.names[name].acts for name in profile.points.names() if profile.names[name].acts]
     for name in dict.fromkeys((*profile.points.named("postFilter"), *profile.points.at("postFilter"))):
-        known = PLUGINS[name]
+        known = profile.names[name]
         if known.evicts and (not known.evicts_if or profile.arguments.get(name, {}).get(known.evicts_if) is True):
             actions.append(known.evicts)
     return tuple(dict.fromkeys(actions))
@@ -497,7 +529,7 @@ def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
     """Which of the actions that plugins bring are to do their work."""
     found: dict[str, dict[str, object]] = {}
     for name in profile.points.names():
-        known = PLUGINS[name]
+        known = profile.names[name]
         if known.acts_if:
             found[known.acts] = {"enabled": profile.arguments.get(name, {}).get(known.acts_if) is True}
     return found
@@ -513,9 +545,10 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
         flags["addedAffinity"] = profile.arguments["NodeAffinity"]["addedAffinity"]
     yield PluginChoice("predicates", flags, scheduler=scheduler)
     for name in points.names():
-        known = PLUGINS[name]
-        if known.plugin and set(known.switches) != {"queueSort"}:
-            on = {point for point in known.switches if point != "queueSort" and name in points.at(point)}
+        known = profile.names[name]
+        there = set(known.switches.values())
+        if known.plugin and there != {"queueSort"}:
+            on = {point for point in there if point != "queueSort" and name in points.at(point)}
             yield PluginChoice(
                 known.plugin,
                 {**known.arguments, **profile.arguments.get(name, {})},

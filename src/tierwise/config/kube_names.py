@@ -1,8 +1,9 @@
 """What the plugins of Kubernetes' scheduler come to here, by name: one line for each that a configuration may name.
 
 Read by `config.kube`. To teach tierwise a further name, add a line to `PLUGINS`; an own plugin is also listed in
-`tierwise.plugins`. Most in-tree filters are parts of `predicates`, and scores are plugins (`plugins.kube_scores`);
-room, ports and pod slots are always counted, so what would switch that off has no effect.
+`tierwise.plugins`, and one of another package needs no line. Most in-tree filters are parts of `predicates`, and
+scores are plugins (`plugins.kubernetes.scores`); room, ports and pod slots are always counted, so what would switch
+that off has no effect.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ALIASES", "DEFAULTS", "PLUGINS", "KubePlugin"]
+__all__ = ["ALIASES", "DEFAULTS", "PLUGINS", "RESERVED", "KubePlugin", "of_another_package"]
 
 
 class KubePlugin(msgspec.Struct, frozen=True):
     """The meaning of one name. All empty: it is accepted, and what it does is done here anyway, or not needed."""
 
     plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
-    switches: Mapping[str, str] = {}  # of that plugin, all of them: one per extension point
+    switches: Mapping[str, str] = {}  # of that plugin, all of them, each with the extension point that it stands at
     filters: str = ""  # the argument of `predicates` that its filter turns on
     arguments: Mapping[str, object] = {}  # of that plugin, which a configuration may change
     evicts: str = ""  # the action that its postFilter asks for
@@ -32,16 +33,16 @@ class KubePlugin(msgspec.Struct, frozen=True):
 
     def off_but(self, points: Collection[str]) -> frozenset[str]:
         """The switches that are off where only these points are enabled."""
-        return frozenset(self.switches.values()) - {self.switches[point] for point in points if point in self.switches}
+        return frozenset(switch for switch, point in self.switches.items() if point not in points)
 
     def stands_at(self, point: str) -> bool:
         """Whether it has a part in an extension point: what enabling it everywhere means."""
         found = {"filter": self.filters, "postFilter": self.evicts}.get(point)
-        return bool(found) or point in self.switches
+        return bool(found) or point in self.switches.values()
 
 
 _NOTHING: Final = KubePlugin()
-_SCORES: Final = {"score": "NodeOrder"}
+_SCORES: Final = {"NodeOrder": "score"}
 _LOAD: Final = "no metrics are read, so nodes are ranked by requests alone"
 _NUMA: Final = "nodes are not looked into, so NUMA policies are not kept"
 
@@ -72,7 +73,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             switches=_SCORES,
             refused=("defaultConstraints",),
         ),
-        "PrioritySort": KubePlugin(switches={"queueSort": "JobOrder"}),  # `priority` stands in every profile
+        "PrioritySort": KubePlugin(switches={"JobOrder": "queueSort"}),  # `priority` stands in every profile
         "SchedulingGates": _NOTHING,
         "TaintToleration": KubePlugin(
             filters="predicate.TaintTolerationEnable", plugin="TaintToleration", switches=_SCORES
@@ -94,13 +95,13 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         # Koordinator
         "Coscheduling": KubePlugin(
             plugin="coscheduling",
-            switches={"score": "NodeOrder"},
+            switches=_SCORES,
             evicts="jobpreempt",
             evicts_if="enablePreemption",
         ),
         "ElasticQuota": KubePlugin(
             plugin="elasticquota",
-            switches={"preFilter": "Allocatable"},
+            switches={"Allocatable": "preFilter"},
             evicts="quotapreempt",
             acts="giveback",
             acts_if="monitorAllQuotas",
@@ -129,15 +130,41 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         # own
         "NetworkOverhead": KubePlugin(
             plugin="NetworkOverhead",
-            switches={"filter": "Predicate", "score": "NodeOrder"},
+            switches={"Predicate": "filter", "NodeOrder": "score"},
         ),
-        "QOSSort": KubePlugin(plugin="QOSSort", switches={"queueSort": "JobOrder"}),
-        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"queueSort": "JobOrder"}),
+        "QOSSort": KubePlugin(plugin="QOSSort", switches={"JobOrder": "queueSort"}),
+        "TopologicalSort": KubePlugin(plugin="TopologicalSort", switches={"JobOrder": "queueSort"}),
     }
 )
 
 ALIASES: Final[Mapping[str, str]] = {"BalancedAllocation": "NodeResourcesBalancedAllocation"}
 """Names that documents use for plugins that are registered under another one."""
+
+RESERVED: Final = frozenset(ALIASES) | {name for name, known in PLUGINS.items() if not known.idle}
+"""Names that no other package can give a plugin: they mean something here. Those without effect are free."""
+
+_POINTS: Final[Mapping[str, str]] = {
+    "Predicate": "filter",
+    "NodeOrder": "score",
+    "HyperNodeOrder": "score",
+    "JobOrder": "queueSort",
+    "JobEnqueued": "preEnqueue",
+    "JobReady": "permit",
+    "JobPipelined": "permit",
+    "JobStarving": "postFilter",
+    "Preemptable": "postFilter",
+    "Preemptive": "postFilter",
+    "Reclaimable": "postFilter",
+    "Victim": "postFilter",
+    "VictimQueueOrder": "postFilter",
+}
+"""Where the switches of other packages' plugins stand; whatever else is asked before nodes are, at preFilter."""
+
+
+def of_another_package(name: str, switches: Collection[str]) -> KubePlugin:
+    """The meaning of a plugin of another package: it stands wherever its switches do."""
+    return KubePlugin(plugin=name, switches={switch: _POINTS.get(switch, "preFilter") for switch in sorted(switches)})
+
 
 _WEIGHTS: Final = {"ImageLocality": 1, "NodeResourcesBalancedAllocation": 1, "NodeResourcesFit": 1}
 _EARLIER: Final = {"InterPodAffinity": 1, "NodeAffinity": 1, "PodTopologySpread": 2, "TaintToleration": 1}

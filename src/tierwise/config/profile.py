@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
-__all__ = ["DEFAULT", "PluginChoice", "Profile"]
+__all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile", "nothing_else"]
+
+
+class Offer(Protocol):
+    """What a configuration may say of a plugin of another package."""
+
+    @property
+    def switches(self) -> frozenset[str]:
+        """What may be switched off in it."""
+
+    def wrong_argument(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
+        """The first argument that cannot be read, and why."""
+
+
+Installed = Callable[[str], Offer | None]
+"""Plugins of other packages by name; None for a name that no other package has."""
+
+
+def nothing_else(name: str) -> Offer | None:
+    """Where only the plugins of tierwise itself are meant."""
+    return None
 
 
 class PluginChoice(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Final
 
 from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
-from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile, nothing_else
 
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
 
@@ -140,33 +140,38 @@ def spelled(action: str) -> str:
     return action.strip().replace("-", "").replace("_", "").lower()
 
 
-def read_volcano(raw: object, file: str | None = None) -> Profile:
-    """A profile from the parsed configuration file; what it leaves out is as in the default profile."""
+def read_volcano(raw: object, file: str | None = None, installed: Installed = nothing_else) -> Profile:
+    """A profile from the parsed configuration file; what it leaves out is as in the default profile.
+
+    `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.
+    """
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers", file=file)
     _known(raw, ("actions", "tiers", "configurations", "metrics", _TRUST), None, file)
     if not isinstance(raw.get(_TRUST, False), bool):
         raise InputError("expected true or false", file=file, field=_TRUST)
     actions = _actions(raw.get("actions"), file)
-    tiers = _tiers(raw.get("tiers"), file) if raw.get("tiers") is not None else DEFAULT.tiers
+    tiers = _tiers(raw.get("tiers"), file, installed) if raw.get("tiers") is not None else DEFAULT.tiers
     arguments = _action_arguments(raw.get("configurations"), file)
     if not isinstance(raw.get("metrics"), Mapping | None):
         raise InputError("expected a mapping", file=file, field="metrics")
-    kept = tuple(tuple(plugin for plugin in tier if plugin.name not in IDLE_PLUGINS) for tier in tiers)
+    named = {plugin.name for tier in tiers for plugin in tier}
+    idle = {name for name in named if name in IDLE_PLUGINS and installed(name) is None}
+    kept = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
     return Profile(
         actions=tuple(a for a in actions if a not in _IDLE_ACTIONS) if actions is not None else DEFAULT.actions,
         tiers=kept,
         action_arguments=arguments,
         trust_pod_group_priority=bool(raw.get(_TRUST, False)),
-        notes=tuple(dict.fromkeys(_notes(actions or (), tiers))),
+        notes=tuple(dict.fromkeys(_notes(actions or (), tiers, idle))),
     )
 
 
-def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]]) -> list[str]:
+def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], without: Collection[str]) -> list[str]:
     """What of a configuration has no effect."""
     found = [f"action {name} has no effect: {_IDLE_ACTIONS[name]}" for name in actions if name in _IDLE_ACTIONS]
     for plugin in (plugin for tier in tiers for plugin in tier):
-        if plugin.name in IDLE_PLUGINS:
+        if plugin.name in without:
             found.append(f"plugin {plugin.name} has no effect: {IDLE_PLUGINS[plugin.name]}")
         else:
             idle = (name for name, value in plugin.arguments.items() if name in _IDLE_ARGUMENTS and value)
@@ -198,20 +203,19 @@ def _actions(raw: object, file: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def _tiers(raw: object, file: str | None) -> tuple[tuple[PluginChoice, ...], ...]:
+def _tiers(raw: object, file: str | None, installed: Installed) -> tuple[tuple[PluginChoice, ...], ...]:
     tiers = []
     for i, tier in enumerate(_list(raw, "tiers", file)):
         if not isinstance(tier, Mapping):
             raise InputError("expected a mapping with plugins", file=file, field=f"tiers[{i}]")
         _known(tier, ("plugins",), f"tiers[{i}]", file)
         path = f"tiers[{i}].plugins"
-        tiers.append(
-            tuple(_plugin(p, f"{path}[{j}]", file) for j, p in enumerate(_list(tier.get("plugins") or [], path, file)))
-        )
+        plugins = enumerate(_list(tier.get("plugins") or [], path, file))
+        tiers.append(tuple(_plugin(plugin, f"{path}[{j}]", file, installed) for j, plugin in plugins))
     return tuple(tiers)
 
 
-def _plugin(raw: object, path: str, file: str | None) -> PluginChoice:
+def _plugin(raw: object, path: str, file: str | None, installed: Installed) -> PluginChoice:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
         raise InputError("expected a mapping with a name", file=file, field=path)
     arguments = raw.get("arguments") or {}
@@ -237,10 +241,25 @@ def _plugin(raw: object, path: str, file: str | None) -> PluginChoice:
         for key, inner in arguments.items():
             if (name, key) in _NESTED and isinstance(inner, Mapping):
                 _known(inner, _NESTED[name, key].split(), f"{path}.arguments.{key}", file)
+    else:
+        _check_installed(name, arguments, path, file, installed)
     given = {str(k): v for k, v in arguments.items()}
     if name == "nodegroup" and raw.get("enableHierarchy") is True:
         given["enableHierarchy"] = True  # a switch that is off unless it is on
     return PluginChoice(name, given, frozenset(off))
+
+
+def _check_installed(
+    name: str, arguments: Mapping[str, object], path: str, file: str | None, installed: Installed
+) -> None:
+    """Refuse arguments that a plugin of another package does not know."""
+    try:
+        offer = installed(name)
+    except InputError as error:
+        raise InputError(error.message, file=file, field=path) from None
+    wrong = offer.wrong_argument(arguments) if offer is not None else None
+    if wrong is not None:
+        raise InputError(f"plugin {name}: {wrong[1]}", file=file, field=f"{path}.arguments.{wrong[0]}")
 
 
 def _meant(key: str, arguments: Collection[str]) -> str:

@@ -1,14 +1,15 @@
-"""Which extension points a plugin takes part in: said by the plugin, checked when it is loaded.
+"""Which extension points a plugin takes part in: said by the plugin, checked when a profile that names it is read.
 
-`@takes_part(StaticFilter, NodeScorer)` stands above a plugin's class, or above a function that chooses between classes.
-A declaration is held against the class: a method that is missing, takes other arguments or belongs to a point that is
-not declared is an error that names plugin and method, so a misspelt word never is a plugin that does nothing.
+`@takes_part(StaticFilter, NodeScorer)` stands above a plugin's class, `@chooses(Plain, Hierarchical)` above a function
+that makes one of several such classes. A declaration is held against the class: a method that is missing, takes other
+parameters, is nearly named like one of a point or belongs to a point that is not declared is an error that names
+plugin and method, so a misspelt word never is a plugin that does nothing.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -16,10 +17,24 @@ import msgspec
 from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
 from tierwise.framework import extension
+from tierwise.framework.extension import Purpose, VictimFilter
 
-__all__ = ["METHODS", "POINTS", "Declaration", "Idle", "check_plugin", "declared", "takes_part"]
+__all__ = [
+    "METHODS",
+    "POINTS",
+    "SWITCHES",
+    "Declaration",
+    "Idle",
+    "check_declaration",
+    "check_plugin",
+    "chooses",
+    "declared",
+    "takes_part",
+    "wrong_attribute",
+]
 
 T = TypeVar("T", bound=Callable[..., object])
+C = TypeVar("C", bound=type)
 
 _MARK: Final = "__tierwise_plugin__"
 
@@ -38,64 +53,160 @@ _METHODS: Final = {
 METHODS: Final[dict[str, type]] = {name: point for point, names in _METHODS.items() for name in names}
 """The point that each method belongs to."""
 
+SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Complaints": ("JobValid",),
+    "Delaying": ("JobReady",),
+    "DomainScorer": ("HyperNodeOrder",),
+    "EnqueueGate": ("JobEnqueued",),
+    "EnqueuePermit": ("JobEnqueued",),
+    "Entitlement": ("QueueOrder",),
+    "GangCheck": ("Predicate",),
+    "Gate": ("JobValid",),
+    "Gathering": ("HyperNodeGradient",),
+    "JobOrder": ("JobOrder",),
+    "Lending": ("Reclaimable",),
+    "MovingFilter": ("Predicate",),
+    "NodeFigures": ("NodeOrder",),
+    "NodeScorer": ("NodeOrder",),
+    "Overuse": ("Overused",),
+    "PartOrder": ("TaskOrder",),
+    "PreBind": ("Predicate",),
+    "Proposer": ("HyperNodeProposal",),
+    "QueueOrder": ("QueueOrder",),
+    "Quota": ("Allocatable",),
+    "Readiness": ("JobReady", "JobPipelined"),
+    "ReclaimGate": ("Preemptive",),
+    "SearchSpace": ("HyperNodeGradient",),
+    "Starving": ("JobStarving",),
+    "StaticFilter": ("Predicate",),
+    "SubJobOrder": ("SubJobOrder",),
+    "Turns": ("QueueOrder",),
+    "VictimFilter": ("Preemptable", "Reclaimable"),
+    "VictimQueueOrder": ("VictimQueueOrder",),
+    "VictimSelector": ("Victim",),
+}
+"""The switches of each point, as Volcano spells them behind `enable`."""
+
+_NEAR: Final = 0.85
+"""How alike a method must be to one of a point to be taken for a misspelling of it."""
+
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What a plugin says of itself; a star in the name of an argument stands for any ending."""
+    """What a plugin says of itself: its points, and its arguments as the fields of a struct."""
 
     points: tuple[type, ...]
-    arguments: tuple[str, ...] = ()
+    arguments: type[msgspec.Struct] | None = None
+    makes: tuple[type, ...] = ()  # of a function: the classes that it chooses between
 
     @property
     def names(self) -> tuple[str, ...]:
         """The points by name."""
         return tuple(point.__name__ for point in self.points)
 
+    @property
+    def switches(self) -> frozenset[str]:
+        """What a profile may switch off in it."""
+        return frozenset(switch for name in self.names for switch in SWITCHES[name])
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """The arguments as a profile spells them."""
+        fields = msgspec.structs.fields(self.arguments) if self.arguments is not None else ()
+        return tuple(field.encode_name for field in fields)
+
+    def wrong_argument(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
+        """The first argument that cannot be read, and why; None where all of them can."""
+        known = self.argument_names
+        for name in arguments:
+            if name not in known:
+                return str(name), f"unknown argument{suggestion(str(name), known)}"
+        if self.arguments is None:
+            return None
+        try:
+            msgspec.convert(arguments, self.arguments)
+        except msgspec.ValidationError as error:
+            said, _, path = str(error).partition(" - at `$.")
+            name = path.rstrip("`") or said.split("`")[1]  # a field that is missing has no path
+            return name, (said[:1].lower() + said[1:]).replace("`", "")
+        return None
+
 
 class Idle:
     """What a function makes where its plugin has nothing to do: it takes part in nothing."""
 
 
-def takes_part(*points: type, arguments: Iterable[str] = ()) -> Callable[[T], T]:
-    """Declare the points that a plugin takes part in, and the arguments that a profile may give it.
+def takes_part(*points: type, arguments: type[msgspec.Struct] | None = None) -> Callable[[C], C]:
+    """Declare the points that a plugin's class takes part in, and the arguments that a profile may give it.
 
-    Above a function, the points are all that what it makes may take part in: each class has a declaration of its own.
+    `arguments` is a struct: the names, types and defaults of its fields are those of the arguments.
     """
 
+    def declare(plugin: C) -> C:
+        setattr(plugin, _MARK, Declaration(points, arguments))
+        return plugin
+
+    return declare
+
+
+def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Callable[[T], T]:
+    """Declare the classes that a function chooses between; it may make `Idle` as well."""
+
     def declare(factory: T) -> T:
-        setattr(factory, _MARK, Declaration(points, tuple(arguments)))
+        found = [said for kind in classes if (said := declared(kind)) is not None]
+        points = tuple(dict.fromkeys(point for said in found for point in said.points))
+        setattr(factory, _MARK, Declaration(points, arguments, classes))
         return factory
 
     return declare
 
 
 def declared(factory: object) -> Declaration | None:
-    """What a class or a function declares; None where it declares nothing."""
-    found = getattr(factory, _MARK, None)
+    """What a class or a function declares itself; None where it declares nothing, whatever its base class says."""
+    found = getattr(factory, "__dict__", {}).get(_MARK)
     return found if isinstance(found, Declaration) else None
 
 
 def check_plugin(name: str, factory: object) -> Declaration:
-    """The declaration of a plugin; InputError where it does not hold."""
+    """The declaration of a plugin as a table of plugins names it; InputError where it does not hold."""
+    declaration = check_declaration(name, factory)
+    if not callable(factory) or not (isinstance(factory, type) or declaration.makes):
+        raise InputError(f"plugin {name}: {_called(factory)} is neither a class nor a function")
+    try:
+        inspect.signature(factory).bind(None, None)
+    except TypeError:
+        raise InputError(f"plugin {name}: {_called(factory)} must take (arguments, view)") from None
+    except ValueError:  # no signature to be had: written in another language
+        pass
+    return declaration
+
+
+def check_declaration(name: str, factory: object) -> Declaration:
+    """The same without how it is made: a class that a function chooses is made as the function likes."""
     declaration = declared(factory)
-    if declaration is None or not declaration.points:
-        raise InputError(f"plugin {name}: {_called(factory)} declares no extension point: takes_part does")
+    if declaration is None or not (declaration.points or declaration.makes):
+        how = "takes_part above its class does" if isinstance(factory, type) else "chooses above the function does"
+        raise InputError(f"plugin {name}: {_called(factory)} declares no extension point: {how}")
     for point in declaration.points:
         if point not in _METHODS:
             called = getattr(point, "__name__", repr(point))
             raise InputError(f"plugin {name}: {called} is not an extension point{suggestion(called, POINTS)}")
+    if declaration.arguments is not None and not _is_struct(declaration.arguments):
+        raise InputError(f"plugin {name}: arguments of {_called(factory)} must be a msgspec.Struct")
+    for kind in declaration.makes:
+        check_declaration(name, kind)
     if isinstance(factory, type):
         for point in declaration.points:
             _check_point(name, factory, point)
-        for method, point in METHODS.items():
-            if point not in declaration.points and callable(getattr(factory, method, None)):
-                text = f"{factory.__name__}.{method} belongs to {point.__name__}, which is not declared"
-                raise InputError(f"plugin {name}: {text}")
-    elif not callable(factory):
-        raise InputError(f"plugin {name}: {_called(factory)} is neither a class nor a function")
+        _check_others(name, factory, declaration.points)
     return declaration
 
 
+def _is_struct(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, msgspec.Struct)
+
+
 def _check_point(name: str, plugin: type, point: type) -> None:
+    """A class has what a point asks for, and as the point asks for it."""
     for method in _METHODS[point]:
         found = getattr(plugin, method, None)
         if found is None:
@@ -104,21 +215,81 @@ def _check_point(name: str, plugin: type, point: type) -> None:
             raise InputError(f"plugin {name}: {text}{suggestion(method, others)}")
         if not callable(found):
             raise InputError(f"plugin {name}: {plugin.__name__}.{method} is not a method")
-        asked = list(inspect.signature(getattr(point, method)).parameters.values())[1:]
-        bound = isinstance(inspect.getattr_static(plugin, method), staticmethod | classmethod)
-        positional = [None] * (sum(p.kind is not p.KEYWORD_ONLY for p in asked) + (not bound))
-        try:
-            inspect.signature(found).bind(*positional, **{p.name: None for p in asked if p.kind is p.KEYWORD_ONLY})
-        except TypeError:
-            called = ", ".join(p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name}=…" for p in asked)
-            text = f"{plugin.__name__}.{method} must take ({called}), as {point.__name__} calls it"
-            raise InputError(f"plugin {name}: {text}") from None
-        except ValueError:  # no signature to be had: written in another language
-            continue
+        if inspect.iscoroutinefunction(found):
+            raise InputError(f"plugin {name}: {plugin.__name__}.{method} is async, and nothing awaits it")
+        _check_parameters(name, plugin, point, method)
     for attribute in getattr(point, "__annotations__", {}):
-        if not hasattr(plugin, attribute) and attribute not in getattr(plugin, "__annotations__", {}):
+        if not hasattr(plugin, attribute) and attribute not in _annotated(plugin):
             text = f"{plugin.__name__} takes part in {point.__name__}, but has no attribute {attribute}"
             raise InputError(f"plugin {name}: {text}")
+    if point is VictimFilter:
+        wrong = wrong_attribute(plugin)
+        if wrong:
+            raise InputError(f"plugin {name}: {plugin.__name__}: {wrong}")
+
+
+def _annotated(plugin: type) -> set[str]:
+    """The attributes that a class or one of its bases announces."""
+    return {name for kind in plugin.__mro__ for name in vars(kind).get("__annotations__", {})}
+
+
+def wrong_attribute(plugin: object) -> str:
+    """What is wrong with the attributes of a victim filter, or of its class as far as it sets them; else nothing."""
+    of_class = isinstance(plugin, type)
+    answers: object = getattr(plugin, "answers", frozenset() if of_class else None)
+    counts = getattr(plugin, "counts", False if of_class else None)
+    if inspect.isdatadescriptor(answers) or inspect.isdatadescriptor(counts):
+        return ""  # of a class: slots and properties, which its instances fill
+    if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
+        return f"answers must be a frozenset of purposes, not {answers!r}"
+    return "" if isinstance(counts, bool) else f"counts must be true or false, not {counts!r}"
+
+
+def _check_parameters(name: str, plugin: type, point: type, method: str) -> None:
+    """A method can be called as its point calls it, and gives the parameters their own names.
+
+    A name may be led by an underscore, as unused ones are; names in another order would be arguments mixed up.
+    """
+    asked = list(inspect.signature(getattr(point, method)).parameters.values())[1:]
+    positional = [p.name for p in asked if p.kind is not p.KEYWORD_ONLY]
+    bound = isinstance(inspect.getattr_static(plugin, method), staticmethod | classmethod)
+    given = positional if bound else ["self", *positional]
+    try:
+        called = inspect.signature(getattr(plugin, method)).bind(
+            *given, **{p.name: p.name for p in asked if p.kind is p.KEYWORD_ONLY}
+        )
+    except TypeError:
+        fits = False
+    except ValueError:  # no signature to be had: written in another language
+        return
+    else:
+        fits = all(
+            value == "self" or found.strip("_") in ("", value)
+            for found, value in called.arguments.items()
+            if isinstance(value, str)  # what *args and **kwargs take is fine
+        )
+    if not fits:
+        spelled = ", ".join(p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name}=…" for p in asked)
+        text = f"{plugin.__name__}.{method} must take ({spelled}), as {point.__name__} calls it"
+        raise InputError(f"plugin {name}: {text}")
+
+
+def _check_others(name: str, plugin: type, points: tuple[type, ...]) -> None:
+    """No method of a class belongs, or seems to belong, to a point that it does not declare."""
+    from difflib import get_close_matches
+
+    missing = [method for method, point in METHODS.items() if point not in points]
+    for found in dir(plugin):
+        if found.startswith("_") or not callable(getattr(plugin, found, None)):
+            continue
+        if found in missing:
+            text = f"{plugin.__name__}.{found} belongs to {METHODS[found].__name__}, which is not declared"
+            raise InputError(f"plugin {name}: {text}")
+        near = get_close_matches(found.lower(), missing, n=1, cutoff=_NEAR) if found not in METHODS else []
+        if near:
+            point = METHODS[near[0]].__name__
+            text = f"{plugin.__name__}.{found} is nearly {near[0]}, the method of {point}, which is not declared"
+            raise InputError(f"plugin {name}: {text}: declare it and spell it so, or begin the name with _")
 
 
 def _called(factory: object) -> str:

@@ -63,11 +63,11 @@ class _Guarded(msgspec.Struct, frozen=True):
     count: Callable[[Ledger, Shape, Ints, Ints], None]
 
 
-def _guarded(call: Callable[P, T], turned: Callable[[Exception], Exception]) -> Callable[P, T]:
+def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception]) -> Callable[P, T]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return call(*args, **kwargs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise turned(error) from error
 
     return guarded
@@ -183,7 +183,7 @@ class Ledger:
         """Forget the tallies and followers that have come since."""
         del self._tallies[since[0] :], self._followers[since[1] :]
 
-    def guard(self, since: tuple[int, int], turned: Callable[[Exception], Exception]) -> None:
+    def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
         """Turn what tallies and followers that have come since raise into what their plugin's failures are."""
         for i in range(since[0], len(self._tallies)):
             self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))

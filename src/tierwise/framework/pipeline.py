@@ -17,11 +17,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
+from msgspec import convert, json, to_builtins
 from msgspec.structs import replace
 
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.bundle import Bundles
-from tierwise.framework.declaration import METHODS, Idle, check_plugin
+from tierwise.framework.declaration import METHODS, SWITCHES, Idle, check_declaration, wrong_attribute
 from tierwise.framework.extension import (
     Abstained,
     Ask,
@@ -75,6 +76,7 @@ from tierwise.model.reason import Reason, ReasonBook
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
+from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.gathering import Way
@@ -83,37 +85,8 @@ __all__ = ["Pipeline", "PluginError"]
 
 Point = TypeVar("Point")
 
-_FLAGS: Mapping[type, str] = {
-    StaticFilter: "Predicate",
-    MovingFilter: "Predicate",
-    NodeScorer: "NodeOrder",
-    DomainScorer: "HyperNodeOrder",
-    SearchSpace: "HyperNodeGradient",
-    Gathering: "HyperNodeGradient",
-    Proposer: "HyperNodeProposal",
-    QueueOrder: "QueueOrder",
-    JobOrder: "JobOrder",
-    SubJobOrder: "SubJobOrder",
-    PartOrder: "TaskOrder",
-    Readiness: "JobReady",
-    Gate: "JobValid",
-    Quota: "Allocatable",
-    Overuse: "Overused",
-    ReclaimGate: "Preemptive",
-    VictimQueueOrder: "VictimQueueOrder",
-    GangCheck: "Predicate",
-    Delaying: "JobReady",
-    Starving: "JobStarving",
-    VictimSelector: "Victim",
-    Complaints: "JobValid",
-    PreBind: "Predicate",
-    NodeFigures: "NodeOrder",
-    Turns: "QueueOrder",
-    Lending: "Reclaimable",
-    Entitlement: "QueueOrder",
-}
-"""The switch of each point, as Volcano spells it behind `enable`."""
-
+_RAISED: Final = (Exception, SystemExit)
+"""All that may come out of a plugin: one that calls sys.exit has failed, and ends nothing else."""
 
 _LAST: Final = (math.inf,)
 """The sort key of whatever a plugin fails on: it goes last."""
@@ -144,18 +117,8 @@ def _points_of(name: str, plugin: object) -> frozenset[type]:
     kind = type(plugin)
     known = _CHECKED.get(kind)
     if known is None:
-        known = _CHECKED[kind] = frozenset(check_plugin(name, kind).points)
-    if VictimFilter in known:
-        _check_victim_filter(plugin)
+        known = _CHECKED[kind] = frozenset(check_declaration(name, kind).points)
     return known
-
-
-def _check_victim_filter(plugin: object) -> None:
-    answers, counts = getattr(plugin, "answers", None), getattr(plugin, "counts", None)
-    if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
-        raise _AnswerError(f"answers must be a frozenset of purposes, not {_shown(answers)}")
-    if not isinstance(counts, bool):
-        raise _AnswerError(f"counts must be true or false, not {_shown(counts)}")
 
 
 def _shown(answer: object) -> str:
@@ -184,8 +147,8 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
 
 def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
     """Positions among so many, in any order."""
-    if type(answer) is not np.ndarray or answer.dtype.kind != "i" or answer.ndim != 1:
-        raise _AnswerError(f"expected an array of positions, not {_shown(answer)}")
+    if type(answer) is not np.ndarray or answer.dtype != _INT or answer.ndim != 1:
+        raise _AnswerError(f"expected an array of positions of {_INT}, not {_shown(answer)}")
     if len(answer) and (answer.min() < 0 or answer.max() >= length):
         raise _AnswerError(f"expected positions below {length}")
     if distinct and len(np.unique(answer)) < len(answer):
@@ -204,21 +167,62 @@ def _check_is(answer: object, *kinds: type) -> None:
         raise _AnswerError(f"expected {expected} or None, not {_shown(answer)}")
 
 
+def _check_reason(answer: object, *, needed: bool = False) -> None:
+    """A reason in words, which conditions, events and pages are made of; or none, where none is needed."""
+    if answer is None and not needed:
+        return
+    if type(answer) is not Reason:
+        raise _AnswerError(f"expected a Reason{'' if needed else ' or None'}, not {_shown(answer)}")
+    _check_texts(answer.code, answer.plugin, answer.text)
+
+
+def _check_texts(*answers: object) -> None:
+    for answer in answers:
+        if not isinstance(answer, str):
+            raise _AnswerError(f"expected a text, not {_shown(answer)}")
+
+
 def _check_figures(answer: object, rows: int) -> None:
     if not isinstance(answer, Sequence) or len(answer) != rows:
         raise _AnswerError(f"expected {rows} mappings, not {_shown(answer)}")
     if not all(isinstance(figure, Mapping) for figure in answer):
         raise _AnswerError("expected a mapping for each node")
+    json.encode(answer)  # what cannot be written as JSON raises here
+
+
+def _check_ways(answer: object) -> None:
+    from tierwise.framework.gathering import Way  # few jobs are gathered, and importing must stay cheap
+
+    if type(answer) is not tuple or not all(type(way) is Way for way in answer):
+        raise _AnswerError(f"expected a tuple of ways, not {_shown(answer)}")
+    for way in answer:
+        convert(to_builtins(way), Way)  # a field of another type raises here
+        if way.tier < 0 or way.pipeline < 1 or any(number < 1 for _, number in way.multiples):
+            raise _AnswerError(f"expected a way with a tier and positive numbers, not {_shown(way)}")
 
 
 def _check_delay(answer: object) -> None:
     _check_is(answer, Delay)
-    if isinstance(answer, Delay) and not (type(answer.reason) is Reason and math.isfinite(answer.until)):
-        raise _AnswerError(f"expected a reason and a moment, not {_shown(answer)}")
+    if isinstance(answer, Delay):
+        _check_reason(answer.reason, needed=True)
+        if not math.isfinite(answer.until):
+            raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
+
+
+def _check_preparation(answer: object) -> None:
+    _check_is(answer, Preparation)
+    if isinstance(answer, Preparation):
+        _check_reason(answer.waits)
+        _check_reason(answer.failed)
+        if not all(type(write) is Prepare for write in (*answer.writes, *answer.undo)):
+            raise _AnswerError("expected writes of the type Prepare")
+        if answer.until is not None and not math.isfinite(answer.until):
+            raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
 
 
 def _check_complaint(task: object, reason: object) -> None:
-    if not isinstance(task, Task) or not isinstance(reason, Reason):
+    _check_reason(reason, needed=True)
+    if not isinstance(task, Task):
         raise _AnswerError(f"expected tasks with reasons, not {_shown((task, reason))}")
 
 
@@ -226,6 +230,8 @@ def _check_debt(answer: object, resources: int) -> None:
     if not isinstance(answer, Debt):
         raise _AnswerError(f"expected debts, not {_shown(answer)}")
     _check_array(answer.over, _INT, resources)
+    _check_bool(answer.due)
+    _check_texts(answer.queue, answer.text)
 
 
 def _check_proposal(said: Proposal, units: Units, candidates: Ints, domains: int) -> None:
@@ -233,10 +239,20 @@ def _check_proposal(said: Proposal, units: Units, candidates: Ints, domains: int
     if said.domain not in candidates:
         raise _AnswerError(f"domain {_shown(said.domain)} is not among the candidates")
     _check_positions(pieces, domains)
-    if type(counts) is not np.ndarray or counts.dtype.kind != "i" or counts.shape != pieces.shape:
+    if type(counts) is not np.ndarray or counts.dtype != _INT or counts.shape != pieces.shape:
         raise _AnswerError(f"expected a count for each piece, not {_shown(counts)}")
     if (counts < 0).any() or (units.shape is not None and int(counts.sum()) != units.count):
         raise _AnswerError(f"expected counts that add up to {units.count}")
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong, in one line; an error that cannot be put into words is told by its name."""
+    try:
+        said = " ".join(str(error).split())[:_SHOWN]
+    except _RAISED:
+        said = ""
+    kind = type(error).__name__
+    return said if isinstance(error, _AnswerError) else f"{kind}: {said}" if said else kind
 
 
 class _PluginsAt(Generic[Point]):
@@ -269,6 +285,8 @@ class Pipeline:
         self._failures: dict[tuple[str, str], PluginFailure] = {}
         self._names: dict[int, str] = {}  # of plugins, by identity
         self._points: dict[int, frozenset[type]] = {}  # the same
+        self._counting: set[int] = set()  # of victim filters, the same: those that count
+        self._answering: dict[int, frozenset[Purpose]] = {}  # and for what they name victims
         self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be made, and whose pods they serve
         tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
         self._plugins = [made for tier in tiers for made in tier]
@@ -317,11 +335,13 @@ class Pipeline:
         made: list[tuple[PluginChoice, object]] = []
         ledger = self._view.ledger
         for choice in tier:
-            factory, known = factories[choice.name], ledger.registered
+            known = ledger.registered
             try:
-                plugin = factory(choice.arguments, self._view)
+                plugin = factories[choice.name](choice.arguments, self._view)
                 points = _points_of(choice.name, plugin)
-            except Exception as error:  # noqa: BLE001 - the boundary, as in all that follows
+                if VictimFilter in points:
+                    self._read_attributes(plugin)
+            except _RAISED as error:
                 ledger.unregister(known)
                 self._broken.append((choice.scheduler, self._note(choice.name, "__init__", error)))
                 continue
@@ -330,9 +350,18 @@ class Pipeline:
             made.append((choice, plugin))
         return made
 
+    def _read_attributes(self, plugin: object) -> None:
+        """What a victim filter says of itself, which is read once."""
+        wrong = wrong_attribute(plugin)
+        if wrong:
+            raise _AnswerError(wrong)
+        self._answering[id(plugin)] = plugin.answers  # type: ignore[attr-defined]  # it has them
+        if plugin.counts:  # type: ignore[attr-defined]
+            self._counting.add(id(plugin))
+
     def _at(self, point: type[Point]) -> _PluginsAt[Point]:
         """The plugins that declare a point and are not switched off for it, in the profile's order."""
-        return self._among(_FLAGS[point], point)
+        return self._among(SWITCHES[point.__name__][0], point)
 
     def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
         return self._of(self._plugins, flag, point)
@@ -351,17 +380,10 @@ class Pipeline:
         """The methods of plugins that have failed by now."""
         return tuple(self._failures.values())
 
-    def _note(self, name: str, method: str, error: Exception) -> Reason:
+    def _note(self, name: str, method: str, error: BaseException) -> Reason:
         """Keep a failure, each method of a plugin once; as a reason for the job that it concerns."""
         known = self._failures.get((name, method))
-        said = " ".join(str(error).split())[:_SHOWN]
-        text = (
-            said
-            if isinstance(error, _AnswerError)
-            else f"{type(error).__name__}: {said}"
-            if said
-            else type(error).__name__
-        )
+        text = _said(error)
         if known is None:
             import traceback  # nearly never needed
 
@@ -372,10 +394,10 @@ class Pipeline:
             known = self._failures[name, method] = replace(known, times=known.times + 1)
         return Reason("PluginFailed", name, replace(known, error=text).text)
 
-    def _failed(self, plugin: object, method: str, error: Exception) -> Reason:
+    def _failed(self, plugin: object, method: str, error: BaseException) -> Reason:
         return self._note(self._names[id(plugin)], method, error)
 
-    def _costs(self, plugin: object, method: str, error: Exception) -> PluginError:
+    def _costs(self, plugin: object, method: str, error: BaseException) -> PluginError:
         """What a failure is turned into where it costs a job its turn."""
         return PluginError(self._failed(plugin, method, error))
 
@@ -384,8 +406,8 @@ class Pipeline:
         for plugin, method, ask in gates:
             try:
                 reason = ask(*about)
-                _check_is(reason, Reason)
-            except Exception as error:  # noqa: BLE001
+                _check_reason(reason)
+            except _RAISED as error:
                 return self._failed(plugin, method, error)
             if reason is not None:
                 return reason  # type: ignore[return-value]  # as was checked
@@ -402,7 +424,7 @@ class Pipeline:
                 total = sum(key)  # raises where it is not made of numbers
                 if type(key) is not tuple or (total != total and any(k != k for k in key)):
                     raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 self._failed(plugin, method, error)
                 key = _LAST
             keys += key
@@ -413,7 +435,7 @@ class Pipeline:
         for plugin, method, ask in plugins:
             try:
                 yes = _check_bool(ask())
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 self._failed(plugin, method, error)
                 yes = otherwise
             if yes:
@@ -429,7 +451,7 @@ class Pipeline:
             try:
                 other = plugin.why_not(shape)
                 _check_why(other, len(why), self._view.reasons)
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "why_not", error) from error
             np.copyto(why, other, where=why == 0)
         return why
@@ -444,7 +466,7 @@ class Pipeline:
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
         try:
             return _check_bool(plugin.concerns(shape))
-        except Exception as error:
+        except _RAISED as error:
             raise self._costs(plugin, "concerns", error) from error
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
@@ -454,7 +476,7 @@ class Pipeline:
                 try:
                     other = plugin.why_not_now(shape, span)
                     _check_why(other, len(why), self._view.reasons)
-                except Exception as error:
+                except _RAISED as error:
                     raise self._costs(plugin, "why_not_now", error) from error
                 np.copyto(why, other, where=why == 0)
         return why
@@ -468,7 +490,7 @@ class Pipeline:
                 effect = plugin.effect(ask)
                 if not isinstance(effect, ScoreEffect):
                     raise _AnswerError(f"expected a ScoreEffect, not {_shown(effect)}")
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "effect", error) from error
             most = max(most, effect)
         return most
@@ -486,7 +508,7 @@ class Pipeline:
             score = plugin.score(ask, span, fits)
             _check_array(score, _FLOAT, span.stop - span.start)
             _check_finite(score)
-        except Exception as error:
+        except _RAISED as error:
             raise self._costs(plugin, "score", error) from error
         return score
 
@@ -507,7 +529,7 @@ class Pipeline:
             try:
                 figures = plugin.figures(ask)
                 _check_figures(figures, len(self._view.nodes))
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 self._failed(plugin, "figures", error)
             else:
                 found[choice.name] = figures
@@ -522,7 +544,7 @@ class Pipeline:
                 start, stop = span.start, span.stop
                 if not 0 <= start <= stop <= len(self._view.nodes) or span.step is not None:
                     raise _AnswerError(f"expected a slice of rows, not {_shown(span)}")
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "stale", error) from error
             first, last = (min(first, start), max(last, stop)) if i else (start, stop)
         return slice(first, last)
@@ -534,7 +556,7 @@ class Pipeline:
                 score = plugin.score_domains(sub, domains, copies)
                 _check_array(score, _FLOAT, len(domains))
                 _check_finite(score)
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "score_domains", error) from error
             total += score
         return total
@@ -553,7 +575,7 @@ class Pipeline:
         try:
             limit = space.limit(gang)
             _check_is(limit, int, np.integer)
-        except Exception as error:
+        except _RAISED as error:
             raise self._costs(space, "limit", error) from error
         return limit
 
@@ -565,13 +587,16 @@ class Pipeline:
         return (np.array([within]),)
 
     def _gradients(self, space: SearchSpace, gang: Job | SubJob, within: int, *, evicting: bool) -> Gradients:
+        last = int(self._view.topology.last[within])
         try:
             for group in space.gradients(gang, within, evicting=evicting):
                 _check_positions(group, len(self._view.topology))
                 if not len(group):
                     raise _AnswerError("expected groups that are not empty")
+                if group.min() < within or group.max() >= last:
+                    raise _AnswerError(f"expected domains below {self._view.topology.name[within] or 'the root'}")
                 yield group
-        except Exception as error:
+        except _RAISED as error:
             raise self._costs(space, "gradients", error) from error
 
     def ways(self, job: Job, count: int) -> tuple[Way, ...]:
@@ -581,9 +606,8 @@ class Pipeline:
         for plugin in self._gatherings[self._whose(job)]:
             try:
                 ways = plugin.ways(job, count)
-                if type(ways) is not tuple or not all(type(way).__name__ == "Way" for way in ways):
-                    raise _AnswerError(f"expected a tuple of ways, not {_shown(ways)}")
-            except Exception as error:
+                _check_ways(ways)
+            except _RAISED as error:
                 raise self._costs(plugin, "ways", error) from error
             if ways:
                 return ways
@@ -601,9 +625,11 @@ class Pipeline:
             try:
                 said = plugin.propose(units, candidates)
                 _check_is(said, Proposal, Abstained)
+                if said is not None:
+                    _check_texts(said.plugin, said.why)
                 if isinstance(said, Proposal):
                     _check_proposal(said, units, candidates, len(self._view.topology))
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 said = Abstained(self._names[id(plugin)], self._failed(plugin, "propose", error).text)
             if isinstance(said, Proposal):
                 return said
@@ -642,7 +668,7 @@ class Pipeline:
             try:
                 delay = plugin.defer(job, rows)
                 _check_delay(delay)
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "defer", error) from error
             if delay is not None:
                 return delay
@@ -671,7 +697,7 @@ class Pipeline:
                 for task, reason in plugin.complaints():
                     _check_complaint(task, reason)
                     found[task, reason] = None
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 self._failed(plugin, "complaints", error)
         return found
 
@@ -686,8 +712,8 @@ class Pipeline:
         for plugin in self._pre_binds[job.scheduler]:
             try:
                 said = plugin.before_bind(job, task, row)
-                _check_is(said, Preparation)
-            except Exception as error:  # noqa: BLE001
+                _check_preparation(said)
+            except _RAISED as error:
                 said = Preparation(failed=self._failed(plugin, "before_bind", error))
             if said is not None:
                 found.append(said)
@@ -720,9 +746,9 @@ class Pipeline:
             try:
                 found = plugin.entitled()
                 expected = (len(self._view.axis), len(self._view.ledger.queue_index))
-                if type(found) is not np.ndarray or found.dtype.kind != "i" or found.shape != expected:
-                    raise _AnswerError(f"expected integers of shape {expected}, not {_shown(found)}")
-            except Exception as error:  # noqa: BLE001
+                if type(found) is not np.ndarray or found.dtype != _INT or found.shape != expected:
+                    raise _AnswerError(f"expected {_INT} of shape {expected}, not {_shown(found)}")
+            except _RAISED as error:
                 self._failed(plugin, "entitled", error)
             else:
                 return found
@@ -745,7 +771,7 @@ class Pipeline:
         for plugin in self._starvings[job.scheduler]:
             try:
                 starving = _check_bool(plugin.starving(job))
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "starving", error) from error
             if not starving:
                 return False
@@ -757,7 +783,7 @@ class Pipeline:
         allowed = self.named(cause, victims)
         left = np.flatnonzero(allowed)
         for plugin in filters:
-            if plugin.counts:
+            if id(plugin) in self._counting:
                 allowed[left] &= ~self._spare(plugin, cause, victims[left])
         return allowed
 
@@ -767,20 +793,20 @@ class Pipeline:
             return np.zeros(len(victims), dtype=bool)
         allowed = np.ones(len(victims), dtype=bool)
         for plugin in self._victim_filters[cause.purpose][cause.job.scheduler]:
-            if not plugin.counts:
+            if id(plugin) not in self._counting:
                 allowed &= ~self._spare(plugin, cause, victims)
         return allowed
 
     def counts_victims(self, cause: Cause) -> bool:
         """Whether some filter lets go only so many, whoever they are."""
-        return any(plugin.counts for plugin in self._victim_filters[cause.purpose][cause.job.scheduler])
+        return any(id(plugin) in self._counting for plugin in self._victim_filters[cause.purpose][cause.job.scheduler])
 
     def _spare(self, plugin: VictimFilter, cause: Cause, victims: Ints) -> Bools:
         """Whom a filter spares: everybody where it fails."""
         try:
             spared = plugin.spare(cause, victims)
             _check_array(spared, _BOOL, len(victims))
-        except Exception as error:  # noqa: BLE001
+        except _RAISED as error:
             self._failed(plugin, "spare", error)
             return np.ones(len(victims), dtype=bool)
         return spared
@@ -790,7 +816,7 @@ class Pipeline:
         if cause.singly and self._acts_name_victims:
             return True
         filters = self._victim_filters[cause.purpose][cause.job.scheduler]
-        return any(cause.purpose in plugin.answers for plugin in filters)
+        return any(cause.purpose in self._answering[id(plugin)] for plugin in filters)
 
     def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""
@@ -804,7 +830,7 @@ class Pipeline:
                 for debt in plugin.debts():  # one after the other: who goes for one may settle the next
                     _check_debt(debt, len(self._view.axis))
                     yield plugin, debt
-            except Exception as error:  # noqa: BLE001
+            except _RAISED as error:
                 self._failed(plugin, "debts", error)
 
     def paid_with(self, plugin: Lending, debt: Debt, running: RunningTable) -> Ints:
@@ -812,7 +838,7 @@ class Pipeline:
         try:
             paid = plugin.paid_with(debt, running)
             _check_positions(paid, len(running))
-        except Exception as error:  # noqa: BLE001
+        except _RAISED as error:
             self._failed(plugin, "paid_with", error)
             return np.zeros(0, dtype=np.int64)
         return paid
@@ -824,7 +850,7 @@ class Pipeline:
                 order = plugin.select_victims(cause, bundles)
                 if order is not None:
                     _check_positions(order, len(bundles))
-            except Exception as error:
+            except _RAISED as error:
                 raise self._costs(plugin, "select_victims", error) from error
             if order is not None:
                 return order

@@ -1,54 +1,46 @@
-"""The table of plugins by the name that a configuration gives them. A plugin is loaded when a profile first uses it."""
+"""The table of plugins by the name that a configuration gives them, those of other packages included.
+
+A plugin is imported when a profile first uses it (`framework.registry`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-
-from tierwise.framework.extension import Factory
+from tierwise.framework.registry import Registry
 
 __all__ = ["PLUGINS"]
 
-
-def _plugin(module: str, name: str) -> Factory:
-    @cache
-    def load() -> Factory:
-        factory: Factory = getattr(import_module(f"tierwise.plugins.{module}"), name)
-        return factory
-
-    return lambda arguments, view: load()(arguments, view)
-
-
-PLUGINS: Mapping[str, Factory] = {
-    "ImageLocality": _plugin("kubernetes.scores", "ImageLocality"),
-    "InterPodAffinity": _plugin("kubernetes.scores", "InterPodAffinity"),
-    "NetworkOverhead": _plugin("network_overhead.plugin", "NetworkOverhead"),
-    "NodeAffinity": _plugin("kubernetes.scores", "NodeAffinity"),
-    "NodeResourcesBalancedAllocation": _plugin("kubernetes.scores", "NodeResourcesBalancedAllocation"),
-    "NodeResourcesFit": _plugin("kubernetes.scores", "NodeResourcesFit"),
-    "PodTopologySpread": _plugin("kubernetes.scores", "PodTopologySpread"),
-    "QOSSort": _plugin("qos_sort", "QosSort"),
-    "TaintToleration": _plugin("kubernetes.scores", "TaintToleration"),
-    "TopologicalSort": _plugin("network_overhead.topological_sort", "TopologicalSort"),
-    "binpack": _plugin("binpack", "Binpack"),
-    "capacity": _plugin("queues.capacity", "Capacity"),
-    "conformance": _plugin("conformance", "Conformance"),
-    "coscheduling": _plugin("coscheduling", "Coscheduling"),
-    "drf": _plugin("queues.drf", "drf"),
-    "elasticquota": _plugin("elastic_quota.plugin", "elastic_quota"),
-    "gang": _plugin("gang", "Gang"),
-    "network-topology-aware": _plugin("network_topology.plugin", "NetworkTopologyAware"),
-    "nodegroup": _plugin("nodegroup", "NodeGroup"),
-    "nodeorder": _plugin("kubernetes.nodeorder", "NodeOrder"),
-    "overcommit": _plugin("queues.overcommit", "Overcommit"),
-    "patience": _plugin("patience", "Patience"),
-    "pdb": _plugin("pdb", "DisruptionBudgets"),
-    "predicates": _plugin("kubernetes.predicates", "Predicates"),
-    "priority": _plugin("priority", "Priority"),
-    "proportion": _plugin("queues.proportion", "Proportion"),
-    "propose": _plugin("propose.plugin", "Propose"),
-    "resource-strategy-fit": _plugin("resource_strategy_fit", "ResourceStrategyFit"),
-    "resourcequota": _plugin("resourcequota", "ResourceQuotas"),
-    "sla": _plugin("sla", "Sla"),
-}
+PLUGINS = Registry(
+    {
+        "ImageLocality": "plugins.kubernetes.scores:ImageLocality",
+        "InterPodAffinity": "plugins.kubernetes.scores:InterPodAffinity",
+        "NetworkOverhead": "plugins.network_overhead.plugin:NetworkOverhead",
+        "NodeAffinity": "plugins.kubernetes.scores:NodeAffinity",
+        "NodeResourcesBalancedAllocation": "plugins.kubernetes.scores:NodeResourcesBalancedAllocation",
+        "NodeResourcesFit": "plugins.kubernetes.scores:NodeResourcesFit",
+        "PodTopologySpread": "plugins.kubernetes.scores:PodTopologySpread",
+        "QOSSort": "plugins.qos_sort:QosSort",
+        "TaintToleration": "plugins.kubernetes.scores:TaintToleration",
+        "TopologicalSort": "plugins.network_overhead.topological_sort:TopologicalSort",
+        "binpack": "plugins.binpack:Binpack",
+        "capacity": "plugins.queues.capacity:Capacity",
+        "conformance": "plugins.conformance:Conformance",
+        "coscheduling": "plugins.coscheduling:Coscheduling",
+        "drf": "plugins.queues.drf:drf",
+        "elasticquota": "plugins.elastic_quota.plugin:elastic_quota",
+        "gang": "plugins.gang:Gang",
+        "network-topology-aware": "plugins.network_topology.plugin:NetworkTopologyAware",
+        "nodegroup": "plugins.nodegroup:NodeGroup",
+        "nodeorder": "plugins.kubernetes.nodeorder:NodeOrder",
+        "overcommit": "plugins.queues.overcommit:Overcommit",
+        "patience": "plugins.patience:Patience",
+        "pdb": "plugins.pdb:DisruptionBudgets",
+        "predicates": "plugins.kubernetes.predicates:Predicates",
+        "priority": "plugins.priority:Priority",
+        "proportion": "plugins.queues.proportion:Proportion",
+        "propose": "plugins.propose.plugin:Propose",
+        "resource-strategy-fit": "plugins.resource_strategy_fit:ResourceStrategyFit",
+        "resourcequota": "plugins.resourcequota:ResourceQuotas",
+        "sla": "plugins.sla:Sla",
+    },
+    reserved=("capability",),  # added by the scheduler itself where queues have limits
+)

@@ -26,6 +26,7 @@ from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
 from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, ReasonBook, Rejection
@@ -124,7 +125,7 @@ AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
 
 
 def check_profile(profile: Profile, file: str | None = None) -> Profile:
-    """The profile with every action by its own name; InputError where an action or plugin does not exist.
+    """The profile with every action by its own name; InputError where an action or plugin does not exist or fit.
 
     The classic and the gang variant of one action would undo each other's plans: one profile has one of them.
     """
@@ -147,7 +148,19 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
                 f"unknown plugin {plugin.name}{suggestion(plugin.name, (*PLUGINS, *IDLE_PLUGINS))} (there are {known})"
             )
             raise InputError(text, file=file, field="tiers.plugins")
+        _check_plugin(plugin, file)
     return profile
+
+
+def _check_plugin(choice: PluginChoice, file: str | None) -> None:
+    """A plugin can be imported, is what it declares, and knows its arguments."""
+    try:
+        declaration = PLUGINS.declaration(choice.name)
+    except InputError as error:
+        raise InputError(error.message, file=file, field="tiers.plugins") from None
+    wrong = declaration.wrong_argument(choice.arguments) if choice.name not in PLUGINS.built_in else None
+    if wrong is not None:
+        raise InputError(f"plugin {choice.name}: {wrong[0]}: {wrong[1]}", file=file, field="tiers.plugins")
 
 
 def cycle(
@@ -248,7 +261,7 @@ def open_cycle(
         reasons=ReasonBook(),
     )
     if any(queue.capability for queue in snapshot.queues.values()):
-        profile, plugins = _capped(profile), {**plugins, _CAPABILITY: _capability}
+        profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)

@@ -31,7 +31,7 @@ def choice(profile: Profile, name: str) -> PluginChoice:
 def weights(profile: Profile, scheduler: str | None = None) -> dict[str, float]:
     """What each of Kubernetes' scores counts for; those that are off are left out."""
     own = (p for p in profile.plugins() if p.scheduler == scheduler and p.name in PLUGINS)
-    return {p.name: p.weight for p in own if PLUGINS[p.name].switches == {"score": "NodeOrder"} and not p.off}
+    return {p.name: p.weight for p in own if PLUGINS[p.name].switches == {"NodeOrder": "score"} and not p.off}
 
 
 def test_without_profiles_the_defaults_hold() -> None:

@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 from tests.support.draw import Gang, draw, gang, groups, objects_of
 
-from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice
-from tierwise.framework.declaration import METHODS, POINTS, check_plugin, takes_part
-from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Purpose, ScoreEffect
+from tierwise.framework.declaration import METHODS, POINTS, takes_part
+from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Preparation, Purpose, ScoreEffect
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
@@ -113,7 +112,7 @@ BAD: Mapping[str, list[object]] = {
     "defer": [True, "later"],
     "starving": [None, "yes"],
     "complaints": [None, [1], [("pod", "no")]],
-    "before_bind": [True, "later", ()],
+    "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
 CALLED_ELSEWHERE = {"entitled", "ways"}
@@ -276,48 +275,3 @@ def test_what_follows_the_ledger_is_inside_the_boundary() -> None:
 
     assert not report.decisions
     assert {("faulty", "", "count")} == named(report)
-
-
-class _Unknown:
-    pass
-
-
-@pytest.mark.parametrize(
-    ("points", "methods", "text"),
-    [
-        ((), {}, "declares no extension point"),
-        ((_Unknown,), {}, "_Unknown is not an extension point"),
-        ((POINTS["Gate"],), {}, "Mine takes part in Gate, but has no method admit"),
-        ((POINTS["Gate"],), {"admits": lambda self, job: None}, "no method admit (did you mean admits?)"),
-        ((POINTS["Gate"],), {"admit": lambda self: None}, "Mine.admit must take (job), as Gate calls it"),
-        ((POINTS["Gate"],), {"admit": lambda self, job, node: None}, "Mine.admit must take (job)"),
-        ((POINTS["Gate"],), {"admit": True}, "Mine.admit is not a method"),
-        (
-            (POINTS["Gate"],),
-            {"admit": lambda self, job: None, "job_key": lambda self, job: ()},
-            "Mine.job_key belongs to JobOrder, which is not declared",
-        ),
-        ((POINTS["VictimFilter"],), {"spare": lambda self, cause, victims: None}, "has no attribute answers"),
-        (
-            (POINTS["SearchSpace"],),
-            {"limit": lambda self, gang: None, "gradients": lambda self, gang, within: ()},
-            "Mine.gradients must take (gang, within, evicting=…)",
-        ),
-    ],
-)
-def test_a_declaration_that_does_not_hold_is_refused(
-    points: tuple[type, ...], methods: Mapping[str, object], text: str
-) -> None:
-    """The error names plugin and method."""
-    with pytest.raises(InputError) as caught:
-        check_plugin("mine", takes_part(*points)(type("Mine", (), dict(methods))))
-
-    assert "plugin mine: " in str(caught.value)
-    assert text in str(caught.value)
-
-
-def test_methods_may_be_static_and_take_more() -> None:
-    """What can be called as the point calls it is right."""
-    methods = {"admit": staticmethod(lambda job, *more: None), "job_key": lambda *all_of_it: ()}
-
-    check_plugin("mine", takes_part(POINTS["Gate"], POINTS["JobOrder"])(type("Mine", (), methods)))

@@ -64,11 +64,15 @@ def _plain(rows: Sequence[Sequence[Cell]], field: int) -> bool:
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(_link(entry) for entry in value)
+        return "; ".join(
+            _link(entry) if isinstance(entry, Mapping) and "link" in entry else str(entry) for entry in value
+        )
     return str(value)
 
 
 def _link(entry: Mapping[str, object]) -> str:
+    if not {"link", "left", "capacity", "needs"} <= entry.keys():  # of a plugin that speaks of something else
+        return ", ".join(f"{name} {value}" for name, value in entry.items())
     left, capacity, needs = (_short(entry[field]) for field in ("left", "capacity", "needs"))
     return f"{entry['link']}: {left} of {capacity} left, {needs} needed"
 

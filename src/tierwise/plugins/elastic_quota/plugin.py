@@ -24,7 +24,7 @@ from tierwise.api.duration import seconds
 from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
 from tierwise.api.quantity import amount, show
 from tierwise.framework.arguments import flag
-from tierwise.framework.declaration import Idle, takes_part
+from tierwise.framework.declaration import Idle, chooses, takes_part
 from tierwise.framework.extension import (
     Arguments,
     Cause,
@@ -48,12 +48,6 @@ __all__ = ["ElasticQuota", "elastic_quota"]
 
 _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
-
-
-@takes_part(Entitlement, Lending, Quota, Turns, VictimFilter)
-def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuota | Idle:
-    """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
-    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()
 
 
 @takes_part(Entitlement, Lending, Quota, Turns, VictimFilter)
@@ -186,3 +180,9 @@ class ElasticQuota:
                 kept[i] = True
                 spare = spare - request
         return going[~kept]
+
+
+@chooses(ElasticQuota)
+def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuota | Idle:
+    """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
+    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()

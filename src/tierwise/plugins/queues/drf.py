@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.declaration import takes_part
+from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, Cause, CycleView, JobOrder, Purpose, QueueOrder, VictimFilter
 from tierwise.framework.victim_counts import sums_before
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -26,13 +26,6 @@ from tierwise.plugins.queues.table import counted, total
 __all__ = ["Drf", "HierarchicalDrf", "drf"]
 
 _EQUAL = 1e-6
-
-
-@takes_part(JobOrder, QueueOrder, VictimFilter)
-def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
-    """The plugin; queues have a say only where one of them declares a path."""
-    declared = any(queue.hierarchy for queue in view.queues.values())
-    return HierarchicalDrf(view) if declared else Drf(view)
 
 
 @takes_part(JobOrder, VictimFilter)
@@ -87,3 +80,10 @@ class HierarchicalDrf:
 
     def spare(self, cause: Cause, victims: Ints) -> Bools:
         return self._jobs.spare(cause, victims)
+
+
+@chooses(Drf, HierarchicalDrf)
+def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
+    """The plugin; queues have a say only where one of them declares a path."""
+    declared = any(queue.hierarchy for queue in view.queues.values())
+    return HierarchicalDrf(view) if declared else Drf(view)

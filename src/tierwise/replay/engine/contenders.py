@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, NodeScorer, ScoreEffect
+from tierwise.framework.registry import extended
 from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
 
@@ -62,7 +63,7 @@ class RandomOrder:
 
 def plugins() -> Mapping[str, Factory]:
     """The product's plugins, and those that only a replay has."""
-    return {**PLUGINS, "replay-random": RandomOrder}
+    return extended(PLUGINS, {"replay-random": RandomOrder})
 
 
 _PROPOSE = PluginChoice("propose", {"sortBySize": True})

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tierwise.config.profile import Profile
+from tierwise.framework.registry import extended
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
@@ -71,7 +72,7 @@ class Filling:
         self._total = int(empty.left.sum())
         self._came = np.zeros(len(pods.kinds), dtype=np.int64)  # pods that arrived, by kind
         self._samples: list[list[float]] = []
-        self._plugins = {**PLUGINS, SHARED: lambda arguments, view: SharedGpus(self, arguments, view)}
+        self._plugins = extended(PLUGINS, {SHARED: lambda arguments, view: SharedGpus(self, arguments, view)})
 
     @property
     def arrived(self) -> int:

@@ -1,0 +1,186 @@
+"""The table of plugins by name: those of tierwise, and those of other packages that are installed beside it.
+
+A package offers plugins as entry points of the group `tierwise.plugins`. They are looked for when somebody asks for a
+name that is not built in, or for all there are, and imported when a profile names them: who uses none pays for none.
+What cannot be imported, declares itself wrongly or has a name that is taken is an InputError in one line, which names
+plugin and package.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tierwise import __version__
+from tierwise.api.errors import InputError
+from tierwise.framework.declaration import Declaration, check_plugin
+from tierwise.framework.extension import Factory
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["GROUP", "InstalledPlugin", "Registry", "extended"]
+
+GROUP: Final = "tierwise.plugins"
+
+_OWN: Final = "tierwise"
+_RAISED: Final = (Exception, SystemExit)  # whatever a module of others does when it is imported
+_SHOWN: Final = 200
+
+
+class InstalledPlugin(msgspec.Struct, frozen=True):
+    """Where a plugin comes from; `rivals` are other packages that offer something of its name."""
+
+    name: str
+    package: str
+    version: str
+    target: str  # module:attribute
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The package with its version."""
+        return f"{self.package} {self.version}".rstrip()
+
+
+class Registry(Mapping[str, Factory]):
+    """Plugins by name; looking one up imports it. `reserved` are names that mean something here already."""
+
+    def __init__(self, own: Mapping[str, str], reserved: Collection[str] = ()) -> None:
+        self._own = {name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own.items()}
+        self._reserved = frozenset(reserved)
+        self._factories: dict[str, Factory] = {}
+        self._declarations: dict[str, Declaration] = {}
+
+    @property
+    def built_in(self) -> Mapping[str, InstalledPlugin]:
+        """The plugins of tierwise itself."""
+        return self._own
+
+    @cached_property
+    def others(self) -> Mapping[str, InstalledPlugin]:
+        """Those of other packages."""
+        found: dict[str, list[InstalledPlugin]] = {}
+        for entry in _entry_points():
+            found.setdefault(entry.name, []).append(entry)
+        return {name: _first(entries) for name, entries in sorted(found.items())}
+
+    def __getitem__(self, name: str) -> Factory:
+        found = self._factories.get(name)
+        if found is None:
+            plugin = self._own.get(name) or self.others[name]
+            found = self._factories[name] = _imported(plugin)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self.others
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (name for name in self.others if name not in self._own)
+
+    def __len__(self) -> int:
+        return len(self._own.keys() | self.others.keys())
+
+    def declaration(self, name: str) -> Declaration:
+        """What a plugin declares, once it holds; InputError where it does not, or cannot be imported."""
+        found = self._declarations.get(name)
+        if found is None:
+            plugin = self._own.get(name) or self.others[name]
+            owners = self.owners(name)
+            if len(owners) > 1:
+                raise InputError(f"plugin {name}: {' and '.join(owners)} both have one of this name")
+            try:
+                found = check_plugin(name, self[name])
+            except InputError as error:
+                whose = "" if plugin.package == _OWN else f" ({plugin.source})"
+                raise InputError(error.message + whose) from None
+            self._declarations[name] = found
+        return found
+
+    def other(self, name: str) -> Declaration | None:
+        """The same for a plugin of another package; None where no other package has it."""
+        return self.declaration(name) if name in self.others else None
+
+    def owners(self, name: str) -> tuple[str, ...]:
+        """The packages that have a plugin of a name."""
+        own, other = (f"{_OWN} {__version__}",), self.others.get(name)
+        if other is None:
+            return own if name in self._own else ()
+        from tierwise.config.kube_names import RESERVED  # nobody needs it who has no other packages
+
+        taken = name in self._own or name in self._reserved or name in RESERVED
+        return (*(own if taken else ()), other.source, *other.rivals)
+
+
+def extended(plugins: Mapping[str, Factory], more: dict[str, Factory]) -> Mapping[str, Factory]:
+    """A table with further plugins, which is as lazy as the one below it."""
+    return ChainMap(more, plugins)  # type: ignore[arg-type]  # nobody writes to it
+
+
+def _imported(plugin: InstalledPlugin) -> Factory:
+    """What an entry stands for; InputError in one line where that cannot be had."""
+    module, _, attribute = plugin.target.partition(":")
+    try:
+        found: object = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except _RAISED as error:
+        if plugin.package == _OWN:
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
+        raise InputError(f"plugin {plugin.name}: {plugin.source} cannot be imported: {said}") from None
+    return found  # type: ignore[return-value]  # as its declaration says, which is checked
+
+
+def _first(entries: list[InstalledPlugin]) -> InstalledPlugin:
+    """The entry of a name, with the packages of the others."""
+    first, *rest = entries
+    return msgspec.structs.replace(first, rivals=tuple(entry.source for entry in rest))
+
+
+def _entry_points() -> Iterator[InstalledPlugin]:
+    """What packages offer, by package."""
+    if not _offered():
+        return
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group=GROUP), key=lambda entry: (_package(entry), entry.name, entry.value))
+    for entry in found:
+        package, version = _package(entry)
+        yield InstalledPlugin(entry.name, package, version, entry.value.partition("[")[0].replace(" ", ""))
+
+
+def _package(entry: EntryPoint) -> tuple[str, str]:
+    dist = entry.dist
+    return (dist.name or "an unnamed package", dist.version or "") if dist is not None else ("an unnamed package", "")
+
+
+def _offered() -> bool:
+    """Whether any package names the group at all.
+
+    importlib.metadata takes a hundred times as long to import as it takes to look for a word in some small files.
+    """
+    needle = GROUP.encode()
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")  # noqa: PTH208 - a Path for each file takes ten times as long
+        except NotADirectoryError:  # an archive: importlib.metadata looks into it
+            return True
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                with suppress(OSError):
+                    if needle in Path(folder, name, "entry_points.txt").read_bytes():
+                        return True
+    return False

@@ -1,0 +1,224 @@
+"""What a plugin says of itself is held against its class when a profile that names it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import pytest
+
+from tierwise.api.errors import InputError
+from tierwise.config.volcano import ARGUMENTS
+from tierwise.framework.declaration import METHODS, POINTS, SWITCHES, Idle, check_plugin, chooses, takes_part
+from tierwise.framework.extension import Arguments, CycleView
+from tierwise.plugins import PLUGINS
+
+
+def _made(self: object, arguments: Arguments, view: CycleView) -> None:
+    """How every plugin is made."""
+
+
+def _class(points: tuple[type, ...], methods: Mapping[str, object]) -> type:
+    return takes_part(*points)(type("Mine", (), {"__init__": _made, **methods}))
+
+
+def _refused(factory: object) -> str:
+    with pytest.raises(InputError) as caught:
+        check_plugin("mine", factory)
+    return str(caught.value)
+
+
+class _Unknown:
+    pass
+
+
+class StaticFiltre:
+    """Nearly the name of a point."""
+
+
+async def _later(self: object, job: object) -> None:
+    """What nothing awaits."""
+
+
+GATE, ORDER, SPACE = POINTS["Gate"], POINTS["JobOrder"], POINTS["SearchSpace"]
+SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
+
+
+@pytest.mark.parametrize(
+    ("points", "methods", "text"),
+    [
+        ((), {}, "Mine declares no extension point: takes_part above its class does"),
+        ((_Unknown,), {}, "_Unknown is not an extension point"),
+        ((StaticFiltre,), {}, "StaticFiltre is not an extension point (did you mean StaticFilter?)"),
+        ((GATE,), {}, "Mine takes part in Gate, but has no method admit"),
+        ((GATE,), {"admits": lambda self, job: None}, "no method admit (did you mean admits?)"),
+        ((GATE,), {"admit": lambda self: None}, "Mine.admit must take (job), as Gate calls it"),
+        ((GATE,), {"admit": lambda self, job, node: None}, "Mine.admit must take (job)"),
+        ((GATE,), {"admit": lambda self, pod: None}, "Mine.admit must take (job)"),
+        ((GATE,), {"admit": lambda self, *, job: None}, "Mine.admit must take (job)"),
+        ((GATE,), {"admit": True}, "Mine.admit is not a method"),
+        ((GATE,), {"admit": _later}, "Mine.admit is async, and nothing awaits it"),
+        (
+            (GATE,),
+            {"admit": lambda self, job: None, "job_key": lambda self, job: ()},
+            "Mine.job_key belongs to JobOrder, which is not declared",
+        ),
+        (
+            (GATE,),
+            {"admit": lambda self, job: None, "job_keys": lambda self, job: ()},
+            "Mine.job_keys is nearly job_key, the method of JobOrder, which is not declared",
+        ),
+        (
+            (GATE,),
+            {"admit": lambda self, job: None, "whyNot": lambda self, shape: ()},
+            "Mine.whyNot is nearly why_not, the method of StaticFilter, which is not declared",
+        ),
+        (
+            (SCORER,),
+            {
+                "effect": lambda self, ask: None,
+                "stale": lambda self, ask, row: None,
+                "score": lambda self, span, ask, fits: None,
+            },
+            "Mine.score must take (ask, span, fits), as NodeScorer calls it",
+        ),
+        ((VICTIMS,), {"spare": lambda self, cause, victims: None}, "has no attribute answers"),
+        (
+            (VICTIMS,),
+            {"spare": lambda self, cause, victims: None, "answers": frozenset(), "counts": "no"},
+            "Mine: counts must be true or false, not 'no'",
+        ),
+        (
+            (VICTIMS,),
+            {"spare": lambda self, cause, victims: None, "answers": {"preempt"}, "counts": False},
+            "Mine: answers must be a frozenset of purposes, not {'preempt'}",
+        ),
+        (
+            (SPACE,),
+            {"limit": lambda self, gang: None, "gradients": lambda self, gang, within: ()},
+            "Mine.gradients must take (gang, within, evicting=…)",
+        ),
+        ((GATE,), {"admit": lambda self, job: None, "__init__": lambda self: None}, "Mine must take (arguments, view)"),
+    ],
+)
+def test_a_declaration_that_does_not_hold_is_refused(
+    points: tuple[type, ...], methods: Mapping[str, object], text: str
+) -> None:
+    """The error names plugin and method."""
+    said = _refused(_class(points, methods))
+
+    assert said.startswith("plugin mine: ")
+    assert text in said
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_is_held_to_its_name_and_its_parameters(method: str) -> None:
+    """Whatever the point: a letter too many, and a parameter too few, too many or of another name."""
+    point = METHODS[method]
+    sound = {name: getattr(point, name) for name in METHODS if METHODS[name] is point}
+    whole = {**sound, "answers": frozenset(), "counts": False}
+    check_plugin("mine", _class((point,), whole))
+    wrong: list[Mapping[str, object]] = [
+        {**{name: act for name, act in whole.items() if name != method}, f"{method}s": sound[method]},
+        {**whole, method: lambda: None},
+        {**whole, method: lambda self, one, two, three, four, five: None},
+    ]
+    if method not in ("needs_gang", "global_queue", "debts", "entitled", "complaints"):
+        wrong.append({**whole, method: lambda self, other=None, another=None, third=None, *, evicting=False: None})
+    for methods in wrong:
+        said = _refused(_class((point,), methods))
+        assert f"plugin mine: Mine{'' if f'{method}s' in methods else f'.{method}'} " in said
+        assert method in said
+
+
+def test_methods_may_be_static_and_take_more() -> None:
+    """What can be called as the point calls it is right, and so is the name of a parameter that is not used."""
+    methods = {"admit": staticmethod(lambda job, *more: None), "job_key": lambda *all_of_it: ()}
+    check_plugin("mine", _class((GATE, ORDER), methods))
+    check_plugin("mine", _class((GATE, ORDER), {**methods, "admit": lambda self, _job, more=None: None}))
+    check_plugin("mine", _class((GATE, ORDER), {**methods, "admit": lambda self, _: None}))
+
+
+def test_helpers_may_have_any_other_name() -> None:
+    """Only what is nearly the method of a point is taken for it; a helper beside the method itself is not."""
+    helpers = {"share": lambda self: None, "admits": lambda self, job: None, "_job_keys": lambda self: None}
+
+    check_plugin("mine", _class((GATE,), {"admit": lambda self, job: None, **helpers}))
+
+
+def test_a_class_declares_for_itself() -> None:
+    """What a base class declares says nothing of those that are made from it."""
+    base = _class((GATE,), {"admit": lambda self, job: None})
+
+    assert "Other declares no extension point" in _refused(type("Other", (base,), {}))
+
+
+def test_a_function_is_held_to_the_classes_that_it_chooses_between() -> None:
+    """Their declarations are checked when the profile is read, not when the first of them is made."""
+
+    def choose(arguments: Arguments, view: CycleView) -> object:
+        return Idle()
+
+    sound, wrong = _class((GATE,), {"admit": lambda self, job: None}), _class((ORDER,), {})
+
+    assert (GATE,) == check_plugin("mine", chooses(sound)(choose)).points
+    assert "Mine takes part in JobOrder, but has no method job_key" in _refused(chooses(sound, wrong)(choose))
+    assert "choose declares no extension point: chooses above the function does" in _refused(chooses()(choose))
+    assert "must take (arguments, view)" in _refused(chooses(sound)(lambda view: Idle()))
+    assert "7 declares no extension point" in _refused(7) or "int declares no extension point" in _refused(7)
+
+
+class Given(msgspec.Struct, rename={"most_pods": "mostPods"}):
+    """Arguments of a plugin."""
+
+    weight: float = 1.0
+    most_pods: int = 3
+    zones: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({}, None),
+        ({"weight": 2, "mostPods": 1, "zones": {"a": 1}}, None),
+        ({"wieght": 2}, ("wieght", "unknown argument (did you mean weight?)")),
+        ({"most_pods": 2}, ("most_pods", "unknown argument (did you mean mostPods?)")),
+        ({"weight": "much"}, ("weight", "expected float, got str")),
+        ({"zones": {"a": "b"}}, ("zones[...]", "expected int, got str")),
+    ],
+)
+def test_arguments_are_those_of_the_struct(arguments: Mapping[str, object], wrong: tuple[str, str] | None) -> None:
+    """Names, types and defaults of arguments are those of its fields."""
+    declaration = check_plugin("mine", takes_part(GATE, arguments=Given)(_class((GATE,), {"admit": lambda s, job: 0})))
+
+    assert ("weight", "mostPods", "zones") == declaration.argument_names
+    assert wrong == declaration.wrong_argument(arguments)
+
+
+def test_arguments_must_be_a_struct() -> None:
+    """A list of names would say nothing of their types."""
+    plugin = _class((GATE,), {"admit": lambda self, job: None})
+    declare: Callable[..., Callable[[type], type]] = takes_part
+
+    assert "arguments of Mine must be a msgspec.Struct" in _refused(declare(GATE, arguments=["weight"])(plugin))
+
+
+def test_a_plugin_without_arguments_takes_none() -> None:
+    """Whatever a profile gives it is a mistake."""
+    declaration = check_plugin("mine", _class((GATE,), {"admit": lambda self, job: None}))
+
+    assert ("weight", "unknown argument") == declaration.wrong_argument({"weight": 1})
+
+
+@pytest.mark.parametrize("name", sorted(PLUGINS.built_in))
+def test_plugins_of_tierwise_are_what_they_declare(name: str) -> None:
+    """The whole table passes the checks that other people's plugins have to pass."""
+    declaration = PLUGINS.declaration(name)
+
+    assert declaration.points
+    assert name in ARGUMENTS
+
+
+def test_every_point_has_a_switch() -> None:
+    """A profile can take any plugin off any point."""
+    assert sorted(POINTS) == sorted(SWITCHES)
