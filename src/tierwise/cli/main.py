@@ -31,6 +31,7 @@ VERBS = {
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "snapshot": ("tierwise.cli.snapshot:snapshot", "Save the state of a real cluster in a file."),
+    "plugins": ("tierwise.cli.plugins:plugins", "List the plugins that a configuration may name."),
     "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
     "run": ("tierwise.cli.run:run", "Schedule the pods of a real cluster."),
     "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),

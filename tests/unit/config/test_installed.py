@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
@@ -44,8 +44,8 @@ def _volcano(name: str, arguments: Mapping[str, object] | None = None, **switche
     return read_volcano({"tiers": [{"plugins": [{"name": "gang"}, plugin]}]}, "f", _installed)
 
 
-def _kube(plugins: Mapping[str, object], config: list[object] | None = None) -> Profile:
-    profile = {"plugins": plugins, "pluginConfig": config or []}
+def _kube(plugins: Mapping[str, object], config: Sequence[object] = ()) -> Profile:
+    profile = {"plugins": plugins, "pluginConfig": list(config)}
     version = "kubescheduler.config.k8s.io/v1"
     raw = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
     return read_kube(raw, "f", _installed)
