@@ -20,7 +20,7 @@ from math import lcm
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Gathered", "Ground", "Quanta", "Way"]
@@ -173,9 +173,9 @@ class _Sums:
         self.row_top = room - (room + ground.standing) % quantum
         self.row_top[self.row_top < self.row_low] = -1
         size = len(topology)
-        self.least = np.bincount(topology.leaf, self.row_low, size).astype(np.int64)
-        self.room = np.bincount(topology.leaf, np.maximum(self.row_top, 0), size).astype(np.int64)
-        self._stuck = np.bincount(topology.leaf, self.row_top < 0, size).astype(np.int64)
+        self.least = summed(topology.leaf, self.row_low, size)
+        self.room = summed(topology.leaf, np.maximum(self.row_top, 0), size)
+        self._stuck = summed(topology.leaf, self.row_top < 0, size)
         self.low = np.zeros(size, dtype=np.int64)
         self.top = np.zeros(size, dtype=np.int64)
         for domains in topology.at_tier.values():

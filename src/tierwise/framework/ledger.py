@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, summed
 from tierwise.model.held import held_amounts, rows_by_shape
 from tierwise.model.job import Job, Part, Status, SubJob
 from tierwise.model.running import RunningTable
@@ -293,7 +293,7 @@ class Ledger:
         for r in range(len(self.releasing)):
             index = (r, rows)
             old = self.releasing[index]
-            freed = np.bincount(place, weights=running.request[r, victims], minlength=len(rows)).astype(np.int64)
+            freed = summed(place, running.request[r, victims], len(rows))
             self._journal.append((self.releasing, index, old))
             self.releasing[index] = old + freed
             self.domain_releasing[r] = self._topology.totals(self.releasing[r])

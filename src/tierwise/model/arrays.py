@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Ints", "Why", "ranks"]
+__all__ = ["Bools", "Floats", "Ints", "Why", "ranks", "summed"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -18,4 +18,11 @@ def ranks(order: list[int]) -> Ints:
     """Turn "positions in order" into "rank of each position": the inverse permutation."""
     result = np.empty(len(order), dtype=np.int64)
     result[order] = np.arange(len(order))
+    return result
+
+
+def summed(where: Ints, amounts: Ints | Bools, size: int) -> Ints:
+    """Add up amounts by position, exactly: `np.bincount` weighs in floats, which lose units beyond 2^53."""
+    result = np.zeros(size, dtype=np.int64)
+    np.add.at(result, where, amounts)
     return result

@@ -146,6 +146,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
     declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
+    awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

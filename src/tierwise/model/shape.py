@@ -47,6 +47,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     guessed: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to ask for as it comes
     namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
     unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
+    written: dict[str, int] = {}  # what it asks for in truth, where that is cut down to what can be added up
 
     def __hash__(self) -> int:
         return self.number

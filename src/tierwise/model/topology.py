@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, summed
 
 __all__ = ["HYPERNODES", "LAYERS", "ROOT", "ROOT_NAME", "Fabric", "Problem", "Topology"]
 
@@ -67,8 +67,7 @@ class Topology(msgspec.Struct, frozen=True):
 
     def own(self, per_domain: Ints) -> Ints:
         """Of a sum over each domain's rows, what stands on the rows that are in no domain below it."""
-        below = np.bincount(self.parent[1:], weights=per_domain[1:], minlength=len(self.name))
-        own: Ints = per_domain - below.astype(np.int64)
+        own: Ints = per_domain - summed(self.parent[1:], per_domain[1:], len(self.name))
         return own
 
     def below(self, d: int) -> slice:
@@ -89,8 +88,7 @@ class Topology(msgspec.Struct, frozen=True):
 
     def spread(self, rows: Ints, counts: Ints) -> Ints:
         """How many of `counts` tasks on `rows` stand below each domain."""
-        own = np.bincount(self.leaf[rows], weights=counts, minlength=len(self.name))
-        return self.roll_up(own.astype(np.int64))
+        return self.roll_up(summed(self.leaf[rows], counts, len(self.name)))
 
     def touched(self, rows: Ints, counts: Ints) -> tuple[Ints, Ints]:
         """The same without the zeros: which domains hold some of the tasks, and how many. Rows ascend."""

@@ -72,27 +72,39 @@ class _Key(msgspec.Struct, frozen=True):
 _LEAST = -(2**31)
 """The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
 
+_BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Classes that every API server has; a file need not."""
+
 
 class Priorities:
-    """The value of a pod's priority: its own, its class's, or the global default's."""
+    """The value of a pod's priority: its own, its class's, or the global default's (of several, the lowest)."""
 
     def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
         self._classes = classes
-        self._default = next((c.value for c in classes.values() if c.global_default), 0)
+        self._values = {**_BUILT_IN, **{name: _bounded(record.value) for name, record in classes.items()}}
+        self._default = min(
+            (self._values[name] for name, record in classes.items() if record.global_default), default=0
+        )
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a class of this name; none is meant by an empty one."""
+        return not name or name in self._values
 
     def of_class(self, name: str) -> int:
-        found = self._classes.get(name)
-        return found.value if found is not None else self._default
+        return self._values.get(name, self._default)
 
     def of(self, spec: PodSpec) -> int:
-        named = spec.priority if spec.priority is not None else self.of_class(spec.priority_class_name)
-        return max(_LEAST, min(named, -_LEAST))
+        return _bounded(spec.priority) if spec.priority is not None else self.of_class(spec.priority_class_name)
 
     def never(self, spec: PodSpec) -> bool:
         """Whether a pod must not cause evictions."""
         named = self._classes.get(spec.priority_class_name)
         policy = spec.preemption_policy or (named.preemption_policy if named is not None else "")
         return policy == "Never"
+
+
+def _bounded(priority: int) -> int:
+    return max(_LEAST, min(priority, -_LEAST))
 
 
 class Shapes:
@@ -200,7 +212,8 @@ class Shapes:
         everything = {**known, **self._ports.request(spec), POD_SLOTS: 1}
         if unoffered:
             everything[UNOFFERED] = 1
-        request = np.minimum(self._axis.vector(everything), self._most)
+        vector = self._axis.vector(everything)
+        request = np.minimum(vector, self._most)
         return Shape(
             number=number,
             request=request,
@@ -222,6 +235,7 @@ class Shapes:
             guessed=guessed(spec),
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
+            written={self._axis.names[r]: int(vector[r]) for r in np.flatnonzero(vector > request).tolist()},
         )
 
     def _blank(self, number: int) -> Shape:

@@ -88,7 +88,8 @@ def _short(cycle: Cycle, shape: Shape, free: Ints, short: Bools, *, then: str = 
             found[Reason("InsufficientResource", "resources", text)] = nodes
         elif nodes:
             most = int(free[i][short[i]].max())
-            found[_insufficient(names[i], int(shape.request[resource]), most, then)] = nodes
+            asked = shape.written.get(names[i], int(shape.request[resource]))
+            found[_insufficient(names[i], asked, most, then)] = nodes
     return found
 
 
@@ -100,9 +101,13 @@ def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
         _, protocol, port, address = resource.split("/", 3)
         at = "" if address == "0.0.0.0" else f" of {address}"
         return Reason("PortConflict", "resources", f"{then}had host port {port}/{protocol}{at} taken", curable=True)
-    from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles refuse anything
+    from tierwise.api.quantity import (
+        LARGEST,
+        show,
+    )  # exact fractions are slow to import, and few cycles refuse anything
 
-    text = f"{then}short of {resource}: {show(resource, asked)} asked, at most {show(resource, max(most, 0))} free"
+    wanted = show(resource, asked) if asked < LARGEST else f"{show(resource, LARGEST + 1)} or more"
+    text = f"{then}short of {resource}: {wanted} asked, at most {show(resource, max(most, 0))} free"
     return Reason("InsufficientResource", "resources", text, curable=True)
 
 

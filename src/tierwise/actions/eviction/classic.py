@@ -22,7 +22,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Cause, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.report import Eviction, Story
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable
@@ -257,9 +257,7 @@ class _Maker:
         cycle, shape = self._cycle, ask.shape
         free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         for i, r in enumerate(shape.asked.tolist()):
-            weights = self._running.request[r, candidates]
-            freed = np.bincount(self._running.row[candidates], weights=weights, minlength=len(cycle.nodes))
-            free[i] += freed.astype(np.int64)
+            free[i] += summed(self._running.row[candidates], self._running.request[r, candidates], len(cycle.nodes))
         result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
         return result
 

@@ -17,7 +17,7 @@ from tierwise.actions.placement.sub_groups import search_job
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Cause, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, summed
 from tierwise.model.reason import Reason
 
 __all__ = ["Feasibility", "fits_in", "place_in", "quota_allows", "quota_objection"]
@@ -95,7 +95,7 @@ class _Counted:
         self._open = (cycle.fit_counts.of(shape).why[span] == 0).astype(np.int64)
         self._first = inside.start
         self._rows = cause.running.row[inside] - span.start
-        self._amounts = cause.running.request[shape.asked, inside].astype(np.float64)
+        self._amounts = cause.running.request[shape.asked, inside]
         self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
         self._starts, self._ends, self._size = inner
         self._groups = asked.tasks // self._size
@@ -134,8 +134,7 @@ class _Counted:
         if len(victims):
             here = victims - self._first
             cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
-            freed = np.bincount(cells, weights=self._amounts[:, here].ravel(), minlength=free.size)
-            free += freed.reshape(free.shape).astype(np.int64)
+            free += summed(cells, self._amounts[:, here].ravel(), free.size).reshape(free.shape)
         free //= self._asked
         room = np.maximum(free.min(axis=0), 0) * self._open
         if len(self._starts) == 1:

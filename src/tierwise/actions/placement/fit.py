@@ -16,7 +16,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, Part, SubJob
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
@@ -74,8 +74,7 @@ def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> 
     """How many tasks of a shape every row would take if some running tasks were gone."""
     free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     for i, r in enumerate(shape.asked.tolist()):
-        freed = np.bincount(running.row[gone], weights=running.request[r, gone], minlength=len(cycle.nodes))
-        free[i] += freed.astype(np.int64)
+        free[i] += summed(running.row[gone], running.request[r, gone], len(cycle.nodes))
     room = shape.max_tasks(free)
     room[cycle.fit_counts.of(shape).why != 0] = 0
     return room
