@@ -20,6 +20,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.natural import NaturalKey, natural
 
 __all__ = [
+    "DEPENDS_ON_ANNOTATION",
     "HYPERNODE_ANNOTATION",
     "PATH_ANNOTATION",
     "SUB_GROUPS_ANNOTATION",
@@ -49,6 +50,9 @@ HYPERNODE_ANNOTATION: Final = "tierwise.io/hypernode"
 
 SUB_GROUPS_ANNOTATION: Final = "tierwise.io/sub-groups"
 """On a pod group, as JSON, the hyperNode that each of its sub-groups was last placed in."""
+
+DEPENDS_ON_ANNOTATION: Final = "tierwise.io/depends-on"
+"""On the pod group of a job, as JSON: by task, those that must run before its pods are made."""
 
 PATH_ANNOTATION: Final = "tierwise.io/topology"
 """On a pod the hyperNodes around its node, outermost first, with "/" between them."""

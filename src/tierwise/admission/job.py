@@ -51,6 +51,7 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     for index, entry in enumerate(spec.tasks):
         yield from task.check(f"spec.tasks[{index}]", entry, outer, around)
     yield from task.check_dependencies("spec.tasks", job.spec.tasks)
+    yield from _check_start(job)
     yield from _check_room(job, outer, around)
 
 
@@ -108,6 +109,18 @@ def _check_queue(spec: JobSpec, around: Surroundings) -> Iterator[Issue]:
         yield error(
             "spec.queue", f'queue "{spec.queue}" has queues below it: jobs can be submitted to leaf queues only'
         )
+
+
+def _check_start(job: Job) -> Iterator[Issue]:
+    """A warning where the minimum counts pods that are made only once others run, and these wait for the minimum."""
+    tasks, least = job.spec.tasks, job.spec.min_available or 0
+    later = [entry for entry in tasks if entry.depends_on is not None and entry.depends_on.name]
+    at_once = sum(entry.replicas for entry in tasks if entry not in later)
+    by_task = least >= sum(map(task_minimum, tasks)) and any(map(task_minimum, later))
+    if later and (least > at_once or by_task):
+        awaited = plurals.joined([f'"{name}"' for name in later[0].depends_on.name]) if later[0].depends_on else ""
+        text = f'minAvailable {least} counts pods of task "{later[0].name}", which are made once {awaited} runs'
+        yield warning("spec.minAvailable", f"{text} (dependsOn): the job never starts, unless minAvailable is less")
 
 
 def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[Issue]:

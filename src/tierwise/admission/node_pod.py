@@ -11,6 +11,7 @@ from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, 
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
+from tierwise.dialects.volcano.annotations import QUEUE_ANNOTATION, queue_of
 from tierwise.dialects.volcano.job import GROUP_NAME
 
 __all__ = ["check_node", "check_pod", "check_pod_spec", "check_support"]
@@ -37,7 +38,10 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around:
     yield from check_pod_spec("spec", pod.spec)
     yield from (error(f"spec.{path}", text) for path, text in too_many_resources(pod.spec))
     yield from check_support(pod)
-    yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
+    if pod.spec.priority is None:  # else it was admitted, and its class is no matter any more
+        yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
+    for issue in around.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):
+        yield issue._replace(fatal=False)  # Volcano's admission does not look at pods' queues
     if pod.spec.node_name and pod.spec.node_name not in nodes:
         yield warning("spec.nodeName", f'node "{pod.spec.node_name}" does not exist')
     group = pod.metadata.annotations.get(GROUP_NAME)

@@ -1,7 +1,7 @@
 """What a check may know of the other objects: queues, named tiers, priority classes, and what domains can hold.
 
 Built once by `validate` and handed to every check. Absence proves little: a file may describe only a part of a
-cluster, so names count as unknown only where objects of their kind are given.
+cluster, so a name that is not found is wrong only where objects of its kind are given, and else doubtful.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from tierwise.admission.room import Room
 from tierwise.admission.verdict import Issue, error, warning
 from tierwise.api.core import ConfigMap, PriorityClass
+from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.volcano import HyperNode, Queue
 from tierwise.dialects.volcano.discovery import label_source
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
@@ -30,6 +31,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     queues: Mapping[str, Queue]
     parents: frozenset[str]  # queues that have queues below them
+    quotas: frozenset[str]  # names of elastic quotas, which are queues as well
     priority_classes: Mapping[str, int]  # their values
     tiers: Mapping[str, int]
     room: Room | None  # None where no nodes are given
@@ -39,13 +41,18 @@ class Surroundings(msgspec.Struct, frozen=True):
         queue = self.queues.get(name or DEFAULT_QUEUE)
         if queue is not None and queue.status.state not in ("", "Open"):
             yield error(path, f'queue "{queue.metadata.name}" is {queue.status.state}, not Open')
-        elif queue is None and self.queues and name not in ("", DEFAULT_QUEUE):
+        elif queue is not None or name in ("", DEFAULT_QUEUE) or name in self.quotas:
+            return
+        elif self.queues:
             yield error(path, f'queue "{name}" does not exist')
+        else:
+            yield warning(path, f'queue "{name}" is not among these objects: jobs wait while their queue is missing')
 
     def priority_class(self, path: str, name: str) -> Iterator[Issue]:
         """A warning for a reference to a priority class that is missing among those given."""
-        if name and self.priority_classes and name not in {*self.priority_classes, *_BUILT_IN}:
-            yield warning(path, f'priority class "{name}" does not exist')
+        if name and name not in {*self.priority_classes, *_BUILT_IN}:
+            missing = "does not exist" if self.priority_classes else "is not among these objects"
+            yield warning(path, f'priority class "{name}" {missing}: Kubernetes refuses pods that name one like that')
 
 
 def look_around(objects: Objects, room: Room | None) -> Surroundings:
@@ -64,6 +71,7 @@ def look_around(objects: Objects, room: Room | None) -> Surroundings:
     return Surroundings(
         queues=queues,
         parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
+        quotas=frozenset(quota.metadata.name for quota in objects.every(ElasticQuota).values()),
         priority_classes={name: record.value for name, record in objects.every(PriorityClass).items()},
         tiers=tiers,
         room=room,

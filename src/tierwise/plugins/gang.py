@@ -10,8 +10,11 @@ looked at, as in Volcano. Where whole gangs are weighed it has no say: bundles s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from tierwise.api.plurals import joined, verb
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
@@ -32,6 +35,9 @@ from tierwise.model.job import Job, Status, SubJob
 from tierwise.model.reason import Reason
 
 __all__ = ["Gang"]
+
+_TOLD = 3
+"""Tasks of which a message says what they wait for."""
 
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
@@ -92,7 +98,7 @@ class Gang:
             if existing.get(name, 0) < least:
                 kind = "gang" if job.gangs else "task"
                 text = f"not enough pods of {kind} {name}: {existing.get(name, 0)} exist, minimum {least}"
-                return Reason("NotEnoughPodsOfTask", "gang", text)
+                return Reason("NotEnoughPodsOfTask", "gang", text + _made_later(job, (name,)))
         return None
 
     def _policies(self, job: Job) -> Reason | None:
@@ -108,4 +114,16 @@ class Gang:
         if existing >= job.minimum:
             return None
         text = f"not enough tasks for gang scheduling: {existing} exist, minimum {job.minimum}"
-        return Reason("NotEnoughTasks", "gang", text)
+        existing_roles = {task.role for task in job.tasks if task.status in _EXISTING}
+        return Reason("NotEnoughTasks", "gang", text + _made_later(job, sorted(job.awaits.keys() - existing_roles)))
+
+
+def _made_later(job: Job, roles: Iterable[str]) -> str:
+    """Why tasks of some roles do not exist yet: those that they depend on do not run."""
+    parts = [
+        f"; the pods of task {role} are made once {joined([f'task {name}' for name in awaited])} "
+        f"{verb(len(awaited), 'runs', 'run')} (dependsOn)"
+        for role in roles
+        if (awaited := job.awaits.get(role))
+    ]
+    return "".join(parts[:_TOLD])

@@ -144,6 +144,7 @@ class Reader:
                 *quotas.faults,
                 *found.faults,
                 *_in_order(population.faults),
+                *self._unknown_classes(objects),
                 *_crowded(table, axis, population.used),
             ),
             now=now,
@@ -286,6 +287,14 @@ class Reader:
             across=across,
             trusts=trusts,
         )
+
+    def _unknown_classes(self, objects: Objects) -> list[Fault]:
+        """Priority classes that are named and do not exist: an API server would have refused the pods."""
+        priorities = Priorities(objects.every(PriorityClass))
+        groups = {group.spec.priority_class_name for group in objects.every(PodGroup).values()}
+        names = sorted(name for name in groups | self._templates.common().classes if not priorities.knows(name))
+        text = f"it does not exist, so whoever names it has priority {priorities.of_class('')}"
+        return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
 
     def _read_services(self, objects: Objects) -> Services:
         if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):

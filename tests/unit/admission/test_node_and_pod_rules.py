@@ -55,11 +55,16 @@ def test_a_pod_of_a_missing_group_is_a_warning() -> None:
     assert [] == warnings(pod("p", group="train-u1"), job("train", task("w", 1)))
 
 
-def test_a_missing_priority_class_is_a_warning_where_classes_are_given() -> None:
-    """Built-in classes are always there."""
-    pods = [pod("a", priorityClassName="low"), pod("b", priorityClassName="system-node-critical")]
+def test_a_missing_priority_class_is_a_warning() -> None:
+    """Built-in classes are always there, and a pod with a priority was admitted when its class was."""
+    admitted = pod("c", priorityClassName="low", priority=5)
+    pods = [pod("a", priorityClassName="low"), pod("b", priorityClassName="system-node-critical"), admitted]
 
-    assert ([], ["spec.priorityClassName"]) == (warnings(*pods), [path for path, _ in warnings(HIGH, *pods)])
+    [(path, text)], [(_, with_classes)] = warnings(*pods), warnings(HIGH, *pods)
+
+    assert "spec.priorityClassName" == path
+    assert text.startswith('priority class "low" is not among these objects')
+    assert with_classes.startswith('priority class "low" does not exist')
 
 
 def test_an_unknown_kind_is_a_warning() -> None:

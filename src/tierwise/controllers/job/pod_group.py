@@ -7,6 +7,7 @@ so that it waits for its queue like any other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,7 +18,7 @@ from tierwise.api.volcano import Job, NetworkTopologySpec, PodGroup, PodGroupSpe
 from tierwise.controllers.job.job_pods import owner_reference
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
-from tierwise.port import Create, Delete, Effect, Objects, Update, key_of
+from tierwise.port import DEPENDS_ON_ANNOTATION, Create, Delete, Effect, Objects, Update, key_of
 
 __all__ = ["bring", "minimum_resources"]
 
@@ -102,13 +103,17 @@ def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:
 
 def _manifest(job: Job, priorities: Mapping[str, int]) -> Raw:
     meta = job.metadata
+    annotations = {key: value for key, value in meta.annotations.items() if key != _OF_KUBECTL}
     metadata: Raw = {
         "name": pod_group_name(job),
         "namespace": meta.namespace or "default",
         "labels": dict(meta.labels),
-        "annotations": {key: value for key, value in meta.annotations.items() if key != _OF_KUBECTL},
+        "annotations": annotations,
         "ownerReferences": [owner_reference(job)],
     }
+    awaited = {task.name: list(task.depends_on.name) for task in job.spec.tasks if task.depends_on is not None}
+    if any(awaited.values()):
+        annotations[DEPENDS_ON_ANNOTATION] = json.dumps(awaited, separators=(",", ":"))
     if meta.creation_timestamp:
         # A gang has waited since its job was submitted. A real API server puts its own time here.
         metadata["creationTimestamp"] = meta.creation_timestamp

@@ -7,13 +7,13 @@ from typing import Final
 from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta, read_number
 
-__all__ = ["GROUP_ANNOTATION", "group_of", "index_of", "not_preemptable", "queue_of", "role_of"]
+__all__ = ["GROUP_ANNOTATION", "QUEUE_ANNOTATION", "group_of", "index_of", "not_preemptable", "queue_of", "role_of"]
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 _ROLE: Final = "volcano.sh/task-spec"
 _INDEX: Final = "volcano.sh/task-index"
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
-_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
 
 def group_of(pod: Pod) -> str:
@@ -35,7 +35,7 @@ def index_of(pod: Pod) -> int | None:
 
 def queue_of(pod: Pod) -> str:
     """The queue that a pod without a group names; empty where it names none."""
-    return pod.metadata.annotations.get(_QUEUE, "")
+    return pod.metadata.annotations.get(QUEUE_ANNOTATION, "")
 
 
 def not_preemptable(meta: ObjectMeta) -> bool:

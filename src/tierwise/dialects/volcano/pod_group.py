@@ -25,7 +25,7 @@ from tierwise.dialects.volcano.annotations import not_preemptable
 from tierwise.model.job import Constraint, Job, Phase, Policy
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
-from tierwise.port import SUB_GROUPS_ANNOTATION
+from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION
 
 __all__ = ["Former", "formers", "read_group", "read_queue"]
 
@@ -105,6 +105,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         split=_split(key, spec.sub_group_policy, members),
         formers={f"{key}/{sub}": former.hyper_node for sub, former in formers(record.metadata).items()},
         numbers=roles,
+        awaits=_awaits(record.metadata),
     )
 
 
@@ -113,6 +114,17 @@ def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
     namespace, _, name = key.partition("/")
     made = owner is not None and name == f"podgroup-{owner.uid}"
     return natural(f"{namespace}/{owner.name} {name}" if owner is not None and made else key)
+
+
+def _awaits(meta: ObjectMeta) -> dict[str, tuple[str, ...]]:
+    """Which tasks wait for which others, as the job controller notes it; what cannot be read says nothing."""
+    noted = meta.annotations.get(DEPENDS_ON_ANNOTATION)
+    if noted is None:
+        return {}
+    try:
+        return msgspec.json.decode(noted, type=dict[str, tuple[str, ...]])
+    except msgspec.DecodeError:
+        return {}
 
 
 class Former(Record, frozen=True):

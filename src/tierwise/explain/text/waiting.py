@@ -40,7 +40,7 @@ class Waiting(msgspec.Struct, frozen=True):
 def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) -> list[Waiting]:
     """Every job that is not wholly placed, in order; pods by themselves come last."""
     found = []
-    for job in sorted(after.jobs, key=lambda job: job.lone):
+    for job in sorted(after.jobs, key=lambda job: (job.lone, job.order)):
         pods = tuple(t.key for t in job.tasks if t.status is Status.PENDING and t.key not in nominated)
         rejection = refusal(job, report)
         if pods or (rejection is not None and not job.tasks):
