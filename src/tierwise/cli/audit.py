@@ -51,11 +51,13 @@ def audit(
     no code with the scheduler. Exit status 1 where something is wrong.
     """
     from tierwise.audit import audit as judge
-    from tierwise.cli.inputs import load
+    from tierwise.cli.inputs import load, tell_unread
 
     if filenames and (kubeconfig or context or in_cluster):
         raise click.UsageError("give a cluster or manifests, not both")
     objects = load(filenames) if filenames else _fetch(kubeconfig, context, in_cluster=in_cluster)
+    if filenames:
+        tell_unread(objects)
     findings = judge(objects)
     if output_format == "json":
         from tierwise.cli.screen import print_json

@@ -65,12 +65,14 @@ def explain(
 
 
 def _tell_pod(objects: Objects, profile: Profile, pod: str, now: float, *, everything: bool, json: bool) -> None:
+    from tierwise.cli.inputs import tell_crashes
     from tierwise.cli.progress import patience
     from tierwise.cli.screen import print_json, print_page
     from tierwise.sim.rounds import look
 
     with patience("looking"):
         seen, history = look(objects, profile, pod, now=now)
+    tell_crashes(history.guard)
     if seen is None:
         from tierwise.explain.unreached import unreached
 
@@ -104,6 +106,7 @@ def _tell_unreached(pod: str, text: str, *, json: bool) -> None:
 
 
 def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, everything: bool, json: bool) -> None:
+    from tierwise.cli.inputs import tell_crashes
     from tierwise.cli.progress import patience
     from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.text.schedule import Run
@@ -112,6 +115,7 @@ def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, ever
     with patience("scheduling") as progress:
         history = schedule(objects, profile, now=now, progress=progress)
         after = history.after(now)
+    tell_crashes(history.guard)
     job = _job_named(after, name)
     if json:
         from tierwise.explain.job_wire import job_wire

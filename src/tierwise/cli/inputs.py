@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time
@@ -12,21 +12,25 @@ from tierwise.api.meta import parse_time
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
+    from tierwise.scheduler.guard import Guard
 
-__all__ = ["introduce", "load", "moment", "profile_of"]
+__all__ = ["introduce", "load", "moment", "profile_of", "tell_crashes", "tell_unread"]
 
 _EPOCH: Final = "2026-01-01T00:00:00Z"
 _MOST: Final = 5
 """Warnings of one kind that are said before a count stands for the rest."""
+_REST: Final = "more; tierwise validate shows them all"
 _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
 
 
-def load(filenames: Sequence[str], faults: list[InputError] | None = None) -> Objects:
+def load(
+    filenames: Sequence[str], faults: list[InputError] | None = None, stdin: TextIO | BinaryIO | None = None
+) -> Objects:
     """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use.
 
     With a list for `faults`, what cannot be read is put there, and the rest is read. Files that are no manifests are
-    named on standard error.
+    named on standard error. A hyphen stands for `stdin`, or for standard input.
     """
     if not filenames:
         from tierwise.cli.connected import live_objects
@@ -42,25 +46,39 @@ def load(filenames: Sequence[str], faults: list[InputError] | None = None) -> Ob
 
     remarks = Remarks(faults=faults)
     with patience("reading manifests") as progress:
-        loaded = read(filenames, sys.stdin, progress=progress, remarks=remarks)
+        loaded = read(filenames, stdin or sys.stdin, progress=progress, remarks=remarks)
         objects = Objects.of((entry.record, entry.raw) for entry in loaded)
     skipped = [f"{name}: left out: {what}" for name, what in remarks.left_out]
     _warn(skipped, "other file left out", "other files left out")
     return objects
 
 
-def introduce(objects: Objects) -> None:
-    """Say on standard error what of the objects will be passed over, or would not have come so far on a cluster."""
-    from tierwise.admission import unheard, validate
+def tell_unread(objects: Objects) -> None:
+    """Say on standard error which kinds and fields are passed over."""
+    from tierwise.admission import unheard
 
     _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
-    rest = "more; tierwise validate shows them all"
-    _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], rest, most=3)
+    _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
+
+
+def introduce(objects: Objects) -> None:
+    """The same, and what of the objects would not have come so far on a cluster."""
+    from tierwise.admission import validate
+
+    tell_unread(objects)
     if len(objects) > _CHECKED:
         _warn([f"{len(objects)} objects are many: whether admission would take them, tierwise validate says"], "")
         return
     refused = validate(objects).errors
-    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], rest, most=3)
+    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], _REST, most=3)
+
+
+def tell_crashes(guard: Guard) -> None:
+    """Say on standard error which objects were set aside."""
+    from tierwise.cli.main import complain
+
+    for crash in guard.crashes:
+        complain(f"{crash.fault.subject}: {crash.text}")
 
 
 def _not_understood(objects: Objects) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ from tierwise import __version__
 from tierwise.api.errors import InputError
 
 __all__ = ["VERBS", "Verbs", "cli", "main"]
+
+_NARROWEST = 40
+"""Columns that a line on standard error takes at least."""
 
 VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
@@ -121,9 +125,18 @@ class Verbs(click.Group):
 
 
 def complain(text: str) -> None:
-    """One line on standard error; characters that a terminal would obey are spelled out."""
+    """One line on standard error, broken between words where a terminal is too narrow for it.
+
+    Characters that a terminal would obey are spelled out.
+    """
     printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    click.echo(f"tierwise: {printable}", err=True)
+    line = f"tierwise: {printable}"
+    if sys.stderr.isatty():
+        import textwrap
+
+        width = max(_NARROWEST, shutil.get_terminal_size().columns)
+        line = textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    click.echo(line, err=True)
 
 
 def _confess(error: Exception) -> None:

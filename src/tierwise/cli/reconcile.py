@@ -28,19 +28,18 @@ def reconcile(
 
     JSON holds every changed or created object, whole, events included. Nothing is scheduled.
     """
-    from tierwise.cli.inputs import load, moment, profile_of
-    from tierwise.cli.main import complain
+    from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_crashes
     from tierwise.cli.progress import patience
     from tierwise.sim import rounds
     from tierwise.sim.cluster import EmbeddedCluster
 
     profile = profile_of(config_file)
     objects = load(filenames)
+    introduce(objects)
     cluster = EmbeddedCluster(objects)
     with patience("running the controllers"):
         guard = rounds.reconcile(cluster, moment(objects, now), profile)
-    for crash in guard.crashes:
-        complain(f"{crash.fault.subject}: {crash.text}")
+    tell_crashes(guard)
     if output_format == "json":
         from tierwise.cli.screen import print_json
 

@@ -78,18 +78,17 @@ def _until_interrupted() -> None:
 
 def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> Source:
     """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
-    from tierwise.cli.inputs import moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import patience
-    from tierwise.port import Objects
-    from tierwise.sim.manifests import read
     from tierwise.web.shows import Watched
 
     given = sys.stdin.buffer.read() if "-" in filenames else b""
 
     def make() -> Show:
+        profile = profile_of(config_file)
+        objects = load(filenames, stdin=io.BytesIO(given))
+        introduce(objects)
         with patience("scheduling"):
-            profile = profile_of(config_file)
-            objects = Objects.of((entry.record, entry.raw) for entry in read(filenames, io.BytesIO(given)))
             return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames))
 
     return Watched(lambda: _written(filenames, config_file), make)

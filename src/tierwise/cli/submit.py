@@ -214,7 +214,7 @@ def _view(life: Simulation, last: Moment) -> View:
     from tierwise.explain.text.submit import View
     from tierwise.snapshot.builder import build
 
-    after = build(last.objects, life.start + last.at)
+    after = build(life.guard.over(last.objects), life.start + last.at, life.profile)
     recent, places = tuple(life.chronicle.happenings[-_RECENT:]), dict(life.chronicle.places)
     return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished)
 

@@ -38,11 +38,13 @@ def top(
 
     Looks at the state as it is, and schedules nothing. A slot is one accelerator, or one core where there are none.
     """
-    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.inputs import load, moment, tell_unread
     from tierwise.model.slots import SIZES
     from tierwise.snapshot.builder import build
 
     objects = load(filenames)
+    if filenames:
+        tell_unread(objects)
     snapshot = build(objects, moment(objects, now))
     if output_format == "json":
         from tierwise.cli.screen import print_json

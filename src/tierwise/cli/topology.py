@@ -342,17 +342,19 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     """
     import json
 
-    from tierwise.cli.inputs import load, moment
+    from tierwise.cli.inputs import load, moment, tell_crashes, tell_unread
     from tierwise.dialects.koordinator.topology_map import entries_of
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
     from tierwise.snapshot.builder import build
 
     objects = load(filenames)
+    tell_unread(objects)
     time = moment(objects, None)
     cluster = EmbeddedCluster(objects)
-    reconcile(cluster, time)
-    snapshot = build(cluster.read(), time)
+    guard = reconcile(cluster, time)
+    tell_crashes(guard)
+    snapshot = build(guard.over(cluster.read()), time)
     entries = [msgspec.to_builtins(entry) for entry in entries_of(snapshot.topology, snapshot.nodes.names)]
     text = json.dumps(entries, indent=2)
     if config_map is None:
@@ -475,7 +477,7 @@ def show(
 
     HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
     """
-    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
     from tierwise.cli.progress import patience
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
@@ -483,11 +485,14 @@ def show(
 
     profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same
     objects = load(filenames)
+    if filenames:
+        tell_unread(objects)
     time = moment(objects, now)
     with patience("building the tree"):
         cluster = EmbeddedCluster(objects)
-        reconcile(cluster, time)
-        snapshot = build(cluster.read(), time)
+        guard = reconcile(cluster, time)
+        snapshot = build(guard.over(cluster.read()), time)
+    tell_crashes(guard)
     if output_format == "json":
         from tierwise.cli.screen import print_json
         from tierwise.explain.wire import topology_wire

@@ -44,10 +44,12 @@ def why(
 
     Runs one cycle on the state as it is, in memory, and adds what the cluster itself last said. `explain` tells more.
     """
-    from tierwise.cli.inputs import load, moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of
 
     profile = profile_of(config_file)
     objects = load(filenames)
+    if filenames:
+        introduce(objects)
     answer = _answer(objects, profile, pod if "/" in pod else f"{namespace}/{pod}", moment(objects, now))
     if output_format == "json":
         from tierwise.cli.screen import print_json
@@ -63,11 +65,13 @@ def why(
 
 def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> Answer:
     from tierwise.api.errors import InputError
+    from tierwise.cli.inputs import tell_crashes
     from tierwise.explain.text.why import Answer, settled
     from tierwise.explain.unreached import unreached
     from tierwise.sim.rounds import look
 
     seen, history = look(objects, profile, pod, now=now)
+    tell_crashes(history.guard)
     snapshot, report = history.reports[-1]
     job = next((job for job in snapshot.jobs if any(task.key == pod for task in job.tasks)), None)
     said = settled(objects, job)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -24,6 +25,7 @@ from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Key, Objects, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
+from tierwise.scheduler.guard import Crash, Guard
 from tierwise.sim import rounds
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.event_log import EventLog
@@ -75,7 +77,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """A cluster that lives."""
+    """A cluster that lives. What makes a stage raise is set aside by name, as on a real one."""
 
     def __init__(
         self,
@@ -94,8 +96,9 @@ class Simulation:
         self.unfinished = True  # whether anything is still going to happen
         self.cluster = EmbeddedCluster(objects, clock=self.start)
         self.chronicle = EventLog(self.start)
-        self._profile, self._plugins = profile, plugins
+        self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
+        self.guard = Guard(tell=self._tell)
         self._user = user or Nobody()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = SimNodes()
@@ -132,7 +135,7 @@ class Simulation:
         for _ in range(_MOST):
             before = self.cluster.read()
             self.cluster.apply(self._user.act(before, now))
-            rounds.reconcile(self.cluster, now, self._profile)
+            rounds.reconcile(self.cluster, now, self.profile, self.guard)
             self._note(before, now)
             if self.cluster.read() is not self._seen or self._again <= now:
                 self._cycle(now)
@@ -143,16 +146,38 @@ class Simulation:
 
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
-        snapshot = self._reader.read(before, now)
-        report = cycle(snapshot, self._profile, plugins=self._plugins)
-        self.cluster.apply(effects(snapshot, report))
+
+        def decide(shown: Objects, reader: Reader) -> tuple[Snapshot, CycleReport, list[Effect]]:
+            snapshot = reader.read(shown, now)
+            report = cycle(snapshot, self.profile, plugins=self._plugins)
+            return snapshot, report, effects(snapshot, report)
+
+        def act(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
+            try:
+                return decide(shown, self._reader)
+            except Exception:
+                self._reader = Reader(self.profile)  # what it remembers may be half of something
+                raise
+
+        decided = self.guard.run("scheduling", before, act, lambda shown: decide(shown, Reader(self.profile)))
+        if decided is None:
+            raise RuntimeError("scheduling fails, however many objects are set aside")
+        snapshot, report, asked = decided
+        self.cluster.apply(asked)
         self.chronicle.cycle(snapshot, report, now)
-        self.cluster.apply(statuses(self.cluster.read(), snapshot, report))
+        told = self.guard.run("writing statuses", self.cluster.read(), lambda shown: statuses(shown, snapshot, report))
+        self.cluster.apply(told or ())
         self._note(before, now)
         self.cycles += 1
         self._again = math.inf if report.again is None else math.ceil(report.again)
         self._seen, self._last = before, (snapshot, report)
         return self._last
+
+    def _tell(self, crash: Crash) -> None:
+        """Let people know of an object that is set aside."""
+        event = crash.event
+        if event is not None:
+            self.cluster.apply([event])
 
     def _kubelets(self, now: float) -> float | None:
         """Let the node controller and every kubelet that lives do its work."""
@@ -163,7 +188,9 @@ class Simulation:
         for path, pod in before.every(Pod).items():
             node = pod.spec.node_name
             if node in nodes and node not in self._machines.down:
-                own = turn(pod, now)
+                own = self.guard.call(f"running pod {path}", partial(turn, pod, now))
+                if own is None:
+                    continue
                 asked += own.effects
                 wakes.append(own.wake)
                 if own.gone:

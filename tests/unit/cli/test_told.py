@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.support.commands import answer, manifests, run
 from tests.support.draw import draw, gang, objects_of
+
+from tierwise.cli.serve import manifest_source
 
 
 def test_a_limit_by_an_unknown_tier_name_is_told_of(tmp_path: Path) -> None:
@@ -19,3 +22,29 @@ def test_a_limit_by_an_unknown_tier_name_is_told_of(tmp_path: Path) -> None:
     assert {"default/train-0": "n0", "default/train-1": "n1"} == found["bindings"]
     assert [("PodGroup default/train", "UnknownTierName")] == [(p["object"], p["code"]) for p in found["problems"]]
     assert "highestTierName rak is not the tierName" in run("schedule", "-f", file, width=160).stdout
+
+
+@pytest.mark.parametrize(
+    "verb", ["schedule", "explain x", "why x", "reconcile", "submit", "audit", "top", "topology show"]
+)
+def test_what_is_not_read_is_named(verb: str, tmp_path: Path) -> None:
+    """Kinds and fields that a verb passes over, whichever verb it is."""
+    spec = {"nodeSelectors": {}, "containers": [{"name": "main"}], "schedulerName": "volcano"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"pods": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"}, "spec": spec}
+    odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "o"}}
+
+    told = run(*verb.split(), "-f", manifests(tmp_path, node, pod, odd)).stderr
+
+    assert "1 object of kind Odd (example.com/v1) is not understood and was left out" in told
+    assert 'unknown field "nodeSelectors" (did you mean nodeSelector?)' in told
+
+
+def test_pages_name_what_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`serve -f` says the same as the verbs that end."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"pods": "1"}}}
+    odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "o"}}
+
+    manifest_source([str(manifests(tmp_path, node, odd))], None, None)
+
+    assert "1 object of kind Odd (example.com/v1) is not understood" in capsys.readouterr().err
