@@ -132,6 +132,17 @@ def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, po
     assert expected == _plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, pool))
 
 
+def test_a_node_that_is_taken_draws_its_neighbours() -> None:
+    """Of two racks that are alike the one that the first pod went to takes the second, whatever the names say."""
+    cycle = _open(Scene(draw("r0[n0 n2] r1[n1 n3]", node="cpu=1"), (Gang("g", tasks=2),)), "domains")
+    (job,) = cycle.snapshot.jobs
+    ask, everywhere = Ask(job.subs[0].parts[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
+    rows, _ = kernel_for(cycle, ask)(cycle, ask, 2, everywhere, Pool.IDLE)
+
+    assert ["n0", "n2"] == [cycle.nodes.names[row] for row in rows.tolist()]
+    assert _plain(reference(cycle, ask, 2, everywhere, Pool.IDLE)) == dict.fromkeys(rows.tolist(), 1)
+
+
 def _apart(key: str, most: int) -> Raw:
     """A rule between pods: no two on one node, or no more than `most` apart."""
     selector = {"matchLabels": {"app": "x"}}

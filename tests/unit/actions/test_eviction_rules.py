@@ -77,6 +77,21 @@ def test_equals_stay(action: str) -> None:
     assert set() == once(world, switched(profile_of(action), "Preemptable", "priority", "gang")).victims
 
 
+@pytest.mark.parametrize("action", PREEMPTING)
+def test_a_marked_gang_stays(action: str) -> None:
+    """A podGroup that is marked as not preemptable shields its pods, though theirs is the lowest priority."""
+    world = scene(
+        {"n0": "cpu=2", "n1": "cpu=2"},
+        gang("kept", Pod("k0", on="n0"), Pod("k1", on="n0"), kept=True),
+        gang("low", Pod("v0", on="n1"), Pod("v1", on="n1"), priority=1),
+        gang("high", Pod("p"), priority=9),
+    )
+    victims = once(world, profile_of(action)).victims
+
+    assert 1 == len(victims)
+    assert victims <= {"default/v0", "default/v1"}
+
+
 @pytest.mark.parametrize("action", ["preempt", "gangpreempt", "podpreempt"])
 def test_a_healed_gang_is_left_alone(action: str) -> None:
     """A gang whose missing pod was bound in this cycle loses none of its others to a later action."""

@@ -71,6 +71,28 @@ def test_too_few_sub_groups_exist() -> None:
     assert ({}, "NotEnoughPodsOfTask") == (placed(outcome, "train"), why(outcome, "train"))
 
 
+def test_sub_groups_of_too_few_pods_do_not_count() -> None:
+    """Two sub-groups of one pod each are no sub-group of two, however many pods there are in all."""
+    outcome = allocate(draw("r0[n0]"), gang("train", minimum=2, groups=(groups(2, 2, tasks=1, minimum=1),)))
+
+    assert ({}, "NotEnoughPodsOfTask") == (placed(outcome, "train"), why(outcome, "train"))
+
+
+def test_pods_behind_a_gate_exist() -> None:
+    """A role is not short of a pod that only waits for its gate: the other waits with it, for that reason."""
+    outcome = allocate(draw("r0[n0]"), gang("train", minimum=2, roles=(role("worker", 2, minimum=2),), on="~"))
+
+    assert {} == placed(outcome, "train")
+    assert "NotEnoughPodsOfTask" != why(outcome, "train")
+
+
+def test_ended_pods_of_a_role_count() -> None:
+    """A worker that has succeeded is one of the two that its role must have."""
+    outcome = allocate(draw("r0[n0]"), gang("train", minimum=2, roles=(role("worker", 2, minimum=2),), on="+"))
+
+    assert {"n0": 1} == placed(outcome, "train")
+
+
 def test_too_few_pods() -> None:
     """A gang with fewer pods than minMember is not tried."""
     outcome = allocate(draw("r0[n0]"), gang("train", tasks=2, minimum=3))

@@ -141,3 +141,13 @@ def test_a_sub_group_whose_rack_is_full_joins_the_others() -> None:
     outcome = allocate(world, gang("g", each="cpu=2", soft=True, groups=(groups(2, 2),), on="n0 - n2 -"))
 
     assert {"part-0": "n2", "part-1": "n2"} == by_group(outcome, "g")
+
+
+@pytest.mark.parametrize("job", [{"soft": True}, {"within": 2}, {}])
+def test_a_sub_group_wider_than_a_rack_fills_the_jobs_rack_first(job: dict[str, int]) -> None:
+    """Four pods need two racks: those of the job's other sub-group first, each node once, and the rest beside it."""
+    parts = (groups(1, 1, name="first"), groups(1, 4, name="second", soft=True))
+    world = draw("s0: r0[n0 n1 n2] r1[n3 n4 n5]", node="gpu=1")
+    outcome = allocate(world, gang("train", each="gpu=1", groups=parts, on="n5", **job))  # type: ignore[arg-type]
+
+    assert {"n0": 1, "n1": 1, "n3": 1, "n4": 1} == placed(outcome, "train")

@@ -61,6 +61,31 @@ def test_pod_that_was_away_is_not_waited_for_after_its_part_restarts() -> None:
     assert "Pending" == life.phase
 
 
+def test_part_is_restarted_again_with_the_whole_task() -> None:
+    """A pod that was restarted by itself belongs to the past once its task is, and the other way round."""
+    policies = [policy(3, "RestartPod"), policy(4, "RestartTask")]
+    life = _running(task("w", 2), task("v", 1), policies=policies, maxRetry=9)
+    for index, code, made in ((0, 3, ("1", "0", "0")), (1, 4, ("2", "2", "0")), (1, 3, ("2", "3", "0"))):
+        life.set("w", index, "Failed", code=code)
+        life.run_all()
+
+        assert made == tuple(life.marks(name, i)[1] for name, i in (("w", 0), ("w", 1), ("v", 0)))
+
+
+def test_loss_elsewhere_is_remembered_through_a_restart() -> None:
+    """A part that begins anew forgets its own losses; a pod that is missed elsewhere still has its time."""
+    parts = partitions(2, 2)
+    policies = [policy("PodFailed", "RestartPartition"), policy("PodEvicted", "TerminateJob", timeout="5m")]
+    life = _running(task("w", 4, partitionPolicy=parts), policies=policies)
+    life.lose(("w", 0))
+    life.set("w", 3, "Failed")
+    life.wait(299)
+    assert ("Pending", 1) == (life.phase, life.retries)
+
+    life.wait(1)
+    assert "Terminated" == life.phase
+
+
 def test_end_counts_before_a_restart() -> None:
     """Of two policies that answer at the same moment, the one that ends the job has its way."""
     life = _running(

@@ -210,3 +210,19 @@ def test_enqueue_keeps_promises_within_the_real_capability() -> None:
     assert "" == code(plugin.may_enqueue(hall.job("first")))
     assert "QueueQuotaExceeded" == code(plugin.may_enqueue(hall.job("second")))
     assert "QueueQuotaExceeded" == code(plugin.may_enqueue(hall.job("unknown")))
+
+
+@pytest.mark.parametrize(("held", "expected"), [(2, ""), (3, "rich-0"), (4, "rich-0 rich-1")])
+def test_two_queues_do_not_take_from_each_other_in_turn(held: int, expected: str) -> None:
+    """Where either could take from the other, rich in one resource and poor in another, the smaller share takes."""
+    hall = hall_of(
+        "n0",
+        queue("a", deserved="cpu=1 mem=4"),
+        queue("b", deserved="cpu=4 mem=1"),
+        gang("rich", tasks=held, each="cpu=1 mem=1", queue="b", on=" ".join(["n0"] * held)),
+        gang("poor", tasks=2, each="cpu=1 mem=1", queue="a"),
+        node="cpu=8 mem=8",
+    )
+    names = " ".join(f"rich-{i}" for i in range(held))
+
+    assert expected == hall.go(Capacity({}, hall.view), hall.cause("poor", need="cpu=2 mem=2"), names)

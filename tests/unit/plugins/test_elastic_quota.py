@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.support.quotas import (
     koordinator,
@@ -12,8 +14,11 @@ from tests.support.quotas import (
     worker,
 )
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, decode
+from tierwise.api.core import Pod
+from tierwise.api.elastic_quota import SYSTEM_QUOTA, ElasticQuota
 from tierwise.config.profile import DEFAULT
+from tierwise.dialects.koordinator.elastic_quota import Quotas
 
 HALL = nodes("n0 n1 n2 n3")
 
@@ -26,6 +31,18 @@ def gang(name: str, least: int) -> Raw:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"minMember": least},
     }
+
+
+def _record(raw: Raw) -> ElasticQuota:
+    record = decode(raw)
+    assert isinstance(record, ElasticQuota)
+    return record
+
+
+def _pod(namespace: str) -> Pod:
+    record = decode(worker("w", namespace=namespace))
+    assert isinstance(record, Pod)
+    return record
 
 
 # -- which quota
@@ -55,6 +72,46 @@ def test_the_default_quota_has_the_max_that_the_profile_sets() -> None:
     profile = koordinator(defaultQuotaGroupMax={"nvidia.com/gpu": "8"})
 
     assert ["w0"] == list(settle(HALL, [quota("a", most=8)], pods, profile=profile).bound)
+
+
+@pytest.mark.parametrize(("space", "bound"), [("default", 1), ("kube-system", 2), ("koordinator-system", 2)])
+def test_the_system_quota_is_for_the_system(space: str, bound: int) -> None:
+    """Nothing limits it, so pods of other namespaces that name it are in the default quota."""
+    pods = [worker(f"w{i}", gpu=8, quota="koordinator-system-quota", namespace=space) for i in range(2)]
+    profile = koordinator(defaultQuotaGroupMax={"nvidia.com/gpu": "8"})
+
+    assert bound == len(settle(HALL, [quota("a", most=8)], pods, profile=profile).bound)
+
+
+@pytest.mark.parametrize(("space", "found"), [("evil", False), ("kube-system", True), ("koordinator-system", True)])
+def test_groups_name_the_system_quota_where_pods_may(space: str, found: bool) -> None:
+    """A podGroup of another namespace that names it as its queue has none."""
+    declared = Quotas({"koordinator-system/a": _record(quota("a", most=8, namespace="koordinator-system"))})
+
+    assert found == (declared.queue(SYSTEM_QUOTA, space) in declared.queues)
+
+
+def test_a_quota_speaks_for_its_own_namespace_alone() -> None:
+    """One that lists another namespace, and is not of a trusted one, is told that this does not count."""
+    listed = {"quota.scheduling.koordinator.sh/namespaces": '["blue", "evil"]'}
+    mine = _record(quota("mine", most=8, annotations=listed, namespace="evil"))
+    declared = Quotas({"evil/mine": mine})
+
+    assert [("ElasticQuota evil/mine", "QuotaNotTrusted")] == [(f.subject, f.code) for f in declared.faults]
+    assert "it lists namespace blue" in declared.faults[0].text
+    assert ("mine", "default") == (declared.of(_pod("evil")), declared.of(_pod("blue")))
+
+
+@pytest.mark.parametrize(("claimed", "parent"), [((), ""), (("other",), ""), (("evil",), "team")])
+def test_a_quota_stands_below_a_trusted_one_that_claims_its_namespace(claimed: tuple[str, ...], parent: str) -> None:
+    """And below no other: else it would use up, or be freed by, what is somebody else's."""
+    listed = {"quota.scheduling.koordinator.sh/namespaces": json.dumps(claimed)} if claimed else {}
+    root = quota("team", most=8, is_parent=True, namespace="koordinator-system", annotations=listed)
+    mine = quota("mine", most=8, parent="team", namespace="evil")
+    declared = Quotas({"koordinator-system/team": _record(root), "evil/mine": _record(mine)})
+
+    assert parent == declared.queues["mine"].parent
+    assert ([] if parent else ["QuotaNotTrusted"]) == [fault.code for fault in declared.faults]
 
 
 def test_without_quotas_nothing_is_limited() -> None:

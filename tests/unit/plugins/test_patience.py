@@ -11,6 +11,7 @@ from tests.support.draw import (
     gang,
     objects_of,
     placed,
+    role,
     why,
 )
 
@@ -64,6 +65,31 @@ def test_others_take_what_there_is(profile: Profile, asked: Gang) -> None:
 
     assert asked.tasks == sum(placed(outcome, "train").values())
     assert outcome.report.again is None
+
+
+def test_a_gang_of_which_some_stand_does_not_wait() -> None:
+    """What it lacks may be needed now, and where it stands is decided."""
+    half = gang("train", tasks=3, each="gpu=4", soft=True, on="n1")
+
+    assert {"n3": 1, "n5": 1} == placed(allocate(SCATTERED, half, profile=patient()), "train")
+
+
+def test_nodes_that_are_not_ready_promise_nothing() -> None:
+    """A rack of machines that are down would hold the whole gang: two racks are the fewest all the same."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5 n6]", node="gpu=4", running="n2:gpu=4")
+    for raw in world.manifests:
+        if raw["kind"] == "Node" and raw["metadata"]["name"] in ("n4", "n5", "n6"):  # type: ignore[index]
+            raw["status"]["conditions"] = [{"type": "Ready", "status": "False"}]  # type: ignore[index]
+
+    assert {"n0": 1, "n1": 1, "n3": 1} == placed(allocate(world, train(), profile=patient()), "train")
+
+
+def test_the_widest_shape_says_how_few_would_do() -> None:
+    """One small pod fits a rack, three whole nodes take two: two racks are close."""
+    mixed = gang("train", roles=(role("chief", 1, "gpu=1"), role("worker", 3, "gpu=4")), soft=True)
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4")
+
+    assert 4 == sum(placed(allocate(world, mixed, profile=patient()), "train").values())
 
 
 def test_who_comes_after_it_is_served() -> None:

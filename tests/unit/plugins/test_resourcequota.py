@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
-from tests.support.drawn_gang import amounts
+from tests.support.drawn_gang import amounts, pod
 from tests.support.points import takes
 from tests.support.queue_worlds import Hall, code, hall_of
 
@@ -43,6 +43,7 @@ def hall(*quotas: Raw) -> Hall:
         ((quota("q", "limits.cpu=1 count/jobs=1", ""),), ["", "", "", ""]),
         ((quota("q", "cpu=9", "cpu=0"), quota("r", "mem=1", "mem=1")), ["", "", "ResourceQuotaExceeded", ""]),
         ((quota("q", "cpu=9", "cpu=0"), quota("r", "cpu=1", "cpu=0")), ["ResourceQuotaExceeded"] * 2 + ["", ""]),
+        ((quota("q", "cpu=1", "cpu=0"), quota("r", "cpu=9", "cpu=0")), ["ResourceQuotaExceeded"] * 2 + ["", ""]),
         ((quota("q", "cpu=1", "cpu=1", namespace="elsewhere"),), ["", "", "", ""]),
     ],
 )
@@ -64,3 +65,30 @@ def test_jobs_let_in_count_for_the_next() -> None:
     assert "" == code(plugin.may_enqueue(h.job("two")))
     assert "" == code(plugin.may_enqueue(h.job("two")))
     assert "ResourceQuotaExceeded" == code(plugin.may_enqueue(h.job("three")))
+
+
+@pytest.mark.parametrize("hard", ["pods=2", "count/pods=2"])
+def test_pods_are_counted_under_both_names(hard: str) -> None:
+    """One pod runs and two more are too many."""
+    h = hall_of("n0", quota("q", hard), gang("runs", tasks=1, on="n0"), gang("two", tasks=2, least="pods=2"))
+
+    assert "ResourceQuotaExceeded" == code(ResourceQuotas({}, h.view).may_enqueue(h.job("two")))
+
+
+def test_what_is_in_force_counts_before_what_is_asked_for() -> None:
+    """The status says what the API server enforces; a spec that was raised a moment ago is not there yet."""
+    raised = quota("q", "cpu=1", "cpu=0")
+    raised["spec"] = {"hard": amounts("cpu=9")}
+    h = hall(raised)
+
+    assert "ResourceQuotaExceeded" == code(ResourceQuotas({}, h.view).may_enqueue(h.job("two")))
+
+
+def test_only_pods_of_the_namespace_that_hold_something_are_counted() -> None:
+    """Where nobody has counted yet: not those of other namespaces, and not those that have ended."""
+    elsewhere = pod("there", "n0", "cpu=3", {"namespace": "elsewhere"})
+    ended = pod("ended", "n0", "cpu=3")
+    ended["status"] = {"phase": "Succeeded"}
+    h = hall(quota("q", "cpu=3"), elsewhere, ended)
+
+    assert "" == code(ResourceQuotas({}, h.view).may_enqueue(h.job("two")))

@@ -15,7 +15,7 @@ from tests.support.ports import HOST, free_port
 
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
-from tierwise.runtime.certificates import Certificate, issue
+from tierwise.runtime.certificates import Bundle, Certificate, issue
 from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.probes import probes
@@ -129,11 +129,33 @@ def test_a_head_must_come_in_time(said: bytes) -> None:
     asyncio.run(asyncio.wait_for(visit(), 60))
 
 
+def test_a_handshake_must_end_in_time(tmp_path: Path) -> None:
+    """The server hangs up on a caller that connects and does not begin with TLS, and forgets it."""
+    _, certificate = _certified(tmp_path)
+
+    async def visit() -> None:
+        async with _serving(_app(), Limits(head=0.05), certificate) as (entrance, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            with contextlib.suppress(ConnectionResetError):
+                assert b"" == await reader.read()
+            while len(entrance):
+                await asyncio.sleep(0.01)
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 30))
+
+
+def _certified(folder: Path) -> tuple[Bundle, Certificate]:
+    """A new certificate for this host, in files."""
+    bundle = issue([HOST], datetime.now(UTC))
+    (folder / "tls.crt").write_bytes(bundle.certificate)
+    (folder / "tls.key").write_bytes(bundle.key)
+    return bundle, Certificate(folder / "tls.crt", folder / "tls.key")
+
+
 def test_silent_handshakes_make_way(tmp_path: Path) -> None:
     """The webhook answers although many have connected and none of them begins with TLS."""
-    bundle = issue([HOST], datetime.now(UTC))
-    (tmp_path / "tls.crt").write_bytes(bundle.certificate)
-    (tmp_path / "tls.key").write_bytes(bundle.key)
+    bundle, certificate = _certified(tmp_path)
 
     async def visit() -> None:
         import ssl
@@ -141,7 +163,6 @@ def test_silent_handshakes_make_way(tmp_path: Path) -> None:
         import aiohttp
 
         app = application(Reviewer(Objects), AdmissionMetrics(CollectorRegistry()))
-        certificate = Certificate(tmp_path / "tls.crt", tmp_path / "tls.key")
         async with _serving(app, FEW, certificate) as (entrance, port):
             writers = [(await asyncio.open_connection(HOST, port))[1] for _ in range(100)]
             trust = ssl.create_default_context(cadata=bundle.authority.decode())

@@ -96,6 +96,24 @@ def test_a_pod_may_tolerate_a_lost_node_for_longer() -> None:
     assert ["default/b-0"] == list(moments[-1].objects.every(Pod))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "evicted"), [((30, 5), 55), ((5, None, 30), 55), ((-7,), 50), ((None,), None), ((400, 320), 370)]
+)
+def test_the_shortest_toleration_counts(seconds: tuple[int | None, ...], evicted: int | None) -> None:
+    """Of several that match the taint; one without a time bounds nothing, and a negative time is none at all."""
+    patient = gang("a", 1)
+    times = [{"operator": "Exists"} | ({} if time is None else {"tolerationSeconds": time}) for time in seconds]
+    others = [
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule", "tolerationSeconds": 1},
+        {"key": "example.com/other", "operator": "Exists", "tolerationSeconds": 2},
+    ]
+    patient[1]["spec"] = {**_spec(patient[1]), "tolerations": [*others, *times]}
+    cluster, _ = lived(machines("n0"), patient, incidents=[NodeLost(10, "n0")])
+    told = [at for at, reason in reasons(cluster, "a-0") if reason == "TaintManagerEviction"]
+
+    assert ([] if evicted is None else [evicted]) == told
+
+
 def _spec(raw: dict[str, object]) -> dict[str, object]:
     spec = raw["spec"]
     assert isinstance(spec, dict)

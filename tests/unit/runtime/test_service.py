@@ -1,0 +1,55 @@
+"""What a process says of itself: whether its loop turns, and whether it could act."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+import pytest
+
+from tierwise.kube.cluster import KubeCluster
+from tierwise.runtime.service import LoopTiming, Service
+
+
+class _Cluster:
+    """As much of a cluster as a process asks that does not turn."""
+
+    filled = False
+
+    def synced(self, timeout: float = 0.0) -> bool:
+        return self.filled
+
+    def secret(self, namespace: str, name: str) -> dict[str, str]:
+        raise AssertionError("nobody fetches anything")
+
+    def wake(self) -> None:
+        pass
+
+
+def _service(cluster: _Cluster) -> Service:
+    return Service(cast(KubeCluster, cluster), [], with_controllers=False, pace=LoopTiming())
+
+
+def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five minutes, so that a kubelet starts the process anew; not before, because a turn may take long."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    service = _service(_Cluster())
+    assert "" == service.live()
+    now += 300
+    assert "" == service.live()
+    now += 1
+
+    assert "no turn has ended for 301 seconds" == service.live()
+
+
+def test_ready_is_who_knows_the_cluster_and_does_not_end() -> None:
+    """Traffic goes elsewhere until caches are filled, and from the moment at which the process is told to end."""
+    cluster = _Cluster()
+    service = _service(cluster)
+    assert "caches are not filled yet" == service.ready()
+    cluster.filled = True
+    assert "" == service.ready()
+    service.stop()
+
+    assert "ending" == service.ready()
