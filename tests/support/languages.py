@@ -12,7 +12,20 @@ from tests.support.koordinator import objects_of, run
 
 from tierwise.api.codec import Raw
 
-__all__ = ["RACK", "SPINE", "label_pods", "nodes", "objects_of", "plugin_gang", "pod", "run", "volcano_gang"]
+__all__ = [
+    "RACK",
+    "SPINE",
+    "composite",
+    "grouped_pods",
+    "kubernetes_gang",
+    "label_pods",
+    "nodes",
+    "objects_of",
+    "plugin_gang",
+    "pod",
+    "run",
+    "volcano_gang",
+]
 
 SPINE, RACK = "example.com/spine", "example.com/rack"
 
@@ -59,6 +72,56 @@ def volcano_gang(name: str, pods: int, *, least: int | None = None, on: Mapping[
 def label_pods(name: str, pods: int, label: str, on: Mapping[int, str] | None = None) -> list[Raw]:
     """Pods that name their group by a label."""
     return [pod(f"{name}-{i}", on=(on or {}).get(i, ""), labels={label: name}) for i in range(pods)]
+
+
+def kubernetes_gang(
+    name: str,
+    pods: int,
+    *,
+    least: int | None = None,
+    key: str = "",
+    on: Mapping[int, str] | None = None,
+    version: str = "v1beta1",
+    status: Raw | None = None,
+    **spec: object,
+) -> list[Raw]:
+    """A gang of Kubernetes' own: a PodGroup and its pods."""
+    body: Raw = {"schedulingPolicy": {"gang": {"minCount": pods if least is None else least}}, **spec}
+    if key:
+        body["schedulingConstraints"] = {"topology": [{"key": key}]}
+    group: Raw = {
+        "apiVersion": f"scheduling.k8s.io/{version}",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": body,
+        "status": status or {},
+    }
+    return [group, *grouped_pods(name, pods, on)]
+
+
+def grouped_pods(name: str, pods: int, on: Mapping[int, str] | None = None, **spec: object) -> list[Raw]:
+    """Pods of a PodGroup of Kubernetes' own."""
+    named: Raw = {"schedulingGroup": {"podGroupName": name}, **spec}
+    return [pod(f"{name}-{i}", on=(on or {}).get(i, ""), spec=named) for i in range(pods)]
+
+
+def composite(name: str, least: int, *, key: str = "", parent: str = "", **spec: object) -> Raw:
+    """A CompositePodGroup that needs so many of its groups."""
+    body: Raw = {
+        "workloadRef": {"workloadName": "w", "templateName": name},
+        "schedulingPolicy": {"gang": {"minGroupCount": least}},
+        **spec,
+    }
+    if key:
+        body["schedulingConstraints"] = {"topology": [{"key": key}]}
+    if parent:
+        body["parentCompositePodGroupName"] = parent
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name},
+        "spec": body,
+    }
 
 
 def plugin_gang(

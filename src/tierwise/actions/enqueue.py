@@ -18,6 +18,9 @@ __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason
 
 INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group exist to make it whole")
 
+_UNCONFINED = Reason(
+    "NotSupported", "profile", "its pods must stand near each other, and the profile has no network-topology-aware"
+)
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
 
 
@@ -25,6 +28,10 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
     if job.unsupported:
         return Reason("NotSupported", "pod", job.unsupported)
+    if job.refusal is not None:
+        return job.refusal
+    if job.declared_by is not None and not _confined(cycle, job):
+        return _UNCONFINED
     closed = queue_reason(cycle, job)
     if closed is not None:
         return closed
@@ -32,6 +39,13 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         known = cycle.report.rejections.get(job.key)
         return known.reason if known is not None else _NOT_ENQUEUED
     return cycle.pipeline.admit(job)
+
+
+def _confined(cycle: Cycle, job: Job) -> bool:
+    """Whether the hard limit of a gang, if it has one, is minded by a plugin: what nobody minds must not pass."""
+    if job.constraint is None or not job.constraint.hard or cycle.pipeline.limit(job) is not None:
+        return True
+    return bool(cycle.pipeline.ways(job, 1)) or not cycle.snapshot.knows(job.constraint)
 
 
 def queue_reason(cycle: Cycle, job: Job) -> Reason | None:

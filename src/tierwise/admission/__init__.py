@@ -40,8 +40,10 @@ from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopo
 from tierwise.api.quantity import whole
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
+from tierwise.api.workload import CompositePodGroup
+from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
-from tierwise.dialects.languages import read_languages
+from tierwise.dialects.languages import Declared, named_group, read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
@@ -155,7 +157,8 @@ class _Checks:
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
-        self._declared = read_languages(objects, {}, Objects())
+        named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
+        self._declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
         self._tree: dict[str, list[Issue]] = {}
         for name, issue in hypernode.check_tree(ground.topology):
             self._tree.setdefault(name, []).append(issue)
@@ -188,6 +191,11 @@ class _Checks:
                 return chain(koordinator.check_gang(record, self._layers), self._groups_of(record.metadata, key.path))
             case PluginGroup():
                 return languages.check_plugin_group(record)
+            case KubernetesGroup():
+                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
+                return chain(languages.check_pod_group(record, self._around), waits)
+            case CompositePodGroup():
+                return languages.check_composite(record, self._around)
             case ElasticQuota():
                 return self._quotas.check(record)
             case Queue():

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierwise.admission.verdict import Issue, at_least, at_most, one_of, warning
+from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
+from tierwise.api.workload import (
+    CompositePodGroup,
+    CompositePodGroupSpec,
+    DisruptionMode,
+    PodGroup,
+    PodGroupSpec,
+)
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.volcano.annotations import group_of
 
-__all__ = ["check_plugin_group", "check_pod"]
+__all__ = ["check_composite", "check_plugin_group", "check_pod", "check_pod_group", "check_waiting"]
 
 _PLUGIN_PHASES = frozenset(
     {"", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Unknown", "Finished", "Failed"}
 )
+
+
+_PREEMPTION = frozenset({"", "Never", "PreemptLowerPriority"})
 
 
 def check_pod(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
@@ -38,6 +49,52 @@ def _every(pod: Pod) -> Iterator[Name]:
         path = language.named(pod)
         if path:
             yield language.LANGUAGE, path
+
+
+def check_waiting(group: Group | None) -> Iterator[Issue]:
+    """A warning where a group has to wait whatever room there is."""
+    if group is not None and group.refusal is not None:
+        yield warning("spec", f"its pods will wait ({group.refusal.code}): {group.refusal.text}")
+
+
+def check_pod_group(record: PodGroup, around: Surroundings) -> Iterator[Issue]:
+    """Issues of a PodGroup of Kubernetes' own."""
+    spec, path = record.spec, "spec.schedulingPolicy"
+    yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
+    if spec.scheduling_policy.gang is not None:
+        yield from at_least(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, 1)
+        yield from at_most(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, PODS)
+    yield from _check_shared(spec, around)
+    if isinstance(spec.disruption_mode, str):
+        yield from one_of("spec.disruptionMode", spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
+
+
+def check_composite(record: CompositePodGroup, around: Surroundings) -> Iterator[Issue]:
+    """Issues of a CompositePodGroup."""
+    spec, path = record.spec, "spec.schedulingPolicy"
+    yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
+    if spec.scheduling_policy.gang is not None:
+        yield from at_least(f"{path}.gang.minGroupCount", spec.scheduling_policy.gang.min_group_count, 1)
+    yield from _check_shared(spec, around)
+
+
+def _one_policy(path: str, basic: object, gang: object) -> Iterator[Issue]:
+    if (basic is None) is (gang is None):
+        yield error(path, "exactly one of basic and gang must be set")
+
+
+def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, around: Surroundings) -> Iterator[Issue]:
+    topology = spec.scheduling_constraints.topology
+    if len(topology) > 1:
+        yield error("spec.schedulingConstraints.topology", f"{len(topology)} constraints are more than the one allowed")
+    for index, entry in enumerate(topology):
+        if not entry.key:
+            yield error(f"spec.schedulingConstraints.topology[{index}].key", "the key is empty")
+    mode = spec.disruption_mode
+    if isinstance(mode, DisruptionMode) and (mode.single is None) is (mode.all is None):
+        yield error("spec.disruptionMode", "exactly one of single and all must be set")
+    yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION)
+    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
 
 
 def check_plugin_group(record: PluginGroup) -> Iterator[Issue]:

@@ -22,6 +22,7 @@ from tierwise.api import (
     scheduler_plugins,
     storage,
     volcano,
+    workload,
 )
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, Record, parse_time
@@ -48,6 +49,7 @@ __all__ = [
     "suggestion",
     "tidy",
     "version_of",
+    "versions_of",
 ]
 
 
@@ -232,7 +234,7 @@ KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 """The type of record for an API group ("" for the core group) and kind; filled by `register`."""
 
 _READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
-_VERSIONS: Final[dict[tuple[str, str], str]] = {}
+_VERSIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
 _AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
 _SIGNED: Final[set[type[Any]]] = set()
@@ -246,13 +248,15 @@ def register(
     namespaced: bool = True,
     quantities: Callable[[R], Iterable[amounts.Field]] | None = None,
     signed: bool = False,
+    older: tuple[str, ...] = (),
 ) -> None:
     """Teach the codec a kind, and where its quantities stand; `signed` leaves it to admission to refuse negative ones.
 
+    `older` are versions that a server may offer instead, the best first.
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
     KINDS[api_group(api_version), name] = record
-    _VERSIONS[api_group(api_version), name] = api_version.rpartition("/")[2]
+    _VERSIONS[api_group(api_version), name] = (api_version.rpartition("/")[2], *older)
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
         _AMOUNTS[record] = quantities
@@ -266,7 +270,12 @@ def api_group(api_version: str) -> str:
 
 
 def version_of(group: str, name: str) -> str:
-    """The version in which tierwise asks a server for a kind that it knows: "v1beta1"."""
+    """The version in which tierwise would have a kind that it knows: "v1beta1"."""
+    return _VERSIONS[group, name][0]
+
+
+def versions_of(group: str, name: str) -> tuple[str, ...]:
+    """Every version of a kind that tierwise reads, the best first."""
     return _VERSIONS[group, name]
 
 
@@ -453,6 +462,9 @@ register(
 )
 register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False)
 register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
+register(f"{workload.GROUP}/v1beta1", "PodGroup", workload.PodGroup, older=("v1alpha3", "v1alpha2"))
+register(f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup)
+register(f"{workload.GROUP}/v1beta1", "Workload", workload.Workload, older=("v1alpha3", "v1alpha2", "v1alpha1"))
 register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group, signed=True)
 register(
     "scheduling.volcano.sh/v1beta1",

@@ -364,9 +364,11 @@ class SchedulingGroup(Record, frozen=True):
 
 
 class WorkloadReference(Record, frozen=True):
-    """The Workload of scheduling.k8s.io that a pod belongs to."""
+    """The group of a Workload of scheduling.k8s.io that a pod belongs to, as Kubernetes 1.35 has it."""
 
     name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
 
 
 class PodResourceClaim(Record, frozen=True):

@@ -36,8 +36,6 @@ VOLUMES: Final = {
 
 SPEC_FIELDS: Final = {
     "resourceClaims": "device claims are not read",
-    "schedulingGroup": "PodGroups of scheduling.k8s.io are not read",
-    "workloadRef": "Workloads of scheduling.k8s.io are not read",
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
     "restartPolicyRules": "RestartAllContainers needs a feature that nodes declare, and that is not read",
 }
@@ -91,13 +89,12 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         kind = _attached(volume)
         if kind:
             return Unsupported(f"spec.volumes[{i}].{kind}", VOLUMES[kind])
-    for name, given in (
-        ("resourceClaims", spec.resource_claims),
-        ("schedulingGroup", spec.scheduling_group),
-        ("workloadRef", spec.workload_ref),
-    ):
-        if given:
-            return Unsupported(f"spec.{name}", SPEC_FIELDS[name])
+    if spec.resource_claims:
+        return Unsupported("spec.resourceClaims", SPEC_FIELDS["resourceClaims"])
+    if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
+        return Unsupported("spec.schedulingGroup", "it names no PodGroup")
+    if spec.workload_ref is not None and not (spec.workload_ref.name and spec.workload_ref.pod_group):
+        return Unsupported("spec.workloadRef", "it names no group of a Workload")
     if spec.host_network and not spec.host_users:
         return Unsupported("spec.hostUsers", SPEC_FIELDS["hostUsers"])
     for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):

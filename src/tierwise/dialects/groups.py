@@ -18,10 +18,11 @@ from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
-from tierwise.model.job import Constraint, Job, Phase, Policy
+from tierwise.model.job import Constraint, Job, Phase, Policy, Status
+from tierwise.model.reason import Reason
 from tierwise.port import Key
 
-__all__ = ["Group", "SubGroup", "build_group", "created"]
+__all__ = ["Group", "SubGroup", "build_group", "created", "not_supported"]
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -33,6 +34,7 @@ class SubGroup(msgspec.Struct, frozen=True):
     minimum: int
     constraint: Constraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
+    min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -40,6 +42,7 @@ class Group(msgspec.Struct, frozen=True):
 
     key: Key  # the object that declares it
     minimum: int  # pods that must start together
+    name: str = ""  # as namespace/name, where one object declares several groups
     phase: Phase = Phase.PENDING
     created: float = 0.0
     annotations: Mapping[str, str] = _NOTHING
@@ -49,7 +52,16 @@ class Group(msgspec.Struct, frozen=True):
     min_resources: ResourceList | None = None
     queue: str = ""  # "": the one that its pods name, else their quota
     priority_class: str = ""
-    unsupported: str = ""  # what it asks for and what cannot be honoured, as a sentence
+    priority: int | None = None  # as its object states it
+    forbears: bool = False  # it causes no evictions
+    together: bool = False  # whoever evicts one of its pods evicts all of them
+    uniform: bool = False  # its pods must have one scheduler and one priority
+    refusal: Reason | None = None  # why it has to wait, whatever room there is
+
+    @property
+    def path(self) -> str:
+        """What people call it: namespace/name."""
+        return self.name or self.key.path
 
     @property
     def meta(self) -> ObjectMeta:
@@ -62,6 +74,11 @@ def created(meta: ObjectMeta) -> float:
     return parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
 
 
+def not_supported(field: str, why: str) -> Reason:
+    """That a field of a group asks for something which cannot be honoured."""
+    return Reason("NotSupported", "pod", f"{field} is not supported: {why}")
+
+
 def build_group(
     builder: JobBuilder,
     group: Group,
@@ -70,10 +87,15 @@ def build_group(
     sub_group: Callable[[Pod], str],
     *,
     shared: bool,
+    foreign: bool = False,
 ) -> Job:
-    """The job of a group and its pods; `shared` says that a group of another language has the same name."""
-    key = f"{group.key.group} {group.key.path}" if shared else group.key.path
+    """The job of a group and its pods.
+
+    `shared` says that a group of another language has the same name, `foreign` that pods of it are another scheduler's.
+    """
+    key = f"{group.key.kind}.{group.key.group} {group.path}" if shared else group.path
     policies, index, fault = _policies(group)
+    refusal = group.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
     return builder.job(
         key=key,
         queue=_queue(builder, group, members),
@@ -88,13 +110,26 @@ def build_group(
         policies=policies,
         min_resources=builder.least(group.min_resources),
         not_preemptable=not_preemptable(group.meta),
-        forbears=forbearing(group.meta),
+        forbears=group.forbears or forbearing(group.meta),
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
         split=_split(key, index, members, sub_group),
         numbers={},
-        refused=group.unsupported or fault,
+        refusal=refusal,
+        together=group.together,
         declared_by=group.key,
     )
+
+
+def _mixed(members: Sequence[Member], *, foreign: bool) -> Reason | None:
+    """Pods of one group that differ in what the language wants to be the same."""
+    waiting = [m for m in members if m.task.status in (Status.PENDING, Status.GATED, Status.RUNNING)]
+    if foreign or len({m.pod.spec.scheduler_name for m in waiting}) > 1:
+        return Reason("InvalidGroup", "pod", "its pods name several schedulers, and a group must have one")
+    levels = sorted({m.task.shape.priority for m in waiting})
+    if len(levels) > 1:
+        text = f"its pods have several priorities, from {levels[0]} to {levels[-1]}, and a group must have one"
+        return Reason("InvalidGroup", "pod", text)
+    return None
 
 
 def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
@@ -103,7 +138,7 @@ def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
     return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
 
 
-def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], str]:
+def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason | None]:
     """The sub-groups as policies, the policy of each by its name, and why two levels cannot hold them.
 
     A policy is a number of sub-groups that are alike. Where all of them must be whole each may be a policy of its own;
@@ -111,20 +146,24 @@ def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], str]:
     """
     nested = next((sub for sub in group.sub_groups if sub.sub_groups), None)
     if nested is not None:
-        return (), {}, f"sub-group {nested.name} has sub-groups of its own: more than two levels are not supported"
+        text = f"sub-group {nested.name} has sub-groups of its own, and jobs have two levels"
+        return (), {}, not_supported("more than two levels of groups", text)
     least = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
+    if least > len(group.sub_groups):
+        text = f"{least} of its groups must start together, and {len(group.sub_groups)} exist"
+        return (), {}, Reason("PodGroupNotFound", "pod", text)
     alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
     for sub in group.sub_groups:
         alike.setdefault((sub.minimum, sub.constraint), []).append(sub)
     if least < len(group.sub_groups) and len(alike) > 1:
         text = f"{least} of {len(group.sub_groups)} sub-groups that differ in size or constraint"
-        return (), {}, f"{text} are not supported: a choice is made among sub-groups that are alike"
+        return (), {}, not_supported(text, "a choice is made among sub-groups that are alike")
     policies: list[Policy] = []
     index: dict[str, int] = {}
     for (size, constraint), subs in alike.items():
         index |= {sub.name: len(policies) for sub in subs}
         policies.append(Policy(subs[0].name, size, min(least, len(subs)), constraint))
-    return tuple(policies), index, ""
+    return tuple(policies), index, None
 
 
 def _split(key: str, index: Mapping[str, int], members: Sequence[Member], sub_group: Callable[[Pod], str]) -> Split:

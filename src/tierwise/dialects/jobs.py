@@ -196,13 +196,9 @@ class JobBuilder:
         pattern: Pattern | None = None,
         forbears: bool = False,
         order: tuple[object, ...] = (),
-        refused: str = "",
         **rest: object,
     ) -> Job:
-        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in.
-
-        `refused` says what its group asks for and what cannot be honoured.
-        """
+        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
         number = self._jobs
         self._jobs += 1
         best_effort_parts: list[tuple[int, Part]] = []
@@ -250,7 +246,7 @@ class JobBuilder:
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
-            unsupported=refused or _unsupported(split),
+            unsupported=_unsupported(split),
             never_preempts=forbears or _forbears(split),
             **rest,  # type: ignore[arg-type]
         )

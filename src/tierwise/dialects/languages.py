@@ -7,18 +7,33 @@ Koordinator's come before all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
+
+import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
+from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.kubernetes import pod_groups as kubernetes
+from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.port import Objects
 
-__all__ = ["LANGUAGES", "Language", "Name", "named_group", "read_languages", "whose"]
+__all__ = [
+    "LANGUAGES",
+    "TREES_READ",
+    "Declared",
+    "Language",
+    "Name",
+    "label_trees",
+    "named_group",
+    "read_languages",
+    "whose",
+]
 
 Name = tuple[str, str]
 """A language, and what its pods call a group: namespace/name."""
@@ -38,14 +53,23 @@ class Language(Protocol):
     def named(self, pod: Pod) -> str:
         """The group that a pod names, as namespace/name; empty where it names none."""
 
-    def read(self, objects: Objects) -> dict[str, Group]:
-        """Every group by what its pods call it; one that has several names stands under each."""
+    def read(self, objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
+        """Every group by what its pods call it; one that has several names stands under each.
+
+        `pods` are names that pods of this language call, with the first pod of each: some groups follow from them.
+        """
+
+    def trees(self, objects: Objects) -> Iterator[LabelTree]:
+        """The trees that its constraints are about."""
 
     def sub_group(self, pod: Pod) -> str:
         """The sub-group of a pod, "" where it is in none."""
 
 
-LANGUAGES: Final[Mapping[str, Language]] = {language.LANGUAGE: language for language in (scheduler_plugins,)}
+LANGUAGES: Final[Mapping[str, Language]] = {language.LANGUAGE: language for language in (kubernetes, scheduler_plugins)}
+
+TREES_READ: Final = (PodGroup, CompositePodGroup)
+"""The records that label trees follow from."""
 
 
 def named_group(pod: Pod) -> Name | None:
@@ -66,12 +90,31 @@ def whose(pod: Pod) -> str:
     return " ".join(name) if name is not None else ""
 
 
-def read_languages(objects: Objects, known: Mapping[Name, Group], at: Objects) -> dict[Name, Group]:
-    """Every group of every language; what was `known` of objects that have not changed since is taken over."""
+class Declared(msgspec.Struct, frozen=True):
+    """Every group of every language, as it was read at one time."""
+
+    groups: Mapping[Name, Group] = {}
+    objects: Objects = Objects()
+    names: frozenset[Name] = frozenset()
+
+
+def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -> Declared:
+    """Every group of every language; what follows from objects and names that have not changed is taken over.
+
+    `pods` are the names that pods call, with the first pod of each.
+    """
     found: dict[Name, Group] = {}
+    names = frozenset(pods)
     for name, language in LANGUAGES.items():
-        if objects.alike(at, *language.READS):
-            found |= {key: group for key, group in known.items() if key[0] == name}
+        own = {path: pod for (called, path), pod in pods.items() if called == name}
+        same = own.keys() == {path for called, path in last.names if called == name}
+        if same and objects.alike(last.objects, *language.READS):
+            found |= {key: group for key, group in last.groups.items() if key[0] == name}
         else:
-            found |= {(name, path): group for path, group in language.read(objects).items()}
-    return found
+            found |= {(name, path): group for path, group in language.read(objects, own).items()}
+    return Declared(found, objects, names)
+
+
+def label_trees(objects: Objects) -> list[LabelTree]:
+    """The trees of node labels that constraints of any language are about."""
+    return [tree for language in LANGUAGES.values() for tree in language.trees(objects)]

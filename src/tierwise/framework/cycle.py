@@ -161,7 +161,11 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def fabric(self, job: Job) -> Fabric | None:
         """The tree that a job's constraint is about, where that is not the one that rows follow."""
-        return self.snapshot.fabrics.get(job.constraint.kind) if job.constraint is not None else None
+        return self.snapshot.fabric(job.constraint)
+
+    def gathered(self, job: Job) -> bool:
+        """Whether a job is gathered in ways that a plugin names: as it asks, or because its tree is another one."""
+        return job.gather is not None or self.fabric(job) is not None
 
     def turn(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """A job's turn, or why a plugin cost it the turn: then what was not decided by then has not happened."""

@@ -601,7 +601,7 @@ class Pipeline:
 
     def ways(self, job: Job, count: int) -> tuple[Way, ...]:
         """How so many tasks of a job are gathered; none where it is not gathered at all."""
-        if job.gather is None:
+        if job.gather is None and self._view.snapshot.fabric(job.constraint) is None:
             return ()
         for plugin in self._gatherings[self._whose(job)]:
             try:

@@ -90,23 +90,35 @@ class _Resources(msgspec.Struct):
 
 
 async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
-    """The resources of the wanted groups and kinds that are served, in the version that tierwise reads."""
+    """The resources of the wanted groups and kinds that are served, each in the best version that tierwise reads."""
     found: dict[tuple[str, str], Resource] = {}
-    by_version: dict[tuple[str, str], list[str]] = {}
+    by_version: dict[tuple[int, str, str], list[str]] = {}
     for group, kind in wanted:
-        by_version.setdefault((group, codec.version_of(group, kind)), []).append(kind)
-    for (group, version), kinds in sorted(by_version.items()):
-        try:
-            answer = await client.ask("GET", f"{_root(group)}/{version}")
-        except ApiError as error:
-            if error.status == 404:
-                continue
-            raise
-        served = msgspec.json.decode(answer, type=_Resources).resources
+        for place, version in enumerate(codec.versions_of(group, kind)):
+            by_version.setdefault((place, group, version), []).append(kind)
+    answers: dict[tuple[str, str], list[_Served]] = {}
+    for (_, group, version), kinds in sorted(by_version.items()):
+        missing = [kind for kind in kinds if (group, kind) not in found]
+        if not missing:
+            continue
+        if (group, version) not in answers:
+            answers[group, version] = await _served(client, group, version)
+        served = answers[group, version]
         names = {entry.name for entry in served}
         for entry in served:
-            if entry.kind in kinds and "/" not in entry.name and {"list", "watch"} <= set(entry.verbs):
+            if entry.kind in missing and "/" not in entry.name and {"list", "watch"} <= set(entry.verbs):
                 found[group, entry.kind] = Resource(
                     group, version, entry.kind, entry.name, entry.namespaced, f"{entry.name}/status" in names
                 )
     return found
+
+
+async def _served(client: Client, group: str, version: str) -> list[_Served]:
+    """What a server has of a group in one version: nothing where it does not know it."""
+    try:
+        answer = await client.ask("GET", f"{_root(group)}/{version}")
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        raise
+    return msgspec.json.decode(answer, type=_Resources).resources

@@ -15,6 +15,7 @@ from tierwise.model.topology import HYPERNODES
 if TYPE_CHECKING:
     from tierwise.api.pattern import Pattern
     from tierwise.model.gather import Gather
+    from tierwise.model.reason import Reason
     from tierwise.port import Key
 
 __all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
@@ -147,6 +148,8 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
     declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
+    refusal: Reason | None = None  # why its group has to wait, whatever room there is
+    together: bool = False  # whoever evicts one of its tasks evicts all of them
 
     def parts(self) -> Iterator[Part]:
         for sub in self.subs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Task
+from tierwise.model.job import Constraint, Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
@@ -54,3 +54,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
     kind: str = HYPERNODES  # that declares the tree which rows follow
     fabrics: dict[str, Fabric] = {}  # further trees, by the kind that declares them
+
+    def fabric(self, constraint: Constraint | None) -> Fabric | None:
+        """The tree that a constraint is about, where that is not the one that rows follow.
+
+        A key of a node label may be a tree of its own, beside the one that most keys share.
+        """
+        if constraint is None or not self.fabrics:
+            return None
+        return self.fabrics.get(f"{constraint.kind} {constraint.tier_name}") or self.fabrics.get(constraint.kind)
+
+    def knows(self, constraint: Constraint) -> bool:
+        """Whether there is a tree of the kind that a constraint is about."""
+        names = (constraint.kind, f"{constraint.kind} {constraint.tier_name}")
+        return self.kind in names or self.fabric(constraint) is not None

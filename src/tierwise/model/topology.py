@@ -15,13 +15,14 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, summed
 
-__all__ = ["HYPERNODES", "LAYERS", "ROOT", "ROOT_NAME", "Fabric", "Problem", "Topology"]
+__all__ = ["HYPERNODES", "LABELS", "LAYERS", "ROOT", "ROOT_NAME", "Fabric", "Problem", "Topology"]
 
 ROOT = 0
 ROOT_NAME = "<cluster-top-hypernode>"
 
 HYPERNODES = "HyperNode"
 LAYERS = "ClusterNetworkTopology"
+LABELS = "node labels"
 """The kinds that declare trees; a constraint is judged on the tree of the kind that its language speaks of."""
 
 

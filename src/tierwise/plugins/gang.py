@@ -71,12 +71,16 @@ class Gang:
         return standing - best_effort_parts < job.minimum
 
     def spare(self, cause: Cause, victims: Ints) -> Bools:
-        """Tasks that their job needs for its minimum, counted in order; nobody where whole gangs are weighed."""
+        """Tasks that their job needs for its minimum, counted in order, and all of a job that falls as one.
+
+        Nobody where whole gangs are weighed.
+        """
         if cause.gang or not len(victims):
             return np.zeros(len(victims), dtype=bool)
         jobs, place = np.unique(cause.running.job[victims], return_inverse=True)
         ready = [int(self._ledger.ready[[sub.number for sub in self._jobs[j].subs]].sum()) for j in jobs.tolist()]
         surplus = np.array(ready, dtype=np.int64) - self._minimum[jobs]
+        surplus[[self._jobs[j].together for j in jobs.tolist()]] = 0
         result: Bools = ordinals(place) >= surplus[place]
         return result
 

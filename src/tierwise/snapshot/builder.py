@@ -15,12 +15,11 @@ from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.dialects.groups import Group
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
-from tierwise.dialects.languages import Name, read_languages
+from tierwise.dialects.languages import Declared, read_languages
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
@@ -90,7 +89,7 @@ class Reader:
         self._site: Site | None = None
         self._table: NodeTable | None = None
         self._services = Services()
-        self._declared: dict[Name, Group] = {}
+        self._declared = Declared()
         self._templates = Templates()
         self._pods: dict[str, tuple[Pod, Template]] = {}
         self._firm = 0  # how many of them are non-preemptible
@@ -117,13 +116,18 @@ class Reader:
             self._settle(site, axis, table, {}, objects, quotas, budgets)
         population = self._population
         drawn = drawn_to(population.drawn.values(), table.row)
-        self._declared = read_languages(objects, self._declared, self._objects)
+        first = {
+            cohort.named: next(iter(cohort.members.values())).pod
+            for cohort in population.cohorts()
+            if cohort.named is not None
+        }
+        self._declared = read_languages(objects, first, self._declared)
         found = self._roster.sort(
             JobBuilder(axis, quotas),
             population.cohorts(),
             objects.every(PodGroup),
             objects.every(GangRecord),
-            self._declared,
+            self._declared.groups,
             drawn,
         )
         self._services = self._read_services(objects)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -32,6 +32,9 @@ __all__ = ["JobCache", "Sorted"]
 
 Stamp = tuple[tuple[Cohort, int], ...]
 """Cohorts as they were at one time."""
+
+Whole = tuple[Key, str]
+"""The object that declares a group, and what the group is called: one object may declare several."""
 
 
 class Sorted(msgspec.Struct, frozen=True):
@@ -75,7 +78,7 @@ class JobCache:
         self._alone = alone
         self._across = across
         self._of_group: dict[str, tuple[PodGroup, Stamp, Job]] = {}
-        self._of_language: dict[Key, tuple[Group, Stamp, Job]] = {}
+        self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
         self._of_pod: dict[str, tuple[Member, Job]] = {}
@@ -94,7 +97,8 @@ class JobCache:
         gangs = self._read_gangs(cohorts, records)
         grouped: dict[str, list[Cohort]] = {}
         ganged: dict[str, list[Cohort]] = {}
-        named: dict[Key, list[Cohort]] = {}
+        named: dict[Whole, list[Cohort]] = {}
+        foreign: set[Whole] = set()
         rest: list[Cohort] = []
         for cohort in cohorts:
             if cohort.ours and cohort.group in groups:
@@ -102,13 +106,15 @@ class JobCache:
             elif cohort.ours and cohort.gang in gangs:
                 ganged.setdefault(cohort.gang, []).append(cohort)
             elif cohort.ours and cohort.named is not None and cohort.named in declared:
-                named.setdefault(declared[cohort.named].key, []).append(cohort)
+                named.setdefault(_whole(declared[cohort.named]), []).append(cohort)
             else:
                 rest.append(cohort)
+                if cohort.named is not None and cohort.named in declared:
+                    foreign.add(_whole(declared[cohort.named]))
         jobs = self._group_jobs(builder, groups, grouped)
         taken = frozenset(gangs.keys() & groups.keys())
         jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
-        jobs += self._language_jobs(builder, declared, named, {job.key for job in jobs})
+        jobs += self._language_jobs(builder, declared, named, foreign, {job.key for job in jobs})
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
@@ -133,36 +139,43 @@ class JobCache:
         return jobs
 
     def _language_jobs(
-        self, builder: JobBuilder, declared: Mapping[Name, Group], cohorts: Mapping[Key, list[Cohort]], taken: set[str]
+        self,
+        builder: JobBuilder,
+        declared: Mapping[Name, Group],
+        cohorts: Mapping[Whole, list[Cohort]],
+        foreign: Container[Whole],
+        taken: set[str],
     ) -> list[Job]:
         jobs = []
-        kept: dict[Key, tuple[Group, Stamp, Job]] = {}
+        kept: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         for (language, _), group in declared.items():
-            if group.key in kept:
-                continue  # it has several names
-            own = cohorts.get(group.key, [])
-            stamp, last = _stamp(own), self._of_language.get(group.key)
-            shared = group.key.path in taken
-            if last is not None and last[:2] == (group, stamp) and (last[2].key != group.key.path) is shared:
-                job = builder.again(last[2])
+            name = _whole(group)
+            if name in kept:
+                continue  # pods have several names for it
+            own, others = cohorts.get(name, []), name in foreign
+            stamp, last = _stamp(own), self._of_language.get(name)
+            shared = group.path in taken
+            if last is not None and last[:3] == (group, stamp, others) and (last[3].key != group.path) is shared:
+                job = builder.again(last[3])
             else:
                 members = _members(own)
-                priority = self._priority(group.priority_class, members)
-                job = build_group(builder, group, members, priority, LANGUAGES[language].sub_group, shared=shared)
+                priority = self._priority(group.priority_class, members, group.priority)
+                part = LANGUAGES[language].sub_group
+                job = build_group(builder, group, members, priority, part, shared=shared, foreign=others)
             taken.add(job.key)
-            kept[group.key] = group, stamp, job
+            kept[name] = group, stamp, others, job
             jobs.append(job)
         self._of_language = kept
         return jobs
 
-    def _priority(self, named: str, members: Sequence[Member]) -> int:
+    def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:
         """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
 
         Pods without a priority of their own were admitted by nobody, as in a file, and say nothing about it.
         """
-        if named:
+        if named or stated is not None:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
-            stated = self._priorities.of_class(named)
+            stated = self._priorities.of_class(named) if stated is None else stated
             return min(stated, max(admitted)) if admitted and not self._trusts else stated
         return max((m.task.shape.priority for m in members), default=self._priorities.of_class(""))
 
@@ -236,6 +249,11 @@ class JobCache:
             jobs.append(job)
         self._of_pod = kept
         return jobs
+
+
+def _whole(group: Group) -> Whole:
+    """Which group a name leads to: that of a part leads to the whole."""
+    return group.key, group.path
 
 
 def _stamp(cohorts: Iterable[Cohort]) -> Stamp:

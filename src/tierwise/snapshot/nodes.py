@@ -16,6 +16,8 @@ from tierwise.api.quantity import amount
 from tierwise.api.volcano import HyperNode
 from tierwise.dialects.koordinator.network_topology import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
+from tierwise.dialects.label_trees import Planned, plan
+from tierwise.dialects.languages import TREES_READ, label_trees
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import LabelTable, NodeTable
@@ -129,26 +131,40 @@ def look(objects: Objects, last: Site | None = None, at: Objects | None = None) 
 
 
 def plant(objects: Objects, nodes: Sequence[Node]) -> Planted:
-    """The trees over these nodes: rows follow that of the hyperNodes where there are any, else that of the layers."""
+    """The trees over these nodes.
+
+    Rows follow that of the hyperNodes where there are any, else that of the layers, else the first that labels make.
+    """
     names = [node.metadata.name for node in nodes]
     layered, hypernodes = default_topology(objects.every(ClusterNetworkTopology)), objects.every(HyperNode)
-    if layered is None:
-        return Planted(*grow(declare(hypernodes.values(), nodes), names))
-    layers = read_layers(layered)
-    declared = [] if layers.fault else declare_layers(layers, nodes)
-    faults = tuple(layer_faults(layers, nodes))
-    if not hypernodes:
-        return Planted(*grow(declared, names, layers.tiers()), kind=LAYERS, faults=faults)
-    topology, order = grow(declare(hypernodes.values(), nodes), names)
-    other, rows = grow(declared, [names[i] for i in order], layers.tiers())
-    return Planted(topology, order, faults=faults, fabrics={LAYERS: Fabric(other, np.array(rows, dtype=np.int64))})
+    trees: list[Planned] = []
+    faults: tuple[Fault, ...] = ()
+    if layered is not None:
+        layers = read_layers(layered)
+        trees.append(Planned(LAYERS, [] if layers.fault else declare_layers(layers, nodes), layers.tiers()))
+        faults = tuple(layer_faults(layers, nodes))
+    trees += (planned for tree in label_trees(objects) for planned in plan(tree, nodes))
+    if hypernodes or not trees:
+        kind, (topology, order) = HYPERNODES, grow(declare(hypernodes.values(), nodes), names)
+    else:
+        first = trees.pop(0)
+        kind, (topology, order) = first.kind, grow(first.declared, names, first.tiers)
+    ordered = [names[i] for i in order]
+    fabrics: dict[str, Fabric] = {}
+    for tree in trees:
+        other, rows = grow(tree.declared, ordered, tree.tiers)
+        fabrics[tree.kind] = Fabric(other, np.array(rows, dtype=np.int64))
+    return Planted(topology, order, kind, faults, fabrics)
 
 
 def _same_tree(now: Objects, then: Objects) -> bool:
-    return now.alike(then, Node, HyperNode, ClusterNetworkTopology) or (
+    if now.alike(then, Node, HyperNode, ClusterNetworkTopology, *TREES_READ):
+        return True
+    return (
         _equal(now.every(Node), then.every(Node), lambda node: node.metadata.labels)
         and _equal(now.every(HyperNode), then.every(HyperNode), _spec)
         and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
+        and label_trees(now) == label_trees(then)
     )
 
 

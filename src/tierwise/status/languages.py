@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
-from tierwise.explain.message import decision_id
-from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job
+from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, SCHEDULED
+from tierwise.explain.message import decision_id, message
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Effect, Objects, PatchStatus
+from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.status.conditions import READY, phase_after
 from tierwise.status.koordinator import told
 
 __all__ = ["language_status"]
 
 
 def language_status(
-    objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job, bound: int
+    objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job, decisions: Sequence[Decision]
 ) -> Iterator[Effect]:
-    """The status of the object that declares a job, and events about it, after a cycle that bound so many pods."""
+    """The status of the objects that declare a job, and events about it, after a cycle with these decisions."""
     key = job.declared_by
     record: Object | None = objects.record(key) if key is not None else None
     if key is None or record is None:
         return
+    if isinstance(record, PodGroup | CompositePodGroup | Workload):
+        yield from _Kubernetes(objects, snapshot, report, job, decisions).effects(key, record)
+        return
+    bound = sum(decision.count() for decision in decisions if decision.bound)
     events, marks = told(
         key, record.metadata, report.rejections.get(job.key), bound, decision_id(snapshot.now, job.key)
     )
@@ -50,9 +59,8 @@ def _of_plugin_group(objects: Objects, job: Job, record: PluginGroup) -> Raw:
     phase = _phase(max(record.spec.min_member, 1), len(own), running, succeeded, failed)
     wanted: Raw = {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
     if phase != "Pending" and not status.occupied_by and own and own[0].metadata.owner_references:
-        owners = (
-            f"{record.metadata.namespace or 'default'}/{owner.name}" for owner in own[0].metadata.owner_references
-        )
+        namespace = record.metadata.namespace or "default"
+        owners = (f"{namespace}/{owner.name}" for owner in own[0].metadata.owner_references)
         wanted["occupiedBy"] = ",".join(sorted(owners))
     known = {"phase": status.phase, "running": status.running, "succeeded": status.succeeded, "failed": status.failed}
     return {field: value for field, value in wanted.items() if known.get(field, "") != value}
@@ -67,3 +75,90 @@ def _phase(least: int, pods: int, running: int, succeeded: int, failed: int) -> 
     if failed and failed + running + succeeded >= least:
         return "Failed"
     return "Running" if succeeded + running >= least else "Scheduling"
+
+
+# scheduling.k8s.io: one condition that turns true once and for all, and one about whoever is to be disrupted.
+
+_DISRUPTION: Final = "DisruptionTarget"
+_FAULTS: Final = frozenset(("PluginFailed", "BindFailed"))
+
+
+class _Kubernetes:
+    """The conditions of Kubernetes' own groups."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        snapshot: Snapshot,
+        report: CycleReport,
+        job: Job,
+        decisions: Sequence[Decision],
+    ) -> None:
+        self._objects = objects
+        self._snapshot = snapshot
+        self._report = report
+        self._job = job
+        self._decisions = [decision for decision in decisions if decision.bound]
+
+    def effects(self, key: Key, record: PodGroup | CompositePodGroup | Workload) -> Iterator[Effect]:
+        """Conditions of the object that declares the job and of its groups, and news about it."""
+        bound = sum(decision.count() for decision in self._decisions)
+        ready = phase_after(self._job, self._report, bound) in (Phase.RUNNING, Phase.COMPLETED)
+        decision = decision_id(self._snapshot.now, self._job.key)
+        rejection = self._report.rejections.get(self._job.key)
+        if rejection is not None and not self._says(key, message(rejection)):
+            yield RecordEvent(key, "Warning", rejection.reason.code, message(rejection), decision)
+        elif bound and rejection is None:
+            yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
+        if isinstance(record, Workload):
+            return  # it has no status
+        if isinstance(record, PodGroup):
+            yield from self._patch(key, self._type(key), ready=ready)
+            return
+        yield from self._patch(key, COMPOSITE_SCHEDULED, ready=ready)
+        for sub in self._job.subs:
+            if sub.policy >= 0:
+                placed = (p for d in self._decisions for p in d.placed if p.sub.key == sub.key)
+                stands = sub.ready + sum(len(p.tasks) for p in placed if not p.tasks[0].shape.best_effort)
+                own = Key(key.group, "PodGroup", key.namespace, sub.key.rpartition("/")[2])
+                yield from self._patch(own, self._type(own), ready=stands >= sub.minimum and ready)
+
+    def _type(self, key: Key) -> str:
+        """The condition's name in the version that the object is written in."""
+        raw = self._objects.raw(key) or {}
+        return SCHEDULED[str(raw.get("apiVersion", "")).endswith("/v1alpha2")]
+
+    def _says(self, key: Key, text: str) -> bool:
+        return any(condition.get("message") == text for condition in self._present(key))
+
+    def _present(self, key: Key) -> list[Raw]:
+        status = (self._objects.raw(key) or {}).get("status")
+        found = status.get("conditions") if isinstance(status, dict) else None
+        return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+
+    def _patch(self, key: Key, kind: str, *, ready: bool) -> Iterator[Effect]:
+        """The conditions of one object, where they change; what has turned true stays so."""
+        present = self._present(key)
+        wanted = {str(condition.get("type")): condition for condition in present}
+        before = wanted.get(kind, {})
+        rejection = self._report.rejections.get(self._job.key)
+        if before.get("status") != "True":
+            if ready:
+                wanted[kind] = self._condition(before, kind, "True", "Scheduled", READY)
+            elif rejection is not None:
+                reason = "SchedulerError" if rejection.reason.code in _FAULTS else "Unschedulable"
+                wanted[kind] = self._condition(before, kind, "False", reason, message(rejection))
+        victim = next((e for e in self._report.evictions if e.job.key == self._job.key), None)
+        if victim is not None and self._job.together:
+            text = "its pods make room for another job" if victim.by is not None else "its pods are evicted"
+            known = wanted.get(_DISRUPTION, {})
+            wanted[_DISRUPTION] = self._condition(known, _DISRUPTION, "True", "PreemptionByScheduler", text)
+        if list(wanted.values()) != present:
+            yield PatchStatus(key, {"conditions": list(wanted.values())})
+
+    def _condition(self, before: Raw, kind: str, status: str, reason: str, text: str) -> Raw:
+        content = {"type": kind, "status": status, "reason": reason, "message": text}
+        if all(before.get(field) == value for field, value in content.items()):
+            return before
+        since = before.get("lastTransitionTime") if before.get("status") == status else None
+        return {**content, "lastTransitionTime": since or stamp(self._snapshot.now)}

@@ -50,15 +50,14 @@ def statuses(
     decisions: dict[str, list[Decision]] = {}
     for decision in report.decisions:
         decisions.setdefault(decision.job.key, []).append(decision)
-    heard = {*decisions, *report.rejections, *report.phases}
+    heard = {*decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
     fresh = [job for job in snapshot.jobs if job.declared and (job.key in heard or told.get(job.key) is not job)]
     own = [job for job in fresh if job.declared_by is None]
     writer = _Writer(objects, snapshot, report, _counts(objects) if own else Counter())
     effects = [e for job in own for e in writer.of(job, decisions.get(job.key, []))]
     for job in fresh:
         if job.declared_by is not None:
-            bound = sum(decision.count() for decision in decisions.get(job.key, ()) if decision.bound)
-            effects += language_status(objects, snapshot, report, job, bound)
+            effects += language_status(objects, snapshot, report, job, decisions.get(job.key, ()))
     effects += gang_statuses(objects, snapshot, report)
     return effects + list(_complaints(snapshot, report))
 

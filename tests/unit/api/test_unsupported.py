@@ -52,8 +52,10 @@ def test_volumes_without_effect_on_placement_are_fine(kind: str) -> None:
             {"containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}]},
             "spec.containers[0].resources.claims",
         ),
-        ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
-        ({"workloadRef": {"name": "w", "podGroup": "g"}}, "spec.workloadRef"),
+        ({"schedulingGroup": {"podGroupName": "g"}}, ""),
+        ({"schedulingGroup": {}}, "spec.schedulingGroup"),
+        ({"workloadRef": {"name": "w", "podGroup": "g"}}, ""),
+        ({"workloadRef": {"name": "w"}}, "spec.workloadRef"),
         ({"hostNetwork": True, "hostUsers": False}, "spec.hostUsers"),
         ({"hostUsers": False}, ""),
         (

@@ -63,7 +63,7 @@ def test_one_name_in_two_languages_is_two_gangs() -> None:
     bound, _ = run(world, volcano_gang("g", 2))
     assert 2 == len(bound)
     assert 1 == len({name[0] for name in bound})
-    assert {"default/g", "scheduling.x-k8s.io default/g"} == {
+    assert {"default/g", "PodGroup.scheduling.x-k8s.io default/g"} == {
         job.key for job in build(objects_of(world, volcano_gang("g", 2)), 0.0).jobs
     }
 

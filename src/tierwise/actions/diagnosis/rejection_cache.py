@@ -40,7 +40,7 @@ class RejectionCache:
     def foretold(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
         self._forget_after_releases()
-        plain = not (job.policies or job.roles or job.gather is not None or job.min_resources is not None)
+        plain = not (job.policies or job.roles or self._cycle.gathered(job) or job.min_resources is not None)
         if not self._known or not plain or len(job.subs[0].parts) != 1:
             return None
         sub, part = job.subs[0], job.subs[0].parts[0]
@@ -97,7 +97,7 @@ class RejectionCache:
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
         first = asked.task_groups[0]
-        if len(first.remaining) != 1 or first.roles or job.min_resources is not None or job.gather is not None:
+        if len(first.remaining) != 1 or first.roles or job.min_resources is not None or self._cycle.gathered(job):
             return None
         shape = first.remaining[0].part.shape
         if self._cycle.pipeline.moving(shape):

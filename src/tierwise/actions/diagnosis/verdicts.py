@@ -126,7 +126,7 @@ class _Judge:
     def _surely_fits(self, job: Job) -> bool:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
         cycle = self._cycle
-        plain = not (job.policies or job.roles or job.gather is not None) and len(job.subs) == 1
+        plain = not (job.policies or job.roles or cycle.gathered(job)) and len(job.subs) == 1
         if not plain or job.min_resources is not None or len(job.subs[0].parts) != 1:
             return False
         sub, part = job.subs[0], job.subs[0].parts[0]
@@ -168,7 +168,7 @@ class _Judge:
         cycle = self._cycle
         if (
             current_domain(cycle, job) is not None
-            or job.gather is not None
+            or cycle.gathered(job)
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
             return None

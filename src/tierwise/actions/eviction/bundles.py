@@ -75,9 +75,13 @@ def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
 
 
 def surplus_of(cycle: Cycle, job: Job) -> int:
-    """How many tasks a gang has above its minimum; below 0 it is broken."""
+    """How many tasks a gang can lose by themselves: those above its minimum, none where it falls as one.
+
+    Below 0 it is broken.
+    """
     subs = [sub.number for sub in job.subs]
-    return int(cycle.ledger.ready[subs].sum()) - job.minimum
+    surplus = int(cycle.ledger.ready[subs].sum()) - job.minimum
+    return min(surplus, 0) if job.together else surplus
 
 
 def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int) -> Bools:

@@ -40,7 +40,9 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
     if queue is None or not queue.open or not inside or not (job.best_effort_parts or any(job.parts())):
         return False
-    if job.unsupported or job.key in cycle.report.delays:  # or it could have had a place without
+    if job.unsupported or job.refusal is not None:
+        return False
+    if job.key in cycle.report.delays:  # or it could have had a place without
         return False
     if job_ready(cycle.ledger, job, waiting=True):
         starved = bool(slots(cycle, job).task_groups)

@@ -7,16 +7,18 @@ hold room while they wait for the others: nothing is held here, so there is noth
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
 from tierwise.dialects.groups import Group, created
+from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Phase
 from tierwise.port import Key, Objects
 
-__all__ = ["LABEL", "LANGUAGE", "READS", "named", "read", "sub_group"]
+__all__ = ["LABEL", "LANGUAGE", "READS", "named", "read", "sub_group", "trees"]
 
 LANGUAGE: Final = GROUP
 READS: Final[tuple[type[Object], ...]] = (PodGroup,)
@@ -36,7 +38,7 @@ def named(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
 
 
-def read(objects: Objects) -> dict[str, Group]:
+def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
     """Every group by what its pods call it."""
     return {path: _group(path, record) for path, record in objects.every(PodGroup).items()}
 
@@ -51,6 +53,11 @@ def _group(path: str, record: PodGroup) -> Group:
         annotations=record.metadata.annotations,
         min_resources=record.spec.min_resources,
     )
+
+
+def trees(objects: Objects) -> Iterator[LabelTree]:
+    """There are none."""
+    return iter(())
 
 
 def sub_group(pod: Pod) -> str:

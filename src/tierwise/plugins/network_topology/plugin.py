@@ -49,8 +49,7 @@ class NetworkTopologyAware:
         self._topology = view.topology
         self._ledger: Ledger = view.ledger
         self._jobs = view.jobs
-        self._fabrics = view.snapshot.fabrics
-        self._kind = view.snapshot.kind
+        self._snapshot = view.snapshot
         self._broken = [fault.text for fault in view.snapshot.faults if fault.code == "BrokenLayers"]
         self._scale = 100.0 * number(arguments, "weight", 1)
         self._reject_unknown = str(arguments.get("unknownTierName", "")).lower() == "reject"
@@ -63,20 +62,39 @@ class NetworkTopologyAware:
     # -- constraints
 
     def admit(self, job: Job) -> Reason | None:
-        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; an unknown layer waits."""
+        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; all others must exist."""
         if job.gather is not None and job.constraint is not None:
             return self._unknown_layer(job.gather, self._tree(job.constraint).tier_names)
-        if not self._reject_unknown:
-            return None
         for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
-            if (
-                constraint is not None
-                and constraint.tier_name
-                and constraint.tier_name not in self._topology.tier_names
-            ):
-                text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode"
-                return Reason("UnknownTierName", "network-topology-aware", text)
+            reason = self._objection(constraint) if constraint is not None else None
+            if reason is not None:
+                return reason
+        if any(self._snapshot.fabric(c) is not None for c in _of_sub_groups(job)):
+            return Reason("NotSupported", "network-topology-aware", self._beside(job))
         return None
+
+    def _objection(self, constraint: Constraint) -> Reason | None:
+        """What is wrong with a limit: its tree, or its tier, does not exist."""
+        name = constraint.tier_name
+        if constraint.kind == HYPERNODES:
+            if not self._reject_unknown or not name or name in self._topology.tier_names:
+                return None
+            text = f"highestTierName {name} is not the tierName of any hyperNode"
+            return Reason("UnknownTierName", "network-topology-aware", text)
+        if not constraint.hard:
+            return None
+        if not self._snapshot.knows(constraint):
+            text = f"its pods must stand in one {name}, and the cluster has no {constraint.kind}"
+            return Reason("NoTopology", "network-topology-aware", text)
+        if name not in self._tree(constraint).tier_names:
+            text = f'"{name}" is not among the levels of {constraint.kind}'
+            return Reason("UnknownLayer", "network-topology-aware", text)
+        return None
+
+    def _beside(self, job: Job) -> str:
+        """Why the parts of a job cannot be placed on a tree that rows do not follow."""
+        found = next(c for c in _of_sub_groups(job) if self._snapshot.fabric(c) is not None)
+        return f"sub-groups are placed on the tree of {self._snapshot.kind}, and not on that of {found.kind} beside it"
 
     def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
         """A layer that limits must exist: Koordinator knows no limit that means nothing."""
@@ -94,7 +112,7 @@ class NetworkTopologyAware:
 
     def _tree(self, constraint: Constraint) -> Topology:
         """The tree that a constraint is about."""
-        fabric = self._fabrics.get(constraint.kind)
+        fabric = self._snapshot.fabric(constraint)
         return self._topology if fabric is None else fabric.topology
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
@@ -109,9 +127,9 @@ class NetworkTopologyAware:
 
     def limit(self, gang: Job | SubJob) -> int | None:
         constraint = gang.constraint
-        if constraint is None or constraint.kind in self._fabrics:
+        if constraint is None or self._snapshot.fabric(constraint) is not None:
             return None  # the tree of another kind: its ways confine the gang
-        if constraint.hard and constraint.kind == HYPERNODES and self._kind != HYPERNODES:
+        if constraint.hard and constraint.kind == HYPERNODES and self._snapshot.kind != HYPERNODES:
             return self._root_tier  # without any hyperNode Volcano has a virtual root around all nodes
         if constraint.hard:
             return self._tier(constraint)
@@ -123,13 +141,16 @@ class NetworkTopologyAware:
 
     def ways(self, job: Job, count: int) -> tuple[Way, ...]:
         """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
-        fabric = self._fabrics.get(job.constraint.kind) if job.constraint is not None else None
-        if fabric is None or job.gather is None or not job.declared:
+        fabric, constraint = self._snapshot.fabric(job.constraint), job.constraint
+        if fabric is None or constraint is None or not job.declared:
             return ()
         names = fabric.topology.tier_names
         top = int(fabric.topology.tier[ROOT])
-        limit = min((names[name] for name in job.gather.within if name in names), default=top)
-        multiples = tuple((names[name], number) for name, number in job.gather.multiples if name in names)
+        stated = (constraint.tier_name,) if constraint.hard else ()
+        within = job.gather.within if job.gather is not None else stated
+        limit = min((names[name] for name in within if name in names), default=top)
+        asked = job.gather.multiples if job.gather is not None else ()
+        multiples = tuple((names[name], number) for name, number in asked if name in names)
         return tuple(Way(tier, multiples) for tier in (0, *fabric.topology.at_tier) if tier <= limit)
 
     # -- search space
@@ -241,6 +262,13 @@ class NetworkTopologyAware:
             if int(best.sum()) > 1:
                 near[best] += self._topology.spread(*stands)[leaf[best]] / max(1, sub.total)
         return near
+
+
+def _of_sub_groups(job: Job) -> Iterator[Constraint]:
+    """The constraints that a job with sub-groups has, its own among them."""
+    if job.policies:
+        every = (job.constraint, *(policy.constraint for policy in job.policies))
+        yield from (constraint for constraint in every if constraint is not None)
 
 
 def _weights(arguments: Arguments) -> dict[str, float]:

@@ -1,0 +1,256 @@
+"""What Kubernetes' own groups (scheduling.k8s.io) mean in model words.
+
+A pod belongs to the PodGroup that `spec.schedulingGroup` names; in Kubernetes 1.35 to a group of the Workload that
+`spec.workloadRef` names, one for each replica key. PodGroups below a CompositePodGroup start with it: they are the
+sub-groups of one job. All pods of a group have one scheduler and one priority. A topology constraint names the key of
+a node label: all pods stand on nodes with one value of it, wherever that value is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tierwise.api.codec import Object
+from tierwise.api.core import Pod
+from tierwise.api.workload import (
+    GROUP,
+    CompositePodGroup,
+    DisruptionMode,
+    PodGroup,
+    SchedulingConstraints,
+    SchedulingPolicy,
+    Workload,
+)
+from tierwise.dialects.groups import Group, SubGroup, created, not_supported
+from tierwise.dialects.label_trees import LabelTree
+from tierwise.model.job import Constraint, Phase
+from tierwise.model.reason import Reason
+from tierwise.model.topology import LABELS
+from tierwise.port import Key, Objects
+
+__all__ = [
+    "COMPOSITE_SCHEDULED",
+    "DEEPEST",
+    "LANGUAGE",
+    "READS",
+    "SCHEDULED",
+    "named",
+    "read",
+    "sub_group",
+    "trees",
+]
+
+LANGUAGE: Final = GROUP
+READS: Final[tuple[type[Object], ...]] = (PodGroup, CompositePodGroup, Workload)
+SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
+"""Conditions that say, once and for all, that a group has started: today's name, and that of v1alpha2."""
+COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
+DEEPEST: Final = 4
+"""Levels of groups that the API allows."""
+
+
+def named(pod: Pod) -> str:
+    """The group that a pod names: namespace/podGroup, or namespace/workload/podGroup and the replica key if any."""
+    spec = pod.spec
+    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+        return f"{pod.metadata.namespace or 'default'}/{spec.scheduling_group.pod_group_name}"
+    reference = spec.workload_ref
+    if reference is None or not reference.name:
+        return ""
+    path = f"{pod.metadata.namespace or 'default'}/{reference.name}/{reference.pod_group}"
+    return f"{path}/{reference.pod_group_replica_key}" if reference.pod_group_replica_key else path
+
+
+def sub_group(pod: Pod) -> str:
+    """Within a composite: the PodGroup."""
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
+
+
+def trees(objects: Objects) -> Iterator[LabelTree]:
+    """One of all keys that a group names."""
+    asked = [record.spec.scheduling_constraints for record in objects.every(PodGroup).values()]
+    asked += (record.spec.scheduling_constraints for record in objects.every(CompositePodGroup).values())
+    keys = {entry.key for constraints in asked for entry in constraints.topology if entry.key}
+    if keys:
+        yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
+
+
+def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
+    """Every group by what its pods call it; those of Workloads as far as pods name them."""
+    found = {path: _of_workload(objects, path) for path in pods if path.count("/") > 1}
+    composites = objects.every(CompositePodGroup)
+    below: dict[str, list[PodGroup]] = {}
+    result = {path: group for path, group in found.items() if group is not None}
+    for path, record in objects.every(PodGroup).items():
+        parent = record.spec.parent_composite_pod_group_name
+        if not parent:
+            result[path] = _of_pod_group(path, record)
+            continue
+        top = _top(composites, f"{path.partition('/')[0]}/{parent}")
+        if isinstance(top, Reason):
+            result[path] = _refused(_of_pod_group(path, record), top)
+        elif composites[top].spec.scheduling_policy.gang is None:
+            result[path] = _below_basic(path, record, composites[top])
+        else:
+            below.setdefault(top, []).append(record)
+    for top, groups in below.items():
+        group = _of_composite(top, composites, groups)
+        result |= {f"{top.partition('/')[0]}/{record.metadata.name}": group for record in groups}
+    return result
+
+
+def _of_workload(objects: Objects, path: str) -> Group | None:
+    """A group of a Workload of v1alpha1; None where there is no such Workload or it has no such group."""
+    namespace, name, pod_group = path.split("/")[:3]
+    record = objects.every(Workload).get(f"{namespace}/{name}")
+    declared = next((g for g in record.spec.pod_groups if g.name == pod_group), None) if record is not None else None
+    if record is None or declared is None:
+        return None
+    return Group(
+        key=Key(GROUP, "Workload", namespace, name),
+        name=path,
+        minimum=_minimum(declared.policy),
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        uniform=True,
+    )
+
+
+def _of_pod_group(path: str, record: PodGroup) -> Group:
+    namespace, _, name = path.partition("/")
+    spec = record.spec
+    return Group(
+        key=Key(GROUP, "PodGroup", namespace, name),
+        minimum=_minimum(spec.scheduling_policy),
+        phase=_phase(record, *SCHEDULED),
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        constraint=_constraint(spec.scheduling_constraints),
+        priority_class=spec.priority_class_name,
+        priority=spec.priority,
+        forbears=spec.preemption_policy == "Never",
+        together=_together(spec.disruption_mode),
+        uniform=True,
+        refusal=_claims([record]) or _several_constraints(spec.scheduling_constraints),
+    )
+
+
+def _of_composite(path: str, composites: Mapping[str, CompositePodGroup], groups: list[PodGroup]) -> Group:
+    """A composite and all PodGroups below it, at whatever depth."""
+    namespace, _, name = path.partition("/")
+    record = composites[path]
+    spec = record.spec
+    subs = tuple(_children(path, composites, groups, DEEPEST))
+    gang = spec.scheduling_policy.gang
+    least = max(gang.min_group_count, 1) if gang is not None else 1
+    own = spec.scheduling_constraints
+    refusal = _claims(groups) or next(
+        filter(None, map(_several_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
+    )
+    return Group(
+        key=Key(GROUP, "CompositePodGroup", namespace, name),
+        minimum=sum(sorted(sub.minimum for sub in subs)[:least]),
+        phase=_phase(record, COMPOSITE_SCHEDULED),
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        constraint=_constraint(own),
+        sub_groups=subs,
+        min_sub_groups=least,
+        priority_class=spec.priority_class_name,
+        priority=spec.priority,
+        forbears=spec.preemption_policy == "Never",
+        together=_together(spec.disruption_mode) or any(_together(g.spec.disruption_mode) for g in groups),
+        uniform=True,
+        refusal=refusal,
+    )
+
+
+def _children(
+    path: str, composites: Mapping[str, CompositePodGroup], groups: list[PodGroup], depth: int
+) -> Iterator[SubGroup]:
+    """What stands right below a composite, with all that stands below that."""
+    namespace, _, name = path.partition("/")
+    for record in groups:
+        if record.spec.parent_composite_pod_group_name == name:
+            spec = record.spec
+            least = _minimum(spec.scheduling_policy)
+            yield SubGroup(record.metadata.name, least, _constraint(spec.scheduling_constraints))
+    inner = (c for c in composites.values() if c.spec.parent_composite_pod_group_name == name)
+    for composite in inner if depth else ():
+        if (composite.metadata.namespace or "default") == namespace:
+            below = tuple(_children(f"{namespace}/{composite.metadata.name}", composites, groups, depth - 1))
+            gang = composite.spec.scheduling_policy.gang
+            least = max(gang.min_group_count, 1) if gang is not None else 1
+            yield SubGroup(
+                composite.metadata.name,
+                sum(sorted(sub.minimum for sub in below)[:least]),
+                _constraint(composite.spec.scheduling_constraints),
+                below,
+                least,
+            )
+
+
+def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason:
+    """The outermost composite around this one, or why there is none."""
+    seen: list[str] = []
+    while True:
+        record = composites.get(path)
+        if record is None:
+            return Reason("PodGroupNotFound", "pod", f"CompositePodGroup {path} does not exist")
+        if path in seen or len(seen) >= DEEPEST:
+            return Reason("InvalidGroup", "pod", f"CompositePodGroup {path} stands below itself, or too deep")
+        seen.append(path)
+        parent = record.spec.parent_composite_pod_group_name
+        if not parent:
+            return path
+        path = f"{path.partition('/')[0]}/{parent}"
+
+
+def _below_basic(path: str, record: PodGroup, composite: CompositePodGroup) -> Group:
+    """A group of a composite whose groups start each by itself: a gang of its own, unless they share a domain."""
+    group = _of_pod_group(path, record)
+    if not composite.spec.scheduling_constraints.topology:
+        return group
+    text = "groups that start each by itself and share a domain"
+    return _refused(group, not_supported("spec.schedulingConstraints of a basic CompositePodGroup", text))
+
+
+def _refused(group: Group, reason: Reason) -> Group:
+    return Group(
+        key=group.key, minimum=group.minimum, phase=group.phase, created=group.created, uniform=True, refusal=reason
+    )
+
+
+def _minimum(policy: SchedulingPolicy) -> int:
+    """How many pods start together: one at a time where nothing asks for more."""
+    return max(policy.gang.min_count, 1) if policy.gang is not None else 1
+
+
+def _constraint(constraints: SchedulingConstraints) -> Constraint | None:
+    key = next((entry.key for entry in constraints.topology if entry.key), "")
+    return Constraint(hard=True, tier_name=key, kind=LABELS) if key else None
+
+
+def _several_constraints(constraints: SchedulingConstraints) -> Reason | None:
+    if len(constraints.topology) < 2:
+        return None
+    return not_supported("spec.schedulingConstraints.topology", "more than one topology constraint")
+
+
+def _claims(groups: Iterable[PodGroup]) -> Reason | None:
+    """Claims that a whole group shares."""
+    if not any(record.spec.resource_claims for record in groups):
+        return None
+    return not_supported("spec.resourceClaims", "device claims of a whole PodGroup are not read")
+
+
+def _together(mode: str | DisruptionMode | None) -> bool:
+    """Whether a group is disrupted as a whole."""
+    return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
+
+
+def _phase(record: PodGroup | CompositePodGroup, *conditions: str) -> Phase:
+    """What a condition has said once holds for good."""
+    started = any(c.type in conditions and c.status == "True" for c in record.status.conditions)
+    return Phase.RUNNING if started else Phase.PENDING

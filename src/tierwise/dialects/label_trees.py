@@ -1,0 +1,125 @@
+"""Trees that node labels make, for languages whose constraints name the key of a label.
+
+Two ways of reading labels are known. A *path* is an ordered list of keys, outermost first, as Topology objects of Kueue
+and KAI have it: a domain is the path of values from the outside inwards, and a node that lacks one of the labels stands
+outside the tree. A *bare* tree has keys in no order, as Kubernetes' own groups name them: a domain is a value of a key,
+wherever it is found. Keys whose domains lie within each other form one tree; a key that crosses the others is a tree by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tierwise.api.core import Node
+from tierwise.model.tree import Declared
+
+__all__ = ["CLUSTER", "LabelTree", "Planned", "plan"]
+
+CLUSTER = "cluster"
+"""The name of the tier above all keys: no constraint means it, so that a key which no node has limits as it says."""
+
+Domain = tuple[tuple[str, str], ...]
+"""The labels around a node, outermost first, down to the one that names the domain."""
+
+
+class LabelTree(msgspec.Struct, frozen=True):
+    """A tree that some object asks for."""
+
+    kind: str  # how constraints name it
+    keys: tuple[str, ...]  # of node labels: outermost first, or in any order
+    bare: bool = False
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A tree of domains that can be grown: as constraints name it, with the tier of every key."""
+
+    kind: str
+    declared: list[Declared]
+    tiers: dict[str, int]
+
+
+def plan(tree: LabelTree, nodes: Sequence[Node]) -> Iterator[Planned]:
+    """The trees that the labels of these nodes make: one for a path, one or more for bare keys, the largest first."""
+    if not tree.bare:
+        yield _planned(tree.kind, tree.keys, [(_path(tree.keys, node), node) for node in nodes])
+        return
+    chain, others = _chain(tree.keys, nodes)
+    if chain:
+        yield _planned(tree.kind, chain, [(_labels(chain, node), node) for node in nodes])
+    for key in others:
+        yield _planned(f"{tree.kind} {key}", (key,), [(_labels((key,), node), node) for node in nodes])
+
+
+def _planned(kind: str, keys: Sequence[str], placed: Sequence[tuple[Domain, Node]]) -> Planned:
+    tiers = {key: len(keys) - depth for depth, key in enumerate(keys)}
+    inside: dict[Domain, set[str]] = {}
+    for domain, node in placed:
+        for depth in range(1, len(domain) + 1):
+            inside.setdefault(domain[:depth], set())
+        if domain:
+            inside[domain].add(node.metadata.name)
+    names = _names(list(inside))
+    children: dict[Domain, list[str]] = {}
+    for domain in inside:
+        children.setdefault(domain[:-1], []).append(names[domain])
+    declared = [
+        Declared(
+            name=names[domain],
+            tier=tiers[domain[-1][0]],
+            tier_name=domain[-1][0],
+            nodes=frozenset(found),
+            children=tuple(children.get(domain, ())),
+        )
+        for domain, found in inside.items()
+    ]
+    return Planned(kind, declared, {**tiers, CLUSTER: len(keys) + 1})
+
+
+def _names(domains: Sequence[Domain]) -> dict[Domain, str]:
+    """The value of each domain where no other one has it; else its values from the outside inwards, else its labels."""
+    values = Counter(domain[-1][1] for domain in domains)
+    paths = Counter("/".join(value for _, value in domain) for domain in domains)
+    names = {}
+    for domain in domains:
+        value, path = domain[-1][1], "/".join(value for _, value in domain)
+        labels = ",".join(f"{key}={value}" for key, value in domain)
+        names[domain] = value if values[value] == 1 else path if paths[path] == 1 and path not in values else labels
+    return names
+
+
+def _path(keys: Sequence[str], node: Node) -> Domain:
+    """The labels of a node for all keys; none where it lacks one."""
+    labels = node.metadata.labels
+    found = tuple((key, value) for key in keys if (value := labels.get(key, "")))
+    return found if len(found) == len(keys) else ()
+
+
+def _labels(keys: Sequence[str], node: Node) -> Domain:
+    """The labels of a node for those of the keys that it has."""
+    labels = node.metadata.labels
+    return tuple((key, value) for key in keys if (value := labels.get(key, "")))
+
+
+def _chain(keys: Sequence[str], nodes: Sequence[Node]) -> tuple[list[str], list[str]]:
+    """Keys whose domains lie within each other, outermost first, and the keys that cross one of these."""
+    values = {key: {v for node in nodes if (v := node.metadata.labels.get(key, ""))} for key in keys}
+    chain: list[str] = []
+    others: list[str] = []
+    for key in sorted(keys, key=lambda key: (len(values[key]), key)):
+        (chain if values[key] and all(_within(key, outer, nodes) for outer in chain) else others).append(key)
+    return chain, others
+
+
+def _within(inner: str, outer: str, nodes: Sequence[Node]) -> bool:
+    """Whether every domain of one key lies in one domain of another, with all its nodes."""
+    around: dict[str, str] = {}
+    for node in nodes:
+        labels = node.metadata.labels
+        value = labels.get(inner, "")
+        if value and around.setdefault(value, labels.get(outer, "")) != labels.get(outer, ""):
+            return False
+    return all(around.values())
