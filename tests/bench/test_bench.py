@@ -14,7 +14,18 @@ from tierwise.bench.ends import PROFILES, ends
 from tierwise.bench.lab import Lab, Size
 from tierwise.bench.measure import Row, at_least, at_most, decisions
 from tierwise.bench.rows import ROWS, chosen
-from tierwise.bench.worlds import CLASSES, GPU, GPUS_PER_NODE, Cluster, Gang, cluster, flat_cluster, jobs, mix, snapshot
+from tierwise.bench.worlds import (
+    CLASSES,
+    GPU,
+    GPUS_PER_NODE,
+    BenchCluster,
+    GangSpec,
+    cluster,
+    flat_cluster,
+    jobs,
+    mix,
+    snapshot,
+)
 from tierwise.config.profile import DEFAULT
 from tierwise.scheduler import cycle, open_cycle
 
@@ -76,7 +87,7 @@ def test_engine_and_reference_agree(load: float, seed: int) -> None:
 def test_partitioned_gangs_agree() -> None:
     """Groups confined to racks: as many as the reference finds room for, and not one more."""
     where = cluster(120, seed=5)
-    gangs = [Gang(CLASSES[7], 16, 3, group=8) for _ in range(10)]
+    gangs = [GangSpec(CLASSES[7], 16, 3, group=8) for _ in range(10)]
     snap = snapshot(where, jobs(gangs))
     report = cycle(snap, DEFAULT)
 
@@ -88,7 +99,7 @@ def test_partitioned_gangs_agree() -> None:
 
 def test_a_disagreement_is_an_error() -> None:
     """The comparison is worth something: neither another tier nor a refusal passes for the engine's answer."""
-    snap = snapshot(cluster(100), jobs([Gang(CLASSES[0], 4, 1)]))
+    snap = snapshot(cluster(100), jobs([GangSpec(CLASSES[0], 4, 1)]))
     decision = cycle(snap, DEFAULT).decisions[1]
     verdict = Reference(snap).decide(decision.job)
 
@@ -121,7 +132,7 @@ def test_the_load_is_what_was_asked_for(load: float) -> None:
 
 
 @pytest.mark.parametrize("where", [cluster(2_000), flat_cluster(5, 8)], ids=["tiers", "flat"])
-def test_clusters_have_the_stated_tree(where: Cluster) -> None:
+def test_clusters_have_the_stated_tree(where: BenchCluster) -> None:
     """Racks at the bottom, sixteen to a leaf and eight leaves to a spine, or racks alone; one root over all."""
     topology = where.topology
     sizes = [topology.end[d] - topology.start[d] for d in range(len(topology)) if topology.tier[d] == 1]
@@ -134,7 +145,7 @@ def test_clusters_have_the_stated_tree(where: Cluster) -> None:
 
 def test_refused_gangs_are_timed_beside_placed_ones() -> None:
     """One time per gang, the lead left out, whatever became of it."""
-    done = decisions(snapshot(cluster(60), jobs([Gang(CLASSES[7], 40, 4)] * 3)), 1)
+    done = decisions(snapshot(cluster(60), jobs([GangSpec(CLASSES[7], 40, 4)] * 3)), 1)
 
     assert [True, False, False] == done.placed.tolist()
     assert len(done.seconds) == 3

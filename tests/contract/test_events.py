@@ -15,7 +15,7 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.message import decision_id
 from tierwise.kube.auth import Access
-from tierwise.kube.cluster import KubeCluster, Pulse
+from tierwise.kube.cluster import ConnectionFigures, KubeCluster
 from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.telemetry import Telemetry
@@ -24,9 +24,9 @@ from tierwise.scheduler.partial_gangs import PATIENCE
 START = 1_800_000_000.0
 
 
-class _Pulsing:
-    def pulse(self) -> Pulse:
-        return Pulse(leading=True, binds=0, lag={}, missed={})
+class _Connection:
+    def figures(self) -> ConnectionFigures:
+        return ConnectionFigures(leading=True, binds=0, lag={}, missed={})
 
 
 class _World:
@@ -42,13 +42,13 @@ class _World:
             clock=lambda: self.now,
             ticks=lambda: self.now,
             with_controllers=False,
-            observers=[Telemetry(registry(), _Pulsing())],
+            observers=[Telemetry(registry(), _Connection())],
         )
 
     def turn(self, at: float, job: str) -> str:
         """A turn at some time; the id of what it decides about a job."""
         self.now = at
-        self._loop.turn()
+        self._loop.run_once()
         return decision_id(at, job)
 
     def told(self, decision: str) -> dict[tuple[str, str], Json]:

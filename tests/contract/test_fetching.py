@@ -54,7 +54,7 @@ class _World:
         stamp = f":{int(tried) % 60:02d}Z"
 
         def recorded() -> bool:
-            self.loop.turn()
+            self.loop.run_once()
             return any(
                 found["metadata"]["name"] == name and found["data"]["triedAt"].endswith(stamp)
                 for found in self.api.all("configmaps")
@@ -100,14 +100,14 @@ def test_a_source_is_fetched_fails_and_recovers(world: _World) -> None:
     assert ["l0", "l1", "s0"] == world.hypernodes()
     asked = len(world.manager.asked)
     world.now += 599
-    world.loop.turn()
+    world.loop.run_once()
     assert asked == len(world.manager.asked)
 
     world.manager.status = 500
     world.now = START + 601
     failed = world.turns(world.now)
     assert ("1", True) == (failed["failures"], "HTTP 500" in failed["error"])
-    world.loop.turn()
+    world.loop.run_once()
     assert ["l0", "l1", "s0"] == world.hypernodes()
     assert "HTTP 500 Internal Server Error; 1 failure" in world.told("s0")[0]
 
@@ -115,7 +115,7 @@ def test_a_source_is_fetched_fails_and_recovers(world: _World) -> None:
     world.manager.answers["resources/ports"] = ports("n0-l0", "n1-l2", "l0=s0", "l2=s0")
     world.now += 32
     assert ("0", "") == tuple(world.turns(world.now)[key] for key in ("failures", "error"))
-    world.loop.turn()
+    world.loop.run_once()
     assert ["l0", "l2", "s0"] == world.hypernodes()
     assert [] == world.told("s0")
 
@@ -177,7 +177,7 @@ def test_the_loop_does_not_wait_for_a_server_that_is_silent(world: _World) -> No
     world.manager.silent.set()
     world.configure()
     for _ in range(3):
-        world.loop.turn()
+        world.loop.run_once()
         world.now += 3600
 
     assert eventually(world.cluster, lambda: 1 == len(world.manager.asked))
@@ -212,7 +212,7 @@ def test_files_are_those_of_one_folder(world: _World) -> None:
     world.now += 1
     world.discover(source | {"config": {"path": str(world.files / "hosts.csv")}})
     world.turns(world.now, "tierwise-discovery-csv")
-    world.loop.turn()
+    world.loop.run_once()
 
     assert f"config.path: /etc/passwd is not below {world.files}, and files elsewhere are not read" == refused["error"]
     assert ["r0", "r1"] == world.hypernodes()

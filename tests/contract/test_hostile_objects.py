@@ -18,7 +18,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Key, Objects
-from tierwise.runtime.loop import Turn
+from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler.guard import Crash
 
 PAUSE = 31.0
@@ -89,7 +89,7 @@ class _Watcher:
     def __init__(self) -> None:
         self.crashes: list[Crash] = []
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         """Turns are of no interest."""
 
     def crashed(self, crash: Crash) -> None:

@@ -14,7 +14,7 @@ from tests.contract.waiting import eventually
 
 from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
-from tierwise.kube.cluster import KubeCluster, Options
+from tierwise.kube.cluster import ClusterOptions, KubeCluster
 from tierwise.kube.lease import LeaseOptions, LeaseTimes
 from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Outcome, PatchStatus, RecordEvent, Update
 
@@ -39,7 +39,7 @@ class _World:
         self._stack = stack
 
     def scheduler(self, name: str) -> KubeCluster:
-        options = Options(lease=LeaseOptions("tierwise", "kube-system", name, TIMES))
+        options = ClusterOptions(lease=LeaseOptions("tierwise", "kube-system", name, TIMES))
         cluster = self._stack.enter_context(KubeCluster(Access(self.api.url, token=lambda: name), options, self.clock))
         assert cluster.synced(timeout=60)
         return cluster
@@ -158,14 +158,14 @@ def test_lost_lease_is_counted_and_nothing_decided_before_is_sent(world: _World)
     first = world.leader("a")
     world.clock.now += 20.0
     until = time.monotonic() + 10
-    while not (first.pulse().losses and _listed_again(world)) and time.monotonic() < until:
+    while not (first.figures().losses and _listed_again(world)) and time.monotonic() < until:
         first.synced(0.01)  # no turn ends: the scheduler's thread is still at work
     [outcome] = first.apply([Bind(_key("p0"), "n0", gang="default/g")])
-    assert (1, LOST) == (first.pulse().losses, outcome.error)
+    assert (1, LOST) == (first.figures().losses, outcome.error)
 
     assert eventually(first, first.leading)
     [outcome] = first.apply([Bind(_key("p0"), "n0", gang="default/g")])
-    assert (1, True) == (first.pulse().losses, outcome.ok)
+    assert (1, True) == (first.figures().losses, outcome.ok)
 
 
 def test_who_begins_to_lead_knows_what_was_bound_until_then(world: _World) -> None:

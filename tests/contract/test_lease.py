@@ -11,7 +11,7 @@ from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod
 
 from tierwise.kube.auth import Access
-from tierwise.kube.cluster import KubeCluster, Options
+from tierwise.kube.cluster import ClusterOptions, KubeCluster
 from tierwise.kube.lease import LeaseOptions, LeaseTimes
 from tierwise.port import Bind, Key
 
@@ -28,7 +28,7 @@ def api() -> Iterator[FakeApi]:
 
 def _candidate(api: FakeApi, name: str) -> KubeCluster:
     lease = LeaseOptions("tierwise", "kube-system", name, QUICK)
-    return KubeCluster(Access(api.url), Options(lease=lease))
+    return KubeCluster(Access(api.url), ClusterOptions(lease=lease))
 
 
 def _leads(*clusters: KubeCluster) -> bool:

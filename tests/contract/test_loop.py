@@ -73,20 +73,20 @@ def _own(found: Json) -> None:
 def test_gang_is_bound_and_said_to_run(world: _World) -> None:
     """Pods have nodes, the group is Running, and the next turn writes nothing."""
     world.put(*_gang(4))
-    world.loop.turn()
+    world.loop.run_once()
     assert ["n0", "n0", "n1", "n1"] == sorted(world.nodes())
     assert "Running" == world.group()["status"]["phase"]
 
-    world.loop.turn()
+    world.loop.run_once()
     writes = [r for r in world.api.requests if not r.startswith("GET") and "/events" not in r]
-    world.loop.turn()
+    world.loop.run_once()
     assert writes == [r for r in world.api.requests if not r.startswith("GET") and "/events" not in r]
 
 
 def test_gang_without_room_is_told_why_once(world: _World) -> None:
     """The group has the whole reason, its pods a short one, and neither is written again while it stays the same."""
     world.put(*_gang(5))
-    world.loop.turn()
+    world.loop.run_once()
     conditions = world.group()["status"]["conditions"]
     assert ["Unschedulable"] == [c["type"] for c in conditions]
     told = world.api.get("pods", "p0")["status"]["conditions"][0]
@@ -94,7 +94,7 @@ def test_gang_without_room_is_told_why_once(world: _World) -> None:
     assert told["message"].startswith("podGroup default/g waits, never: even if the cluster were empty, ")
 
     writes = sum(r.startswith("PATCH") for r in world.api.requests)
-    world.loop.turn()
+    world.loop.run_once()
     assert writes == sum(r.startswith("PATCH") for r in world.api.requests)
 
 
@@ -102,11 +102,11 @@ def test_group_that_comes_after_its_pod_is_waited_for(world: _World) -> None:
     """Pods and groups are watched apart: a pod that is seen first is told the true reason, once."""
     alone = pod("p0", cpu="9", group="g")
     world.put(alone)
-    world.loop.turn()
+    world.loop.run_once()
     assert [] == world.api.get("pods", "p0")["status"].get("conditions", [])
     world.put(pod_group("g", 1))
     world.now += 1.0
-    world.loop.turn()
+    world.loop.run_once()
 
     (told,) = world.api.get("pods", "p0")["status"]["conditions"]
     assert "short of cpu" in told["message"]
@@ -117,9 +117,9 @@ def test_group_that_comes_after_its_pod_is_waited_for(world: _World) -> None:
 def test_group_that_stays_away_is_told_of(world: _World) -> None:
     """A name that nobody bears is said to be one, after a moment."""
     world.put(pod("p0", group="nobody"))
-    world.loop.turn()
+    world.loop.run_once()
     world.now += 5.0
-    world.loop.turn()
+    world.loop.run_once()
 
     (told,) = world.api.get("pods", "p0")["status"]["conditions"]
     assert "podGroup default/nobody does not exist" == told["message"]
@@ -128,8 +128,8 @@ def test_group_that_stays_away_is_told_of(world: _World) -> None:
 def test_group_of_a_plain_pod_is_written_once(world: _World) -> None:
     """What the server leaves out of a manifest because it is empty is not put back for ever."""
     world.put(pod("plain"))
-    world.loop.turn()
-    world.loop.turn()
+    world.loop.run_once()
+    world.loop.run_once()
 
     writes = [r for r in world.api.requests if "/podgroups" in r and not r.startswith("GET")]
     assert (1, 0) == (sum(r.startswith("POST") for r in writes), sum(r.startswith("PUT") for r in writes))
@@ -139,14 +139,14 @@ def test_partly_bound_gang_is_mended(world: _World) -> None:
     """A bind that fails leaves a gang below its minimum for as long as it takes to try again."""
     world.put(*_gang(4))
     world.api.fail("POST", "/p3/binding", 403, said={"message": "not today"})
-    world.loop.turn()
+    world.loop.run_once()
     assert 4 != sum(map(bool, world.nodes()))
     assert "Running" != world.group()["status"]["phase"]
 
-    world.loop.turn()
+    world.loop.run_once()
     assert 4 == sum(map(bool, world.nodes()))
     assert "Running" == world.group()["status"]["phase"]
-    world.loop.turn()
+    world.loop.run_once()
     assert "" == world.group()["metadata"].get("annotations", {}).get(PARTIAL, "")
 
 
@@ -155,12 +155,12 @@ def test_part_that_cannot_be_mended_is_released(world: _World) -> None:
     group, *pods = _gang(5)
     pods[0]["spec"]["nodeName"] = "n0"  # a process that died half-way has bound this one
     world.put(group, *pods)
-    world.loop.turn()
+    world.loop.run_once()
     assert world.group()["metadata"]["annotations"][PARTIAL]
     assert 1 == sum(map(bool, world.nodes()))
 
     world.now += PATIENCE
-    world.loop.turn()
+    world.loop.run_once()
     assert 0 == sum(map(bool, world.nodes()))
     assert 4 == len(world.nodes())  # gone; whoever owns it makes another
 
@@ -170,9 +170,9 @@ def test_part_of_a_gang_without_owner_stays_and_is_told(world: _World) -> None:
     group, *pods = _gang(5, owned=False)
     pods[0]["spec"]["nodeName"] = "n0"
     world.put(group, *pods)
-    world.loop.turn()
+    world.loop.run_once()
     world.now += PATIENCE
-    world.loop.turn()
+    world.loop.run_once()
 
     assert 1 == sum(map(bool, world.nodes()))
 
@@ -183,9 +183,9 @@ def test_gang_that_was_whole_keeps_its_pods(world: _World) -> None:
     group["status"] = {"phase": "Running"}
     pods[0]["spec"]["nodeName"] = "n0"
     world.put(group, *pods)
-    world.loop.turn()
+    world.loop.run_once()
     world.now += PATIENCE
-    world.loop.turn()
+    world.loop.run_once()
 
     assert 1 == sum(map(bool, world.nodes()))
 
@@ -197,7 +197,7 @@ def test_pods_of_other_schedulers_take_up_room(world: _World) -> None:
     for found in (theirs, waiting):
         found["spec"]["schedulerName"] = "default-scheduler"
     world.put(theirs, waiting, *_gang(2))
-    world.loop.turn()
+    world.loop.run_once()
 
     assert {"theirs": "n0", "waiting": "", "p0": "n1", "p1": "n1"} == {
         found["metadata"]["name"]: found["spec"].get("nodeName", "") for found in world.api.all("pods")

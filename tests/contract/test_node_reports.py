@@ -19,7 +19,7 @@ from tierwise.daemons.round_trip import Answerer
 from tierwise.kube import node_reports
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.kube.node_reports import Sight, report
+from tierwise.kube.node_reports import NodeView, report
 from tierwise.port import Effect, Key, Objects, Update
 
 MAP = "netperf-metrics"
@@ -146,7 +146,7 @@ def test_whoever_is_slower_reads_again(api: FakeApi) -> None:
         assert isinstance(data, dict)
         return [Update(key, {**raw, "data": {**data, "c": value}})]
 
-    asyncio.run(report(Access(api.url), Sight(config_map=key), find, wanted))
+    asyncio.run(report(Access(api.url), NodeView(config_map=key), find, wanted))
 
     assert 1 == len(found)
     assert {"a": "1", "b": "2", "c": "3"} == api.get("configmaps", MAP)["data"]

@@ -13,7 +13,7 @@ from tests.contract.waiting import eventually
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.kube.auth import Access
-from tierwise.kube.cluster import KubeCluster, Options
+from tierwise.kube.cluster import ClusterOptions, KubeCluster
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_bookmarks_keep_a_quiet_watch_from_growing_old(api: FakeApi, cluster: Ku
     api.forget_history()
     begun = time.monotonic()
     api.bookmark()
-    assert eventually(cluster, lambda: time.monotonic() - cluster.pulse().lag["Node"] >= begun)
+    assert eventually(cluster, lambda: time.monotonic() - cluster.figures().lag["Node"] >= begun)
     asked = api.requests.count("GET /api/v1/nodes")
     api.break_watches()
     api.put(node("n1"))
@@ -109,7 +109,7 @@ def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
 
 def test_check_finds_what_the_watch_missed(api: FakeApi) -> None:
     """A change of which no event came is found by the next check, and counted."""
-    with KubeCluster(Access(api.url), Options(check_every=0.05)) as cluster:
+    with KubeCluster(Access(api.url), ClusterOptions(check_every=0.05)) as cluster:
         assert cluster.synced(timeout=60)
         api.silently(pod("p1"))
         api.put(node("n1"))
@@ -133,7 +133,7 @@ def test_the_network_is_described_in_trusted_namespaces_alone(api: FakeApi) -> N
     """Whoever may write ConfigMaps elsewhere does not shape the tree; measurements are taken from anywhere."""
     api.put(_described("x-controller-configmap", "tierwise"), _described("x-controller-configmap", "somebody"))
     api.put(_described("measured", "somebody", entry="netperf.p50"))
-    with KubeCluster(Access(api.url), Options(trusted=frozenset({"tierwise"}))) as cluster:
+    with KubeCluster(Access(api.url), ClusterOptions(trusted=frozenset({"tierwise"}))) as cluster:
         assert cluster.synced(timeout=60)
         kept = set(cluster.read().every(ConfigMap))
 

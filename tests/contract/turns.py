@@ -50,7 +50,7 @@ class World:
     def turn(self, after: float = 0.0) -> int:
         """Let some time pass, then a turn; how many pods have a node afterwards."""
         self.now += after
-        self.loop.turn()
+        self.loop.run_once()
         return sum(bool(found["spec"].get("nodeName")) for found in self.api.all("pods"))
 
     def marks(self, mark: str) -> list[str]:

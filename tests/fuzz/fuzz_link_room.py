@@ -24,9 +24,9 @@ from tests.support.services import (
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.services import Link, link_between
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.bandwidth import Edge, LinkRoom
+from tierwise.plugins.network_overhead.bandwidth import Edge, LinkBandwidth
 from tierwise.plugins.network_overhead.dependencies import Calls
-from tierwise.plugins.network_overhead.zones import Spots
+from tierwise.plugins.network_overhead.zones import Zones
 from tierwise.snapshot.builder import build
 
 __all__ = ["histories"]
@@ -51,11 +51,11 @@ class _Room:
         held = objects(*nodes, app_group(calls), network(given), *pods)
         self.snapshot = build(held, 0.0, profile())
         self.ledger = Ledger(self.snapshot)
-        self.spots = Spots(self.snapshot.nodes)
+        self.spots = Zones(self.snapshot.nodes)
         self.calls = Calls(self.snapshot.services, self.snapshot.shapes, ("default",))
         edges = [Edge(a, b, d.bandwidth) for a, b, d in self.calls.pairs if d.bandwidth]
         capacities = self.snapshot.services.maps["default/nt-default"].capacities("UserDefined")
-        self.links = LinkRoom(self.ledger, self.spots, capacities, self.calls.kind, edges)
+        self.links = LinkBandwidth(self.ledger, self.spots, capacities, self.calls.kind, edges)
         self.shapes = {shape.service[1]: shape for shape in self.snapshot.shapes if shape.service is not None}
         self.standing = [(n, int(row)) for n, rows in self.ledger.held.items() for row in rows]
 

@@ -104,7 +104,7 @@ class _World:
         reconcile(self.cluster, 0.0)
         snapshot = build(self.cluster.read(), 0.0, self.profile)
         self.cluster.apply(effects(snapshot, cycle(snapshot, self.profile)))
-        self.cluster.settle()
+        self.cluster.advance_pods()
         reconcile(self.cluster, 0.0)
 
     def reserved(self) -> dict[str, int]:

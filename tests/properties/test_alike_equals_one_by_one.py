@@ -11,8 +11,8 @@ from tests.support.strategies import Scene, node_names, trees
 
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.fit import Placement
-from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, search_lot
-from tierwise.actions.placement.uniform_groups import alike, groups_held, place_alike
+from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, search_group
+from tierwise.actions.placement.uniform_groups import groups_held, place_uniform, uniform_groups
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -41,10 +41,10 @@ def _open(scene: Scene) -> tuple[Cycle, Job, Demand]:
 
 
 def _at_once(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
-    uniform = alike(cycle, job, asked)
+    uniform = uniform_groups(cycle, job, asked)
     assert uniform is not None
     with cycle.ledger.statement():
-        return place_alike(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
+        return place_uniform(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
 
 
 def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Placement] | None:
@@ -52,7 +52,7 @@ def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Placeme
     placements: list[Placement] = []
     with cycle.ledger.statement():
         for task_group in asked.task_groups:
-            found = search_lot(cycle, job, task_group, within=domain, pools=NOW_ONLY)
+            found = search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY)
             if isinstance(found, bool):
                 return None
             placements += found.placements
@@ -113,12 +113,12 @@ def test_groups_placed_in_racks_count_when_spines_are_compared() -> None:
 def test_held_is_what_can_be_placed(scene: Scene) -> None:
     """The number of groups that a domain is said to hold is the number that can be placed there, no more, no less."""
     cycle, job, asked = _open(scene)
-    uniform = alike(cycle, job, asked)
+    uniform = uniform_groups(cycle, job, asked)
     assert uniform is not None
     held = groups_held(cycle, uniform, Pool.IDLE)
     for domain in range(len(cycle.topology)):
         number = 0
         with cycle.ledger.statement():
             for task_group in asked.task_groups:
-                number += not isinstance(search_lot(cycle, job, task_group, within=domain, pools=NOW_ONLY), bool)
+                number += not isinstance(search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY), bool)
         assert min(int(held[domain]), len(asked.task_groups)) == number

@@ -24,7 +24,7 @@ from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
 from tests.support.evict_world import Scene, Told, once, profile_of, read
 
 from tierwise.config.profile import Profile
-from tierwise.framework.report import Story
+from tierwise.framework.report import EvictionAttempt
 
 PLAIN = cases(*GANGS, dials=Dials(plain=True))
 
@@ -36,7 +36,7 @@ class Clearing(msgspec.Struct, frozen=True):
     domain: Domain
     bundles: list[Bundle]  # that the filters leave, in order
     victims: frozenset[str]
-    story: Story
+    story: EvictionAttempt
 
     @property
     def broken(self) -> list[Bundle]:
@@ -181,9 +181,9 @@ def test_bundles_part_the_candidates(case: Case) -> None:
 def test_efficiency_is_a_share(case: Case) -> None:
     """P23: what a core frees here is at most what breaking its gang destroys anywhere."""
     scene, profile = case
-    for stories in once(scene, profile).report.stories.values():
-        for story in stories:
-            assert all(0 <= note.efficiency <= 1 + 1e-9 for note in story.bundles if not note.safe)
+    for attempts in once(scene, profile).report.eviction_attempts.values():
+        for attempt in attempts:
+            assert all(0 <= note.efficiency <= 1 + 1e-9 for note in attempt.bundles if not note.safe)
 
 
 @given(cases(*GANGS))
@@ -232,5 +232,5 @@ def test_without_whole_bundles_no_gang_breaks(scene: Scene, actions: str) -> Non
 def test_no_more_domains_are_looked_at_than_the_profile_says(scene: Scene, most: int) -> None:
     """P25: maxDomains bounds the domains that an attempt weighs."""
     profile = profile_of("gangpreempt gangreclaim", quota="capacity", arguments={"maxDomains": most})
-    for stories in once(scene, profile).report.stories.values():
-        assert all(len(story.looked) <= most for story in stories)
+    for attempts in once(scene, profile).report.eviction_attempts.values():
+        assert all(len(attempt.domains_considered) <= most for attempt in attempts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.bench.evictions import EVICTING, cheapest, crowd, destroyed
+from tierwise.bench.evictions import EVICTING, cheapest, crowded_cluster, destroyed
 from tierwise.bench.worlds import flat_cluster
 from tierwise.scheduler import cycle
 
@@ -14,7 +14,7 @@ def test_the_victims_are_close_to_the_optimum() -> None:
     ratios = []
     for seed in range(CLUSTERS):
         tier = 1 + seed % 2
-        full = crowd(flat_cluster(5, 6 + seed % 7), 10 + seed % 9, need=3 + seed % 4, tier=tier, seed=seed)
+        full = crowded_cluster(flat_cluster(5, 6 + seed % 7), 10 + seed % 9, need=3 + seed % 4, tier=tier, seed=seed)
         (broken, evicted), best = destroyed(full, cycle(full.snapshot, EVICTING)), cheapest(full, tier)
         assert (broken, evicted) >= best
         ratios.append(broken / best[0] if best[0] else 1.0 + broken)

@@ -16,7 +16,7 @@ from tests.support.evict_world import Gang, Scene, objects, once, profile_of
 
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.config.profile import PluginChoice, Profile
-from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.running import running_table
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
@@ -58,8 +58,8 @@ def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> 
     order.shuffle(positions)
     victims = np.array(positions, dtype=np.int64)
     need = needs(demand(cycle, job), len(snapshot.axis))
-    cause = Cause(purpose, job, need, gang=True, running=running)
-    allowed = cycle.pipeline.may_go(cause, victims)
+    preemptor = Preemptor(purpose, job, need, gang=True, running=running)
+    allowed = cycle.pipeline.may_go(preemptor, victims)
     paths = [running.tasks[i].key for i in positions]
     return {path for path, goes in zip(paths, allowed.tolist(), strict=True) if goes}, paths
 

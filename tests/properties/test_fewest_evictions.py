@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.depth import examples
 
 from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
-from tierwise.actions.eviction.node_costs import Prices
+from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.framework.gathering import Quanta
 from tierwise.model.arrays import Ints
-from tierwise.model.tree import Declared, grow
+from tierwise.model.tree import Declared, build_tree
 
 MOST = 4
 DEARER = 1000
@@ -22,7 +22,7 @@ DEARER = 1000
 
 
 @st.composite
-def priced(draw: st.DrawFn) -> Prices:
+def priced(draw: st.DrawFn) -> NodeCosts:
     """A few rows, each with free room, more room, and prices that rise with the number of tasks beyond what is free."""
     rows = draw(st.integers(1, 4))
     free = [draw(st.integers(0, 2)) for _ in range(rows)]
@@ -34,15 +34,15 @@ def priced(draw: st.DrawFn) -> Prices:
             cost[number, row] = cost[number - 1, row] + draw(st.integers(0, 2))
     nobody = np.zeros(0, dtype=np.int64)
     gone = np.zeros((MOST + 1, 0), dtype=bool)
-    return Prices(np.array(free), np.array(room), victims * DEARER + cost, nobody, nobody, gone)
+    return NodeCosts(np.array(free), np.array(room), victims * DEARER + cost, nobody, nobody, gone)
 
 
-def priced_at(prices: Prices, numbers: Ints) -> tuple[int, int]:
+def priced_at(prices: NodeCosts, numbers: Ints) -> tuple[int, int]:
     """How many go, and what they cost."""
     return divmod(int(prices.price[numbers, np.arange(len(numbers))].sum()), DEARER)
 
 
-def choices(prices: Prices, count: int) -> Iterator[Ints]:
+def choices(prices: NodeCosts, count: int) -> Iterator[Ints]:
     """Every way to deal so many tasks."""
     for numbers in product(*(range(int(room) + 1) for room in prices.room)):
         if sum(numbers) == count:
@@ -51,7 +51,7 @@ def choices(prices: Prices, count: int) -> Iterator[Ints]:
 
 @given(priced(), st.integers(1, 8))
 @examples(150)
-def test_no_choice_is_cheaper(prices: Prices, count: int) -> None:
+def test_no_choice_is_cheaper(prices: NodeCosts, count: int) -> None:
     """As many tasks as are asked for, or proof that there is no room."""
     rank = np.arange(len(prices.free))
     found = fewest(prices, rank, slice(0, len(prices.free)), count)
@@ -72,14 +72,14 @@ def test_no_choice_is_cheaper(prices: Prices, count: int) -> None:
 @given(priced(), st.integers(1, 8), st.integers(1, 3), st.integers(1, 2), st.data())
 @examples(150)
 def test_no_choice_in_multiples_is_cheaper(
-    prices: Prices, count: int, block: int, node: int, data: st.DataObject
+    prices: NodeCosts, count: int, block: int, node: int, data: st.DataObject
 ) -> None:
     """The same where blocks and nodes take tasks in multiples."""
     rows = len(prices.free)
     names = [f"n{i}" for i in range(rows)]
     cut = data.draw(st.integers(0, rows))
     halves = [half for half in (names[:cut], names[cut:]) if half]
-    topology, order = grow([Declared(f"b{i}", 1, nodes=frozenset(half)) for i, half in enumerate(halves)], names)
+    topology, order = build_tree([Declared(f"b{i}", 1, nodes=frozenset(half)) for i, half in enumerate(halves)], names)
     assert list(range(rows)) == list(order)
     quanta = Quanta(
         np.where(topology.parent >= 0, np.lcm(block, node), 1),
@@ -106,7 +106,7 @@ def _rows(names: list[str]) -> list[int]:
 
 
 @given(priced(), st.integers(1, 8))
-def test_the_first_by_name_take_the_most(prices: Prices, count: int) -> None:
+def test_the_first_by_name_take_the_most(prices: NodeCosts, count: int) -> None:
     """Of equal choices the one that comes first: more tasks on earlier rows."""
     found = fewest(prices, np.arange(len(prices.free)), slice(0, len(prices.free)), count)
     if found is None or int(prices.free.sum()) >= count:

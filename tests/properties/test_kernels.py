@@ -52,10 +52,10 @@ def _open(scene: Scene, scorers: str) -> Cycle:
 
 def _ask(cycle: Cycle, data: DataObject) -> Ask:
     asks = [
-        Ask(part.shape, sub, job, settled)
+        Ask(pod_set.shape, sub, job, settled)
         for job in cycle.snapshot.jobs
         for sub in job.subs
-        for part in sub.parts
+        for pod_set in sub.pod_sets
         for settled in (False, True)
     ]
     assume(asks)
@@ -123,7 +123,7 @@ def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, po
     world = draw("r0[n0 n1] r1[n2]", running=running, cordoned="n1" if pool is Pool.FUTURE_IDLE else "")
     cycle = _open(Scene(world, (Gang("g", tasks=2, each="cpu=4"),)), "domains")
     (job,) = cycle.snapshot.jobs
-    ask = Ask(job.subs[0].parts[0].shape, job.subs[0], job)
+    ask = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job)
     if kept:
         cycle.ledger.place(ask.shape, np.array([0]), np.array([kept]), pool=Pool.FUTURE_IDLE)
     everywhere = slice(0, len(cycle.nodes))
@@ -136,7 +136,7 @@ def test_a_node_that_is_taken_draws_its_neighbours() -> None:
     """Of two racks that are alike the one that the first pod went to takes the second, whatever the names say."""
     cycle = _open(Scene(draw("r0[n0 n2] r1[n1 n3]", node="cpu=1"), (Gang("g", tasks=2),)), "domains")
     (job,) = cycle.snapshot.jobs
-    ask, everywhere = Ask(job.subs[0].parts[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
+    ask, everywhere = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
     rows, _ = kernel_for(cycle, ask)(cycle, ask, 2, everywhere, Pool.IDLE)
 
     assert ["n0", "n2"] == [cycle.nodes.names[row] for row in rows.tolist()]

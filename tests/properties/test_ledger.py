@@ -77,10 +77,10 @@ class Hands:
             self.cycle.ledger.place(shape, *self._rows(), pool=self._pool())
 
     def _stand(self) -> None:
-        parts = [(sub, part) for job in self.cycle.snapshot.jobs for sub in job.subs for part in sub.parts]
-        if parts:
-            sub, part = self._data.draw(st.sampled_from(parts))
-            self.cycle.ledger.stand(sub, part, *self._rows(), pool=self._pool())
+        pod_sets = [(sub, pod_set) for job in self.cycle.snapshot.jobs for sub in job.subs for pod_set in sub.pod_sets]
+        if pod_sets:
+            sub, pod_set = self._data.draw(st.sampled_from(pod_sets))
+            self.cycle.ledger.count_placed(sub, pod_set, *self._rows(), pool=self._pool())
 
     def _charge(self) -> None:
         job = self._data.draw(st.sampled_from(self.cycle.snapshot.jobs))

@@ -93,9 +93,9 @@ def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) ->
     """No pod starts twice, ends twice or comes back from its end; what is left of it is its last state."""
     cluster, moments = _run(raws, incidents)
     courses: dict[str, str] = defaultdict(str)
-    for happening in cluster.chronicle.happenings:
-        if happening.about.kind == "Pod" and happening.reason != "NotRunning":
-            courses[happening.about.path] += LETTERS[happening.reason]
+    for entry in cluster.chronicle.happenings:
+        if entry.about.kind == "Pod" and entry.reason != "NotRunning":
+            courses[entry.about.path] += LETTERS[entry.reason]
     left = moments[-1].objects.every(Pod)
 
     assert {} == {pod: course for pod, course in courses.items() if COURSE.fullmatch(course) is None}

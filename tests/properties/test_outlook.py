@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierwise.model.arrays import Ints
-from tierwise.plugins.network_overhead.lookahead import Outlook, plan
+from tierwise.plugins.network_overhead.lookahead import LookAheadProblem, plan
 
 
 @st.composite
-def _outlooks(draw: st.DrawFn) -> Outlook:
+def _outlooks(draw: st.DrawFn) -> LookAheadProblem:
     pods, nodes = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     cost = rng.integers(1, 20, size=(nodes, nodes))
     np.fill_diagonal(cost, 0)
-    return Outlook(
+    return LookAheadProblem(
         calls=rng.integers(0, 2, size=(pods, pods)),
         fixed=rng.integers(0, 10, size=(pods, nodes)) * rng.integers(0, 2),
         cost=cost,
@@ -27,21 +27,21 @@ def _outlooks(draw: st.DrawFn) -> Outlook:
     )
 
 
-def _total(outlook: Outlook, nodes: tuple[int, ...]) -> int:
+def _total(outlook: LookAheadProblem, nodes: tuple[int, ...]) -> int:
     """Pair by pair."""
     pods = range(len(nodes))
     between = sum(int(outlook.calls[a, b] * outlook.cost[nodes[a], nodes[b]]) for a in pods for b in pods)
     return between + sum(int(outlook.fixed[a, nodes[a]]) for a in pods)
 
 
-def _holds(outlook: Outlook, nodes: tuple[int, ...]) -> bool:
+def _holds(outlook: LookAheadProblem, nodes: tuple[int, ...]) -> bool:
     used: Ints = np.zeros_like(outlook.free)
     np.add.at(used, np.array(nodes), outlook.request)
     return bool((used <= outlook.free).all())
 
 
 @given(_outlooks())
-def test_a_plan_holds_and_cannot_be_improved_by_one_step(outlook: Outlook) -> None:
+def test_a_plan_holds_and_cannot_be_improved_by_one_step(outlook: LookAheadProblem) -> None:
     """Moving one pod, or trading two, never makes it cheaper; where one start fits there is a plan."""
     found = plan(outlook)
     every = [nodes for nodes in product(range(len(outlook.cost)), repeat=len(outlook.calls)) if _holds(outlook, nodes)]
@@ -60,7 +60,7 @@ def test_a_plan_holds_and_cannot_be_improved_by_one_step(outlook: Outlook) -> No
 
 def test_the_optimum_of_a_small_application_is_found() -> None:
     """A chain of three on two zones with room for two and three."""
-    outlook = Outlook(
+    outlook = LookAheadProblem(
         calls=np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]]),
         fixed=np.zeros((3, 3), dtype=np.int64),
         cost=np.array([[0, 9, 9], [9, 0, 1], [9, 1, 0]]),

@@ -22,7 +22,7 @@ from tierwise.model.topology import Topology
 from tierwise.plugins.propose import objectives
 from tierwise.plugins.propose.fragmentation import least_damage, loss
 from tierwise.plugins.propose.greedy import greedy
-from tierwise.plugins.propose.min_cost_cover import Prices, Split, cover
+from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cover
 
 Asked = tuple[Topology, Units, int]
 SIZES = st.dictionaries(st.integers(1, 6), st.integers(1, 3), min_size=1, max_size=3)
@@ -149,7 +149,7 @@ def test_fewest_domains_equals_a_solver(seed: int) -> None:
     assert _solved(topology, units, table) == cover(topology, units, table, 0).price
 
 
-def _solved(topology: Topology, units: Units, table: Prices) -> int:
+def _solved(topology: Topology, units: Units, table: CoverCosts) -> int:
     model = cp_model.CpModel()
     used = [model.new_bool_var(name) for name in topology.name]
     for d in range(1, len(topology)):

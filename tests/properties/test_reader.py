@@ -228,8 +228,8 @@ def test_best_effort_roles_are_numbered_anew() -> None:
 
     def numbers(snapshot: Snapshot) -> list[tuple[int, str]]:
         (job,) = snapshot.jobs
-        assert job.best_effort_parts
-        return [(part.role_number, job.role_names[part.role_number]) for _, part in job.best_effort_parts]
+        assert job.best_effort_pod_sets
+        return [(pod_set.role_number, job.role_names[pod_set.role_number]) for _, pod_set in job.best_effort_pod_sets]
 
     assert [(0, "ps")] == numbers(fresh)
     assert numbers(fresh) == numbers(kept)

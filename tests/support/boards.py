@@ -7,7 +7,7 @@ from tierwise.explain.board import Board
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 from tierwise.sim import rounds
-from tierwise.web.shows import Show
+from tierwise.web.shows import RunView
 
 __all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]
 
@@ -18,10 +18,10 @@ HOSTILE = "<script>alert(1)</script>\"'&"
 class Fixed:
     """A source that always has the same to say."""
 
-    def __init__(self, show: Show | str) -> None:
+    def __init__(self, show: RunView | str) -> None:
         self._show = show
 
-    def show(self) -> Show | str:
+    def show(self) -> RunView | str:
         return self._show
 
 
@@ -31,6 +31,6 @@ def scheduled(objects: Objects, profile: Profile = DEFAULT, *, now: float = 0.0)
     return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
 
 
-def shown(objects: Objects, profile: Profile = DEFAULT) -> Show:
+def shown(objects: Objects, profile: Profile = DEFAULT) -> RunView:
     """The same, ready to be served."""
-    return Show(Board(scheduled(objects, profile)), mode="manifests", title="drawn")
+    return RunView(Board(scheduled(objects, profile)), mode="manifests", title="drawn")

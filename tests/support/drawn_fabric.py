@@ -9,7 +9,7 @@ import re
 
 from hypothesis import strategies as st
 
-from tierwise.discovery.tree import Path, Step, Tree
+from tierwise.discovery.tree import Path, PathElement, Tree
 
 __all__ = ["fabric", "same_shape", "trees"]
 
@@ -22,7 +22,7 @@ def fabric(*drawings: str, unique: bool = True) -> Tree:
     for drawing in drawings:
         outer, _, racks = drawing.partition(":")
         for name, nodes in _RACK.findall(racks):
-            places |= dict.fromkeys(nodes.split(), (Step(2, outer), Step(1, name)))
+            places |= dict.fromkeys(nodes.split(), (PathElement(2, outer), PathElement(1, name)))
     return Tree(places, unique=unique)
 
 
@@ -57,6 +57,6 @@ def trees(draw: st.DrawFn, *, unique: bool = False, gaps: bool = True) -> Tree:
             name = draw(_NAMES)
             if unique:
                 name = taken.setdefault((path, tier, name), f"sw{len(taken)}")
-            path += (Step(tier, name),)
+            path += (PathElement(tier, name),)
         places[f"n{number}"] = path
     return Tree(places, unique=unique)

@@ -23,7 +23,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.explain.wire import schedule_wire
-from tierwise.framework.report import CycleReport, Story
+from tierwise.framework.report import CycleReport, EvictionAttempt
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.sim import rounds
@@ -303,9 +303,11 @@ class Told(msgspec.Struct, frozen=True):
         """Every pod that was bound or nominated."""
         return {**self.wire["nominations"], **self.wire["bindings"]}
 
-    def story(self, step: Step) -> Story:
+    def story(self, step: Step) -> EvictionAttempt:
         """How room was made for a gang."""
-        return next(s for s in self.report.stories[step.gang] if s.action == step.action and s.obstacle is None)
+        return next(
+            s for s in self.report.eviction_attempts[step.gang] if s.action == step.action and s.obstacle is None
+        )
 
 
 def once(scene: Scene, chosen: Profile, order: Random | None = None) -> Told:

@@ -15,7 +15,7 @@ from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause, CycleView, Purpose, VictimFilter
+from tierwise.framework.extension import CycleView, Preemptor, Purpose, VictimFilter
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
@@ -83,12 +83,14 @@ class Hall(msgspec.Struct, frozen=True):
     def positions(self, names: str) -> Ints:
         return np.array([self.running.position[f"default/{name}"] for name in names.split()], dtype=np.int64)
 
-    def cause(self, by: str, *, purpose: Purpose = Purpose.RECLAIM, need: str = "cpu=1", gang: bool = True) -> Cause:
-        return Cause(purpose, self.job(by), self.vector(need), gang=gang, running=self.running)
+    def cause(
+        self, by: str, *, purpose: Purpose = Purpose.RECLAIM, need: str = "cpu=1", gang: bool = True
+    ) -> Preemptor:
+        return Preemptor(purpose, self.job(by), self.vector(need), gang=gang, running=self.running)
 
-    def go(self, plugin: VictimFilter, cause: Cause, names: str) -> str:
+    def go(self, plugin: VictimFilter, preemptor: Preemptor, names: str) -> str:
         """Who of these victims, in this order, may go."""
-        spared = plugin.spare(cause, self.positions(names))
+        spared = plugin.spare(preemptor, self.positions(names))
         return " ".join(name for name, safe in zip(names.split(), spared.tolist(), strict=True) if not safe)
 
     def evict(self, names: str) -> None:

@@ -14,8 +14,8 @@ from tests.support.strategies import trees
 from tierwise.framework.extension import Units
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
-from tierwise.model.tree import Declared, grow
-from tierwise.plugins.propose.min_cost_cover import Prices
+from tierwise.model.tree import Declared, build_tree
+from tierwise.plugins.propose.min_cost_cover import CoverCosts
 
 __all__ = ["asked", "cheapest_set", "fewest", "least_loss", "touched", "tree_of"]
 
@@ -32,7 +32,7 @@ def tree_of(drawing: str) -> Topology:
         )
         for d in domains(members)
     ]
-    return grow(declared, tuple(node_names(members)))[0]
+    return build_tree(declared, tuple(node_names(members)))[0]
 
 
 @st.composite
@@ -71,12 +71,12 @@ def fewest(topology: Topology, units: Units, domain: int) -> tuple[list[int], in
     return min(found)
 
 
-def cheapest_set(topology: Topology, units: Units, prices: Prices, domain: int) -> int:
+def cheapest_set(topology: Topology, units: Units, prices: CoverCosts, domain: int) -> int:
     """By looking at every set of pieces: the lowest price."""
     return min(_price(topology, prices, pieces, domain) for pieces in _sets(topology, units, domain))
 
 
-def _price(topology: Topology, prices: Prices, pieces: tuple[int, ...], domain: int) -> int:
+def _price(topology: Topology, prices: CoverCosts, pieces: tuple[int, ...], domain: int) -> int:
     around = {d for piece in pieces for d in topology.ancestors(piece) if topology.contains(domain, d)} - {domain}
     return int(sum(prices.touch[d] for d in around) + sum(prices.piece[d] for d in pieces))
 

@@ -20,14 +20,14 @@ from tierwise.api.natural import natural
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.arrays import Floats, Ints, Why, ranks
-from tierwise.model.job import Job, Part, Phase, Status, SubJob, Task
+from tierwise.model.job import Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import ReasonBook
 from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.tree import Declared, grow
+from tierwise.model.tree import Declared, build_tree
 
 __all__ = ["NodeDraft", "PodsDraft", "World", "amounts", "node", "pods", "taints", "world"]
 
@@ -129,7 +129,7 @@ def world(nodes: Sequence[NodeDraft], groups: Sequence[PodsDraft], *, racks: Map
     """A cluster. `racks` are domains of tier 1 with the names of their nodes, "r0": "n0 n1"."""
     axis = Axis.of({r for n in nodes for r in n.amounts} | {r for g in groups for r in g.asks})
     declared = [Declared(name, 1, nodes=frozenset(inside.split())) for name, inside in (racks or {}).items()]
-    topology, order = grow(declared, [n.name for n in nodes])
+    topology, order = build_tree(declared, [n.name for n in nodes])
     table = _table(axis, [nodes[i] for i in order])
     shapes = tuple(_shape(axis, i, g) for i, g in enumerate(groups))
     running = [_standing(table, shape, group) for shape, group in zip(shapes, groups, strict=True)]
@@ -208,7 +208,7 @@ def _standing(table: NodeTable, shape: Shape, group: PodsDraft) -> tuple[Task, .
 def _job(number: int, shape: Shape, pending: int, standing: tuple[Task, ...]) -> Job:
     key = f"{shape.namespace}/job-{shape.number}"
     waiting = tuple(Task(f"{key}-{i}", shape, "", Status.PENDING) for i in range(pending))
-    part = Part(shape, "", -1, waiting)
+    pod_set = PodSet(shape, "", -1, waiting)
     held = np.array([task.row for task in standing if task.status is Status.RUNNING], dtype=np.int64)
     sub = SubJob(
         key=key,
@@ -220,7 +220,7 @@ def _job(number: int, shape: Shape, pending: int, standing: tuple[Task, ...]) ->
         match_index=0,
         order=natural(key),
         priority=shape.priority,
-        parts=() if shape.best_effort else (part,),
+        pod_sets=() if shape.best_effort else (pod_set,),
         total=pending + len(standing),
         request=shape.request * (pending + len(standing)),
         held=held,
@@ -243,5 +243,5 @@ def _job(number: int, shape: Shape, pending: int, standing: tuple[Task, ...]) ->
         min_resources=None,
         subs=(sub,),
         tasks=(*standing, *waiting),
-        best_effort_parts=((0, part),) if shape.best_effort else (),
+        best_effort_pod_sets=((0, pod_set),) if shape.best_effort else (),
     )

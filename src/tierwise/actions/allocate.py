@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
-from tierwise.actions.placement.commit import commit, over_now
+from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import SearchResult, current_domain
@@ -27,11 +27,11 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["MakeRoom", "allocate", "place_nominated"]
+__all__ = ["Preempt", "allocate", "place_nominated"]
 
 
 # Place a nominated gang where room was kept for it, or say that it no longer can be.
@@ -42,7 +42,7 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
     with cycle.ledger.statement() as statement:
         placements: list[Placement] = []
         for task_group in asked.task_groups:
-            found = _lot(cycle, job, task_group)
+            found = _place_group(cycle, job, task_group)
             if found is None:
                 return None
             placements += found
@@ -53,12 +53,12 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
         return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0)
 
 
-def _lot(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
+def _place_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
     placements: list[Placement] = []
     missing = task_group.need
     for tasks_left in task_group.remaining:
-        rows = _nominated(cycle, tasks_left.part, min(tasks_left.left, missing))
-        placed = _place(cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left.part, rows)
+        rows = _nominated(cycle, tasks_left.pod_set, min(tasks_left.left, missing))
+        placed = _place(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, rows)
         if placed is None:
             return None
         placements += placed
@@ -66,17 +66,17 @@ def _lot(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | Non
     return placements if missing <= 0 else None
 
 
-def _nominated(cycle: Cycle, part: Part, most: int) -> Ints:
+def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
     """The rows of the next tasks in rank order, as far as they are nominated."""
     rows = []
-    for task in cycle.backlog.next(part, most):
+    for task in cycle.backlog.peek(pod_set, most):
         if task.nominated < 0:
             break
         rows.append(task.nominated)
     return np.array(rows, dtype=np.int64)
 
 
-def _place(cycle: Cycle, ask: Ask, part: Part, rows: Ints) -> list[Placement] | None:
+def _place(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Placement] | None:
     """On idle room where every node has it, else on room that is still being released."""
     if not len(rows):
         return []
@@ -85,8 +85,8 @@ def _place(cycle: Cycle, ask: Ask, part: Part, rows: Ints) -> list[Placement] | 
     for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
         room = cycle.fit_counts.of(ask.shape).rows(pool)[distinct]
         if (room >= numbers[distinct]).all() and _allowed(cycle, ask, distinct, pool):
-            placed = place_tasks(cycle, ask, part, (distinct, numbers[distinct]), pool)
-            return [Placement(placed.sub, part, rows, pool)]  # each task on its own node, not dealt out anew
+            placed = place_tasks(cycle, ask, pod_set, (distinct, numbers[distinct]), pool)
+            return [Placement(placed.sub, pod_set, rows, pool)]  # each task on its own node, not dealt out anew
     return None
 
 
@@ -96,14 +96,14 @@ def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
 
 
 def _within_limits(cycle: Cycle, job: Job) -> bool:
-    fabric = cycle.fabric(job)
-    if fabric is not None:
-        ways = cycle.pipeline.ways(job, job.minimum)
+    alternate = cycle.alternate_topology(job)
+    if alternate is not None:
+        options = cycle.pipeline.gather_options(job, job.minimum)
         rows = [stands[0] for stands in map(cycle.ledger.placed_rows, job.subs) if stands is not None]
-        if not ways or not rows:
+        if not options or not rows:
             return True
-        spread = fabric.topology.meet_rows(fabric.positions[np.concatenate(rows)])
-        return int(fabric.topology.tier[spread]) <= max(ways[-1].tier, 1)
+        spread = alternate.topology.meet_rows(alternate.positions[np.concatenate(rows)])
+        return int(alternate.topology.tier[spread]) <= max(options[-1].tier, 1)
     gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
     for gang in gangs:
         limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
@@ -115,7 +115,7 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
 Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
-MakeRoom = Callable[[Job], None]
+Preempt = Callable[[Job], None]
 """Makes room for a job that was refused, or says why it does not."""
 
 _ONE_LINE = ""
@@ -124,16 +124,16 @@ _ONE_LINE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, rescue: MakeRoom | None = None) -> None:
+def allocate(cycle: Cycle, *, rescue: Preempt | None = None) -> None:
     """Place what can be placed of the jobs that have left phase Pending."""
     _Allocation(cycle, rescue=rescue).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, rescue: MakeRoom | None) -> None:
+    def __init__(self, cycle: Cycle, *, rescue: Preempt | None) -> None:
         self._cycle = cycle
-        self._rescue = rescue
-        self._refusals = RejectionCache(cycle)
+        self._preempt = rescue
+        self._rejection_cache = RejectionCache(cycle)
         self._waiting: dict[str, list[Entry]] = {}
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class _Allocation:
             waiting = self._waiting[name]
             overused = self._overused(name)
             if overused is not None:
-                self._turn_away(waiting, overused)
+                self._reject_waiting(waiting, overused)
                 continue
             _, _, job = heapq.heappop(waiting)
             if self._serve_safely(job):
@@ -158,7 +158,7 @@ class _Allocation:
     def _overused(self, line: str) -> Reason | None:
         return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None
 
-    def _turn_away(self, waiting: list[Entry], reason: Reason) -> None:
+    def _reject_waiting(self, waiting: list[Entry], reason: Reason) -> None:
         """The queue has had its share: those who still wait in it hear so."""
         for _, _, job in waiting:
             if job.key not in self._cycle.report.rejections:
@@ -182,7 +182,7 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """A plugin that fails costs its job the turn, not the others theirs."""
-        more = self._cycle.turn(job, self._serve)
+        more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False
@@ -190,12 +190,12 @@ class _Allocation:
 
     def _serve(self, job: Job) -> bool:
         """One turn of a job; whether it wants another."""
-        probe = self._cycle.report.probe
-        if probe is not None:
-            probe.look(self._cycle, job)
+        inspector = self._cycle.report.inspector
+        if inspector is not None:
+            inspector.inspect(self._cycle, job)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
-            foretold = self._refusals.foretold(job)
+            foretold = self._rejection_cache.lookup_early(job)
             if foretold is not None:
                 return self._refuse(job, foretold)
         asked = demand(self._cycle, job)
@@ -208,22 +208,22 @@ class _Allocation:
         return self._place_minimum(job, asked, nominated=nominated)
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
-        over = self._over(job, asked)
-        known = self._refusals.known(job, asked) if over is None else Rejection("quota", job.key, over)
+        over = self._quota_reason(job, asked)
+        known = self._rejection_cache.lookup(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             return self._refuse(job, known)
         over = None
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
             if isinstance(found, SearchResult):
-                over = self._over_with(job, asked, found)
+                over = self._quota_reason_with(job, asked, found)
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
                     return False
                 bound = all(placement.pool is Pool.IDLE for placement in found.placements)
-                late = over_now(self._cycle, job, found.placements) if bound else None
+                late = quota_exceeded_now(self._cycle, job, found.placements) if bound else None
                 if late is not None and not nominated:  # others are still on their way out of its queue
                     self._cycle.report.reject(job, Rejection("quota", job.key, late))
                     return False
@@ -233,21 +233,21 @@ class _Allocation:
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
             return self._refuse(job, Rejection("quota", job.key, over))
-        like = self._refusals.like(job, asked)
+        like = self._rejection_cache.similar(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
-        self._refusals.learn(job, asked, rejection)
+        self._rejection_cache.add(job, asked, rejection)
         return self._refuse(job, rejection)
 
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
         """Say no to a job's minimum, and let room be made for it; either way it has had its turn."""
         self._cycle.report.reject(job, rejection)
-        rescue, self._rescue = self._rescue, None
+        rescue, self._preempt = self._preempt, None
         if rescue is None:
             return False
         try:
             more = self._replace_nominated(job)
         finally:
-            self._rescue = rescue
+            self._preempt = rescue
         if more is None:
             rescue(job)
         return more or False
@@ -274,18 +274,18 @@ class _Allocation:
             return None
         return self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
 
-    def _over(self, job: Job, asked: Demand) -> Reason | None:
+    def _quota_reason(self, job: Job, asked: Demand) -> Reason | None:
         if not self._cycle.pipeline.has_quotas:
             return None
         return self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis)))
 
-    def _over_with(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
+    def _quota_reason_with(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
         """Where tasks differ, others than quotas were asked about may have found the place: these must be allowed."""
         if not self._cycle.pipeline.has_quotas:
             return None
         given = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
         for placement in found.placements:
-            given += placement.part.shape.request * len(placement.rows)
+            given += placement.pod_set.shape.request * len(placement.rows)
         if (given == needs(asked, len(given))).all():
             return None
         with self._cycle.ledger.statement():
@@ -297,7 +297,7 @@ class _Allocation:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
-        if self._cycle.pipeline.ways(job, asked.tasks):
+        if self._cycle.pipeline.gather_options(job, asked.tasks):
             return self._gather(job, asked.task_groups[0]) or False
         return find_place(self._cycle, job, asked)
 
@@ -305,14 +305,14 @@ class _Allocation:
         """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
         from tierwise.actions.placement.gather import (  # few clusters gather, and importing the core must stay cheap
             everything,
-            gather_lot,
+            gather_group,
         )
 
         whole = everything(least)
-        over = self._over(job, Demand((whole,))) if whole.need > least.need else None
+        over = self._quota_reason(job, Demand((whole,))) if whole.need > least.need else None
         task_groups = (whole, least) if over is None and whole.need > least.need else (least,)
         return next(
-            (found for task_group in task_groups if (found := gather_lot(self._cycle, job, task_group)) is not None),
+            (found for task_group in task_groups if (found := gather_group(self._cycle, job, task_group)) is not None),
             None,
         )
 
@@ -341,7 +341,9 @@ class _Allocation:
     def _allowed(self, job: Job, task_group: TaskGroup) -> int:
         """How many tasks of a task group the quotas leave, and the turn."""
         single = len(task_group.remaining) == 1
-        together = _as_one(self._cycle, job, task_group) or bool(self._cycle.pipeline.ways(job, task_group.need))
+        together = _as_one(self._cycle, job, task_group) or bool(
+            self._cycle.pipeline.gather_options(job, task_group.need)
+        )
         wanted = 1 if single and self._cycle.pipeline.shares_move and not together else task_group.need
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()  # surplus starts at once, and they are not gone yet
@@ -350,11 +352,11 @@ class _Allocation:
                     job, needs(Demand((task_group,)), len(self._cycle.view.axis))
                 )
                 return 0 if over is not None else wanted
-            allowed = self._cycle.pipeline.headroom(job, task_group.remaining[0].part.shape.request, wanted)
+            allowed = self._cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)
         return 0 if _as_one(self._cycle, job, task_group) and allowed < task_group.need else allowed
 
     def _why_left(self, job: Job, left: list[TaskGroup]) -> Rejection:
-        first = left[0].remaining[0].part.shape
+        first = left[0].remaining[0].pod_set.shape
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()
             over = self._cycle.pipeline.quota_exceeded(job, first.request)

@@ -9,7 +9,7 @@ from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, sub_ready
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason, Rejection
 
 __all__ = ["backfill"]
@@ -21,17 +21,17 @@ def backfill(cycle: Cycle) -> None:
     """Every pending best-effort pod of a job that may run."""
     nominated = {decision.job.number for decision in cycle.report.decisions if not decision.bound}
     for job in cycle.snapshot.jobs:
-        if job.best_effort_parts:
-            failed = cycle.turn(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
+        if job.best_effort_pod_sets:
+            failed = cycle.attempt(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
             if failed is not None:
                 cycle.report.reject(job, Rejection("gate", job.key, failed))
 
 
 def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
     """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
-    if cycle.report.probe is not None:
-        cycle.report.probe.look(cycle, job)
-    if not any(job.parts()):  # else allocate has given its room back when its turn came
+    if cycle.report.inspector is not None:
+        cycle.report.inspector.inspect(cycle, job)
+    if not any(job.pod_sets()):  # else allocate has given its room back when its turn came
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)
     if reason is None and cycle.pipeline.gangs and (waits or not job_ready(cycle.ledger, job)):
@@ -40,30 +40,30 @@ def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
         if job.key not in cycle.report.rejections:
             cycle.report.reject(job, Rejection("gate", job.key, reason))
         return
-    for number, part in job.best_effort_parts:
+    for number, pod_set in job.best_effort_pod_sets:
         sub = job.subs[number]
         if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, sub):
             cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
         else:
-            _place(cycle, job, sub, part)
+            _place(cycle, job, sub, pod_set)
 
 
-def _place(cycle: Cycle, job: Job, sub: SubJob, part: Part) -> None:
+def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:
     """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
     known = cycle.report.rejections.get(job.key)
-    wanted = cycle.backlog.left(part)
-    allowed = cycle.pipeline.headroom(job, part.shape.request, wanted)
-    placements = place_surplus(cycle, job, _lot(sub, part, allowed)) if allowed else []
+    wanted = cycle.backlog.left(pod_set)
+    allowed = cycle.pipeline.headroom(job, pod_set.shape.request, wanted)
+    placements = place_surplus(cycle, job, _place_group(sub, pod_set, allowed)) if allowed else []
     if placements:
         commit(cycle, job, placements, action="backfill", score=0.0, bound=True)
-    left = cycle.backlog.left(part)
+    left = cycle.backlog.left(pod_set)
     if known is not None:
         cycle.report.reject(job, known)
-    elif left and (over := cycle.pipeline.quota_exceeded(job, part.shape.request)) is not None:
+    elif left and (over := cycle.pipeline.quota_exceeded(job, pod_set.shape.request)) is not None:
         cycle.report.reject(job, Rejection("quota", job.key, over))
     elif left:
-        cycle.report.reject(job, diagnose(cycle, job, Demand((_lot(sub, part, left),)), bounded=False))
+        cycle.report.reject(job, diagnose(cycle, job, Demand((_place_group(sub, pod_set, left),)), bounded=False))
 
 
-def _lot(sub: SubJob, part: Part, count: int) -> TaskGroup:
-    return TaskGroup(sub, (RemainingTasks(part, count),), count)
+def _place_group(sub: SubJob, pod_set: PodSet, count: int) -> TaskGroup:
+    return TaskGroup(sub, (RemainingTasks(pod_set, count),), count)

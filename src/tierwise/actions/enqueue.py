@@ -45,7 +45,7 @@ def _confined(cycle: Cycle, job: Job) -> bool:
     """Whether the hard limit of a gang, if it has one, is minded by a plugin: what nobody minds must not pass."""
     if job.constraint is None or not job.constraint.hard or cycle.pipeline.limit(job) is not None:
         return True
-    return bool(cycle.pipeline.ways(job, 1)) or not cycle.snapshot.knows(job.constraint)
+    return bool(cycle.pipeline.gather_options(job, 1)) or not cycle.snapshot.knows(job.constraint)
 
 
 def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
@@ -83,7 +83,7 @@ def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:
 
     A refusal there would turn its phase to Unknown, and the cycle after it, which refuses no Unknown job, back again.
     """
-    if cycle.backlog.some_left(job) or job.best_effort_parts or not job.tasks:
+    if cycle.backlog.some_left(job) or job.best_effort_pod_sets or not job.tasks:
         cycle.report.reject(job, Rejection("enqueue", job.key, reason))
 
 

@@ -26,9 +26,9 @@ from tierwise.admission import (
 )
 from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
-from tierwise.admission.room import Room
-from tierwise.admission.surroundings import look_around
-from tierwise.admission.verdict import Finding, Issue, Verdict, error, warning
+from tierwise.admission.room import TreeCapacity
+from tierwise.admission.surroundings import cluster_context
+from tierwise.admission.verdict import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
@@ -50,15 +50,15 @@ from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
 __all__ = [
-    "Finding",
-    "Ground",
+    "FieldFinding",
     "Issue",
-    "Verdict",
+    "ReviewContext",
+    "ValidationResult",
     "complete",
     "judge",
     "judge_deletion",
     "review",
-    "survey",
+    "review_context",
     "unheard",
     "validate",
 ]
@@ -67,49 +67,51 @@ __all__ = [
 _COUNTED = (PodGroup, Queue, Job, Gang, PluginGroup)
 
 
-class Ground(msgspec.Struct, frozen=True):
+class ReviewContext(msgspec.Struct, frozen=True):
     """The tree of a collection and what its domains hold: the part of all checks that takes time on a large cluster."""
 
     objects: Objects
     topology: Topology
-    room: Room | None
+    capacity: TreeCapacity | None
 
 
-def survey(objects: Objects, last: Ground | None = None) -> Ground:
+def review_context(objects: Objects, last: ReviewContext | None = None) -> ReviewContext:
     """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
     if last is not None and objects.alike(last.objects, Node, HyperNode):
         return last
     topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
-    return Ground(objects, topology, Room.of(topology, nodes) if nodes else None)
+    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None)
 
 
-def validate(objects: Objects) -> Verdict:
+def validate(objects: Objects) -> ValidationResult:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
-    checks = _Checks(objects, survey(objects))
+    checks = _Checks(objects, review_context(objects))
     return _verdict((key, issue) for key in objects for issue in checks.of(key))
 
 
-def unheard(objects: Objects) -> list[Finding]:
+def unheard(objects: Objects) -> list[FieldFinding]:
     """Fields that the kinds of objects do not have, in the order of the objects.
 
     What an API server has stored is passed over: it has dropped what it does not know, and may know more than we do.
     """
-    found: list[Finding] = []
+    found: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
         meta = raw.get("metadata") if raw is not None else None
         if raw is not None and not (isinstance(meta, dict) and meta.get("uid") and meta.get("resourceVersion")):
-            found += (Finding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind))
+            found += (
+                FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
+            )
     return found
 
 
-def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = None) -> Verdict:
+def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | None = None) -> ValidationResult:
     """What is wrong or doubtful about one object of a collection, and about making it from the one `before`.
 
     Several hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is
     wrong between hyperNodes is a warning here, and an error in `validate`.
     """
-    checks, record = _Checks(objects, ground), objects.record(key)
+    checks, record = _Checks(objects, context), objects.record(key)
     if isinstance(record, HyperNode):
         between = [issue._replace(fatal=False) for issue in checks.between(key)]
         return _verdict((key, issue) for issue in [*hypernode.check(record, objects.raw(key) or {}), *between])
@@ -119,38 +121,38 @@ def judge(objects: Objects, key: Key, ground: Ground, before: Object | None = No
     return _verdict((key, issue) for issue in issues)
 
 
-def judge_deletion(objects: Objects, record: Object) -> Verdict:
+def judge_deletion(objects: Objects, record: Object) -> ValidationResult:
     """What stands against deleting an object of a collection; of most kinds everything may go at any time."""
     if not isinstance(record, Queue):
-        return Verdict((), ())
+        return ValidationResult((), ())
     key = Key("scheduling.volcano.sh", "Queue", "", record.metadata.name)
     return _verdict((key, issue) for issue in queue.check_deletion(record, objects))
 
 
-def review(objects: Objects, raw: Raw) -> Verdict:
+def review(objects: Objects, raw: Raw) -> ValidationResult:
     """As `judge`, for a manifest that is to be created, or to take the place of the present one.
 
     InputError where it cannot be read at all.
     """
     key = key_of_raw(raw)
     after = objects.changed({key: raw})
-    return judge(after, key, survey(after), objects.record(key))
+    return judge(after, key, review_context(after), objects.record(key))
 
 
-def _verdict(issues: Iterable[tuple[Key, Issue]]) -> Verdict:
-    errors: list[Finding] = []
-    warnings: list[Finding] = []
+def _verdict(issues: Iterable[tuple[Key, Issue]]) -> ValidationResult:
+    errors: list[FieldFinding] = []
+    warnings: list[FieldFinding] = []
     for key, issue in issues:
-        (errors if issue.fatal else warnings).append(Finding(str(key), issue.path, issue.message))
-    return Verdict(tuple(errors), tuple(warnings))
+        (errors if issue.fatal else warnings).append(FieldFinding(str(key), issue.path, issue.message))
+    return ValidationResult(tuple(errors), tuple(warnings))
 
 
 class _Checks:
     """The checks of every object, with what they need to know of the others."""
 
-    def __init__(self, objects: Objects, ground: Ground) -> None:
+    def __init__(self, objects: Objects, context: ReviewContext) -> None:
         self._objects = objects
-        self._around = look_around(objects, ground.room)
+        self._around = cluster_context(objects, context.capacity)
         self._nodes = objects.every(Node)
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
         self._quotas = Forest(objects.every(ElasticQuota).values())
@@ -160,7 +162,7 @@ class _Checks:
         named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
         self._declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
         self._tree: dict[str, list[Issue]] = {}
-        for name, issue in hypernode.check_tree(ground.topology):
+        for name, issue in hypernode.check_tree(context.topology):
             self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:

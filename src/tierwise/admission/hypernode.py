@@ -16,7 +16,7 @@ from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
 from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.topology import Topology
-from tierwise.model.tree import grow
+from tierwise.model.tree import build_tree
 
 __all__ = ["check", "check_tree", "grown"]
 
@@ -81,7 +81,7 @@ def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topol
             replace(domain, problems=tuple(p for p in domain.problems if p.code != "EmptyMember"))
             for domain in declared
         ]
-    topology, order = grow(declared, [node.metadata.name for node in stand_in])
+    topology, order = build_tree(declared, [node.metadata.name for node in stand_in])
     return topology, [known[row] for row in order] if known else []
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tierwise.admission import names, network_topology, policy, task
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.admission.room import Share, smallest
-from tierwise.admission.surroundings import ROOT_QUEUE, Surroundings
+from tierwise.admission.surroundings import ROOT_QUEUE, ClusterContext
 from tierwise.admission.verdict import Issue, at_least, error, warning
 from tierwise.api import limits, plurals
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
@@ -22,7 +22,7 @@ __all__ = ["check", "check_change"]
 _ELSEWHERE: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
 
 
-def check(written: Job, around: Surroundings) -> Iterator[Issue]:
+def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     """Issues of a job as it was written."""
     job, spec = defaulted(written), written.spec
     yield from _check_names(job)
@@ -44,15 +44,15 @@ def check(written: Job, around: Surroundings) -> Iterator[Issue]:
     if spec.volumes:
         yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")
     yield from (error(path, text) for path, text in limits.beyond(job))
-    yield from _check_queue(spec, around)
-    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
-    yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
-    outer = network_topology.limit(spec.network_topology, around.tiers)
+    yield from _check_queue(spec, context)
+    yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
+    outer = network_topology.limit(spec.network_topology, context.tiers)
     for index, entry in enumerate(spec.tasks):
-        yield from task.check(f"spec.tasks[{index}]", entry, outer, around)
+        yield from task.check(f"spec.tasks[{index}]", entry, outer, context)
     yield from task.check_dependencies("spec.tasks", job.spec.tasks)
     yield from _check_start(job)
-    yield from _check_room(job, outer, around)
+    yield from _check_room(job, outer, context)
 
 
 def check_change(old: Job, new: Job) -> Iterator[Issue]:
@@ -101,11 +101,11 @@ def _check_names(job: Job) -> Iterator[Issue]:
         yield from dns_subdomain(path, pod_name(job, entry, max(entry.replicas - 1, 0)))
 
 
-def _check_queue(spec: JobSpec, around: Surroundings) -> Iterator[Issue]:
-    yield from around.queue("spec.queue", spec.queue)
+def _check_queue(spec: JobSpec, context: ClusterContext) -> Iterator[Issue]:
+    yield from context.queue("spec.queue", spec.queue)
     if spec.queue == ROOT_QUEUE:
         yield error("spec.queue", "jobs cannot be submitted to the root queue")
-    elif spec.queue in around.parents:
+    elif spec.queue in context.parents:
         yield error(
             "spec.queue", f'queue "{spec.queue}" has queues below it: jobs can be submitted to leaf queues only'
         )
@@ -123,25 +123,25 @@ def _check_start(job: Job) -> Iterator[Issue]:
         yield warning("spec.minAvailable", f"{text} (dependsOn): the job never starts, unless minAvailable is less")
 
 
-def _check_room(job: Job, outer: int | None, around: Surroundings) -> Iterator[Issue]:
+def _check_room(job: Job, outer: int | None, context: ClusterContext) -> Iterator[Issue]:
     """Warnings for minimums that no domain could ever hold."""
-    if around.room is None:
+    if context.capacity is None:
         return
     shares = _minimum(job)
     together: dict[str, int] = {}
     for asked, count in shares:
         for resource, each in asked.items():
             together[resource] = together.get(resource, 0) + each * count
-    if not around.room.holds(shares, outer, together):
+    if not context.capacity.holds(shares, outer, together):
         where = "" if outer is None else f" up to tier {outer}"
         message = f"no domain{where} can ever hold the minimum of {plurals.count(job.spec.min_available or 0, 'pod')}"
         yield warning("spec.minAvailable", message)
     for index, entry in enumerate(job.spec.tasks):
         partitions = entry.partition_policy
-        inner = network_topology.limit(partitions.network_topology, around.tiers) if partitions else None
+        inner = network_topology.limit(partitions.network_topology, context.tiers) if partitions else None
         if partitions is not None and inner is not None:
             share = (effective_request(entry.template.spec), partitions.partition_size or 0)
-            if not around.room.holds([share], inner, {}):
+            if not context.capacity.holds([share], inner, {}):
                 message = f"no domain up to tier {inner} can ever hold a partition of {plurals.count(share[1], 'pod')}"
                 yield warning(f"spec.tasks[{index}].partitionPolicy.partitionSize", message)
 

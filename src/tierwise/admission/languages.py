@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.surroundings import ClusterContext
 from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.limits import PODS
@@ -57,25 +57,25 @@ def check_waiting(group: Group | None) -> Iterator[Issue]:
         yield warning("spec", f"its pods will wait ({group.refusal.code}): {group.refusal.text}")
 
 
-def check_pod_group(record: PodGroup, around: Surroundings) -> Iterator[Issue]:
+def check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue]:
     """Issues of a PodGroup of Kubernetes' own."""
     spec, path = record.spec, "spec.schedulingPolicy"
     yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
     if spec.scheduling_policy.gang is not None:
         yield from at_least(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, 1)
         yield from at_most(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, PODS)
-    yield from _check_shared(spec, around)
+    yield from _check_shared(spec, context)
     if isinstance(spec.disruption_mode, str):
         yield from one_of("spec.disruptionMode", spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
 
 
-def check_composite(record: CompositePodGroup, around: Surroundings) -> Iterator[Issue]:
+def check_composite(record: CompositePodGroup, context: ClusterContext) -> Iterator[Issue]:
     """Issues of a CompositePodGroup."""
     spec, path = record.spec, "spec.schedulingPolicy"
     yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
     if spec.scheduling_policy.gang is not None:
         yield from at_least(f"{path}.gang.minGroupCount", spec.scheduling_policy.gang.min_group_count, 1)
-    yield from _check_shared(spec, around)
+    yield from _check_shared(spec, context)
 
 
 def _one_policy(path: str, basic: object, gang: object) -> Iterator[Issue]:
@@ -83,7 +83,7 @@ def _one_policy(path: str, basic: object, gang: object) -> Iterator[Issue]:
         yield error(path, "exactly one of basic and gang must be set")
 
 
-def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, around: Surroundings) -> Iterator[Issue]:
+def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterContext) -> Iterator[Issue]:
     topology = spec.scheduling_constraints.topology
     if len(topology) > 1:
         yield error("spec.schedulingConstraints.topology", f"{len(topology)} constraints are more than the one allowed")
@@ -94,7 +94,7 @@ def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, around: Surroundin
     if isinstance(mode, DisruptionMode) and (mode.single is None) is (mode.all is None):
         yield error("spec.disruptionMode", "exactly one of single and all must be set")
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION)
-    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
 
 
 def check_plugin_group(record: PluginGroup) -> Iterator[Issue]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from tierwise.admission.names import dns_subdomain
-from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.surroundings import ClusterContext
 from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
@@ -31,7 +31,7 @@ def check_node(node: Node) -> Iterator[Issue]:
         yield from one_of(f"spec.taints[{index}].effect", taint.effect, _EFFECTS)
 
 
-def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around: Surroundings) -> Iterator[Issue]:
+def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context: ClusterContext) -> Iterator[Issue]:
     """Issues of a pod; `groups` are the keys of all pod groups that are there or will be."""
     yield from dns_subdomain("metadata.name", pod.metadata.name)
     yield from one_of("status.phase", pod.status.phase, _PHASES)
@@ -39,8 +39,8 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], around:
     yield from (error(f"spec.{path}", text) for path, text in too_many_resources(pod.spec))
     yield from check_support(pod)
     if pod.spec.priority is None:  # else it was admitted, and its class is no matter any more
-        yield from around.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
-    for issue in around.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):
+        yield from context.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
+    for issue in context.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):
         yield issue._replace(fatal=False)  # Volcano's admission does not look at pods' queues
     if pod.spec.node_name and pod.spec.node_name not in nodes:
         yield warning("spec.nodeName", f'node "{pod.spec.node_name}" does not exist')

@@ -8,7 +8,7 @@ from typing import Final
 from tierwise.admission import names, network_topology
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.admission.room import smallest
-from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.surroundings import ClusterContext
 from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api import plurals
 from tierwise.api.core import Pod
@@ -26,7 +26,7 @@ _OF_QUOTAS: Final = ("requests.", "limits.", "count/")
 _PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Completed"})
 
 
-def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:
     """Issues of a pod group and the pods that belong to it."""
     spec = group.spec
     yield from dns_subdomain("metadata.name", group.metadata.name)
@@ -40,39 +40,39 @@ def check(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterato
         yield from at_least(f"spec.minTaskMember.{role}", count, 0)
     if spec.min_task_member and sum(spec.min_task_member.values()) > spec.min_member:
         yield warning("spec.minTaskMember", "the minimums of the tasks add up to more than minMember: they are ignored")
-    yield from around.queue("spec.queue", spec.queue)
-    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
-    yield from _check_priority(group, pods, around)
-    yield from network_topology.check("spec.networkTopology", spec.network_topology, around.tiers)
+    yield from context.queue("spec.queue", spec.queue)
+    yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from _check_priority(group, pods, context)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
     yield from one_of("status.phase", group.status.phase, _PHASES)
-    yield from _check_policies(group, around)
-    yield from _check_room(group, pods, around)
+    yield from _check_policies(group, context)
+    yield from _check_room(group, pods, context)
 
 
-def _check_priority(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+def _check_priority(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:
     """A class above all that the pods were admitted with counts only as far as theirs."""
     named = group.spec.priority_class_name
-    value = around.priority_classes.get(named)
+    value = context.priority_classes.get(named)
     admitted = [pod.spec.priority for pod in pods if pod.spec.priority is not None]
     if value is not None and admitted and value > max(admitted):
         text = f'priority class "{named}" stands for {value}, and its pods were admitted with {max(admitted)} at most'
         yield warning("spec.priorityClassName", f"{text}: the podGroup has the priority of its pods")
 
 
-def _check_policies(group: PodGroup, around: Surroundings) -> Iterator[Issue]:
+def _check_policies(group: PodGroup, context: ClusterContext) -> Iterator[Issue]:
     seen: set[str] = set()
-    outer = network_topology.limit(group.spec.network_topology, around.tiers)
+    outer = network_topology.limit(group.spec.network_topology, context.tiers)
     for index, policy in enumerate(group.spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{index}]"
         if policy.name in seen:
             yield error(f"{path}.name", f'there are two subGroupPolicies of the name "{policy.name}"')
         seen.add(policy.name)
-        inner = network_topology.limit(policy.network_topology, around.tiers)
-        for issue in (*_check_policy(path, policy, around), *network_topology.within(path, inner, outer)):
+        inner = network_topology.limit(policy.network_topology, context.tiers)
+        for issue in (*_check_policy(path, policy, context), *network_topology.within(path, inner, outer)):
             yield issue._replace(message=f'subGroupPolicy "{policy.name}": {issue.message}')
 
 
-def _check_policy(path: str, policy: SubGroupPolicy, around: Surroundings) -> Iterator[Issue]:
+def _check_policy(path: str, policy: SubGroupPolicy, context: ClusterContext) -> Iterator[Issue]:
     if not policy.name:
         yield error(f"{path}.name", "the name is empty")
     yield from at_least(f"{path}.subGroupSize", policy.sub_group_size, 1)
@@ -80,15 +80,15 @@ def _check_policy(path: str, policy: SubGroupPolicy, around: Surroundings) -> It
     yield from label_selector(f"{path}.labelSelector", policy.label_selector)
     if not policy.match_label_keys:
         yield warning(f"{path}.matchLabelKeys", "without matchLabelKeys no pod belongs to a sub-group")
-    yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, around.tiers)
+    yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, context.tiers)
 
 
-def _check_room(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> Iterator[Issue]:
+def _check_room(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:
     """Warnings for minimums that no domain could ever hold."""
-    if around.room is None:
+    if context.capacity is None:
         return
     spec = group.spec
-    outer = network_topology.limit(spec.network_topology, around.tiers)
+    outer = network_topology.limit(spec.network_topology, context.tiers)
     together = {
         name: amount(name, quantity)
         for name, quantity in (spec.min_resources or {}).items()
@@ -98,16 +98,16 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], around: Surroundings) -> I
     if pods:  # a claim counts as far as its pods ask, as in a cycle
         together = {name: min(claim, sum(ask.get(name, 0) for ask in asks)) for name, claim in together.items()}
     shares = [(smallest(asks), spec.min_member)] if pods else []
-    if not around.room.holds(shares, outer, together):
+    if not context.capacity.holds(shares, outer, together):
         needed = plurals.count(spec.min_member, "pod")
         yield warning("spec.minMember", f"no domain{_up_to(outer)} can ever hold the minimum of {needed}")
     for index, policy in enumerate(spec.sub_group_policy):
-        inner = network_topology.limit(policy.network_topology, around.tiers)
+        inner = network_topology.limit(policy.network_topology, context.tiers)
         own = [pod for pod in pods if matches(policy.label_selector, pod.metadata.labels, absent=True)]
         size = policy.sub_group_size or 1
         if own and inner is not None:
             asked = smallest(effective_request(pod.spec) for pod in own)
-            if not around.room.holds([(asked, size)], inner, {}):
+            if not context.capacity.holds([(asked, size)], inner, {}):
                 message = f"no domain{_up_to(inner)} can ever hold the {plurals.count(size, 'pod')} of a sub-group"
                 path = f"spec.subGroupPolicy[{index}].subGroupSize"
                 yield warning(path, f'subGroupPolicy "{policy.name}": {message}')

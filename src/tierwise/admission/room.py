@@ -17,7 +17,7 @@ from tierwise.api.quantity import amount
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Amounts", "Room", "Share", "smallest"]
+__all__ = ["Amounts", "Share", "TreeCapacity", "smallest"]
 
 Amounts = Mapping[str, int]
 Share = tuple[Amounts, int]
@@ -26,7 +26,7 @@ Share = tuple[Amounts, int]
 _PLENTY = 10**6
 
 
-class Room(msgspec.Struct, frozen=True):
+class TreeCapacity(msgspec.Struct, frozen=True):
     """The nodes of a cluster by the domains they stand in."""
 
     topology: Topology
@@ -35,7 +35,7 @@ class Room(msgspec.Struct, frozen=True):
     _sums: dict[str, list[int]] = {}
 
     @classmethod
-    def of(cls, topology: Topology, nodes: Sequence[Node]) -> Room:
+    def of(cls, topology: Topology, nodes: Sequence[Node]) -> TreeCapacity:
         """The room of nodes that stand in the order of the topology's rows."""
         return cls(topology, [_counted(node) for node in nodes])
 

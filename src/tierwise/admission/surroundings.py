@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.admission.room import Room
+from tierwise.admission.room import TreeCapacity
 from tierwise.admission.verdict import Issue, error, warning
 from tierwise.api.core import ConfigMap, PriorityClass
 from tierwise.api.elastic_quota import ElasticQuota
@@ -20,13 +20,13 @@ from tierwise.dialects.volcano.discovery import label_source
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Objects
 
-__all__ = ["ROOT_QUEUE", "Surroundings", "look_around"]
+__all__ = ["ROOT_QUEUE", "ClusterContext", "cluster_context"]
 
 ROOT_QUEUE: Final = "root"
 _BUILT_IN: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class ClusterContext(msgspec.Struct, frozen=True):
     """The other objects, as far as they matter to one."""
 
     queues: Mapping[str, Queue]
@@ -34,7 +34,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     quotas: frozenset[str]  # names of elastic quotas, which are queues as well
     priority_classes: Mapping[str, int]  # their values
     tiers: Mapping[str, int]
-    room: Room | None  # None where no nodes are given
+    capacity: TreeCapacity | None  # None where no nodes are given
 
     def queue(self, path: str, name: str) -> Iterator[Issue]:
         """Issues of a reference to a queue; an empty one means the default queue, which always exists."""
@@ -55,7 +55,7 @@ class Surroundings(msgspec.Struct, frozen=True):
             yield warning(path, f'priority class "{name}" {missing}: Kubernetes refuses pods that name one like that')
 
 
-def look_around(objects: Objects, room: Room | None) -> Surroundings:
+def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterContext:
     """The surroundings of every object in a collection."""
     queues = objects.every(Queue)
     tiers: dict[str, int] = {}
@@ -68,11 +68,11 @@ def look_around(objects: Objects, room: Room | None) -> Surroundings:
         if name:
             # Where one name stands for several tiers the tightest reading holds, as in the scheduler.
             tiers[name] = min(tier, tiers.get(name, tier))
-    return Surroundings(
+    return ClusterContext(
         queues=queues,
         parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
         quotas=frozenset(quota.metadata.name for quota in objects.every(ElasticQuota).values()),
         priority_classes={name: record.value for name, record in objects.every(PriorityClass).items()},
         tiers=tiers,
-        room=room,
+        capacity=capacity,
     )

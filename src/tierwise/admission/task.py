@@ -8,7 +8,7 @@ from typing import Final
 from tierwise.admission import network_topology, policy
 from tierwise.admission.names import dns_label
 from tierwise.admission.node_pod import check_pod_spec, check_support
-from tierwise.admission.surroundings import Surroundings
+from tierwise.admission.surroundings import ClusterContext
 from tierwise.admission.verdict import Issue, at_least, error, one_of
 from tierwise.api.volcano import TaskSpec
 
@@ -18,7 +18,7 @@ _NUMA: Final = frozenset({"", "none", "best-effort", "restricted", "single-numa-
 _ITERATIONS: Final = frozenset({"", "any", "all"})
 
 
-def check(path: str, task: TaskSpec, outer: int | None, around: Surroundings) -> Iterator[Issue]:
+def check(path: str, task: TaskSpec, outer: int | None, context: ClusterContext) -> Iterator[Issue]:
     """Issues of one task as it was written; `outer` is the highest tier that its job insists on."""
     if task.name:
         yield from dns_label(f"{path}.name", task.name)
@@ -35,11 +35,11 @@ def check(path: str, task: TaskSpec, outer: int | None, around: Surroundings) ->
         yield error(f"{path}.template.spec.containers", "at least one container is needed")
     yield from check_pod_spec(f"{path}.template.spec", template)
     yield from check_support(task.template, f"{path}.template.")
-    yield from around.priority_class(f"{path}.template.spec.priorityClassName", template.priority_class_name)
-    yield from _check_partitions(f"{path}.partitionPolicy", task, outer, around)
+    yield from context.priority_class(f"{path}.template.spec.priorityClassName", template.priority_class_name)
+    yield from _check_partitions(f"{path}.partitionPolicy", task, outer, context)
 
 
-def _check_partitions(path: str, task: TaskSpec, outer: int | None, around: Surroundings) -> Iterator[Issue]:
+def _check_partitions(path: str, task: TaskSpec, outer: int | None, context: ClusterContext) -> Iterator[Issue]:
     partitions = task.partition_policy
     if partitions is None:
         return
@@ -56,8 +56,8 @@ def _check_partitions(path: str, task: TaskSpec, outer: int | None, around: Surr
         message = f"minAvailable of {task.min_available} is not minPartitions * partitionSize, which is {needed * size}"
         yield error(path, message)
     topology = partitions.network_topology
-    yield from network_topology.check(f"{path}.networkTopology", topology, around.tiers)
-    inner = network_topology.limit(topology, around.tiers)
+    yield from network_topology.check(f"{path}.networkTopology", topology, context.tiers)
+    inner = network_topology.limit(topology, context.tiers)
     yield from network_topology.within(f"{path}.networkTopology", inner, outer)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["Finding", "Issue", "Verdict", "at_least", "at_most", "error", "missing", "one_of", "warning"]
+__all__ = ["FieldFinding", "Issue", "ValidationResult", "at_least", "at_most", "error", "missing", "one_of", "warning"]
 
 
 class Issue(NamedTuple):
@@ -21,7 +21,7 @@ class Issue(NamedTuple):
     fatal: bool
 
 
-class Finding(msgspec.Struct, frozen=True):
+class FieldFinding(msgspec.Struct, frozen=True):
     """Something about a field of an object; `object` reads like "HyperNode rack-1" or "Job default/train"."""
 
     object: str
@@ -29,11 +29,11 @@ class Finding(msgspec.Struct, frozen=True):
     message: str
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ValidationResult(msgspec.Struct, frozen=True):
     """All that was found, in the order of the objects."""
 
-    errors: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+    errors: tuple[FieldFinding, ...] = ()
+    warnings: tuple[FieldFinding, ...] = ()
 
     @property
     def valid(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, gather_spec
-from tierwise.audit.koordinator import Gang, gangs_of
+from tierwise.audit.koordinator import AuditedGang, gangs_of
 from tierwise.audit.pods import Finding
 from tierwise.port import Objects
 
@@ -58,7 +58,7 @@ def _label(node: Node, keys: tuple[str, ...]) -> str:
     return next((value for key in keys if (value := node.metadata.labels.get(key, ""))), "")
 
 
-def _must(gang: Gang) -> list[str]:
+def _must(gang: AuditedGang) -> list[str]:
     """Layers that a gang must not cross: as its annotation says, else its object, else its first pod."""
     spec = _noted(gang.meta.annotations)
     if spec is None and gang.record is not None:

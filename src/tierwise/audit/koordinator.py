@@ -19,13 +19,13 @@ from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, ended, gang, group, stands
 from tierwise.port import Objects
 
-__all__ = ["Gang", "gang_groups", "gangs_of", "koordinator_gangs"]
+__all__ = ["AuditedGang", "gang_groups", "gangs_of", "koordinator_gangs"]
 
 _PREFIX = "gang.scheduling.koordinator.sh/"
 _ONCE_WHOLE = ("Scheduled", "Running", "Finished", "Failed", "Unknown")
 
 
-class Gang(msgspec.Struct):
+class AuditedGang(msgspec.Struct):
     """One gang, as its object or its first pod describes it."""
 
     key: str
@@ -48,10 +48,10 @@ class Gang(msgspec.Struct):
         return [] if isinstance(listed, str) else list(listed)
 
 
-def gangs_of(objects: Objects) -> dict[str, Gang]:
+def gangs_of(objects: Objects) -> dict[str, AuditedGang]:
     """Every gang by its key, with its pods; a pod that is in a group of Volcano's is in no gang."""
     found = {
-        key: Gang(key, record.metadata, record.spec.min_member, record)
+        key: AuditedGang(key, record.metadata, record.spec.min_member, record)
         for key, record in objects.every(PodGroup).items()
     }
     volcano = objects.every(VolcanoGroup)
@@ -60,7 +60,7 @@ def gangs_of(objects: Objects) -> dict[str, Gang]:
         notes = pod.metadata.annotations
         if gang(pod) not in found and notes.get(f"{_PREFIX}name") and f"{_PREFIX}min-available" in notes:
             text = notes[f"{_PREFIX}min-available"]
-            found[gang(pod)] = Gang(gang(pod), pod.metadata, read_number(text))
+            found[gang(pod)] = AuditedGang(gang(pod), pod.metadata, read_number(text))
     for pod in pods:
         if gang(pod) in found:
             found[gang(pod)].pods.append(pod)
@@ -80,11 +80,11 @@ def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
                 yield Finding("part-of-gang", one.name, f"{number} of {one.minimum} pods stand")
 
 
-def gang_groups(objects: Objects) -> list[tuple[list[Gang], list[str]]]:
+def gang_groups(objects: Objects) -> list[tuple[list[AuditedGang], list[str]]]:
     """Gangs of a namespace that all list the same group, and what they list and nobody has; others stand alone."""
     every = gangs_of(objects)
     lists = {one.key: {one.key, *(p for p in one.partners() if _space(p) == _space(one.key))} for one in every.values()}
-    found: list[tuple[list[Gang], list[str]]] = []
+    found: list[tuple[list[AuditedGang], list[str]]] = []
     for key, names in lists.items():
         agree = all(lists[name] == names for name in names if name in every)
         if not agree:
@@ -98,7 +98,7 @@ def _space(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _was_whole(several: list[Gang]) -> bool:
+def _was_whole(several: list[AuditedGang]) -> bool:
     records = [one.record for one in several if one.record is not None]
     if not records:
         return _tells([pod for one in several for pod in one.pods], sum(one.minimum or 0 for one in several))

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from tierwise.bench.measure import Pass, decisions, gc_off
-from tierwise.bench.worlds import Cluster, Gang, jobs, snapshot
+from tierwise.bench.worlds import BenchCluster, GangSpec, jobs, snapshot
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, SubJob
@@ -17,7 +17,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["Comparison", "Reference", "Verdict", "agree", "compare"]
+__all__ = ["Reference", "ReferencePlacement", "SpeedComparison", "agree", "compare"]
 
 
 # A pod-by-pod scheduler: the denominator of P3, and a second opinion on where a gang fits.
@@ -33,7 +33,7 @@ _SCORED = (0, 1)
 """Cpu and memory, as in the default profile: the axis puts them first."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReferencePlacement(msgspec.Struct, frozen=True):
     """Where a gang goes: a domain, its tier, and the row of every pod."""
 
     domain: int
@@ -73,7 +73,7 @@ class Reference:
         for task in snapshot.others:
             self._take(task.row, self._asks[task.shape.number])
 
-    def decide(self, job: Job) -> Verdict | None:
+    def decide(self, job: Job) -> ReferencePlacement | None:
         """The best place for a gang as things stand; None where there is none. Nothing is changed."""
         asked = np.sum([sub.request for sub in job.subs], axis=0)
         for tier, group in self._gradients(job.constraint, ROOT):
@@ -81,7 +81,7 @@ class Reference:
             found = [(score, -domain, rows) for (score, rows), domain in trials if rows]
             if found:
                 _, domain, rows = max(found)
-                return Verdict(-domain, tier, rows)
+                return ReferencePlacement(-domain, tier, rows)
         return None
 
     def apply(self, decision: Decision) -> None:
@@ -131,9 +131,9 @@ class Reference:
         """Every pod of a sub-job below a domain, or none where one of them finds no node; the domain's score."""
         mark = len(self._journal)
         score = self._fullness(domain, sub.request)
-        for part in sub.parts:
-            asks = self._asks[part.shape.number]
-            for _ in part.tasks:
+        for pod_set in sub.pod_sets:
+            asks = self._asks[pod_set.shape.number]
+            for _ in pod_set.tasks:
                 row = self._best_row(asks, domain)
                 if row < 0:
                     self._rewind(mark)
@@ -197,7 +197,7 @@ class Reference:
         return sum(shares) / len(shares)
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class SpeedComparison(msgspec.Struct, frozen=True):
     """Seconds that each took for all gangs, and the median over the gangs of what one of them took more."""
 
     reference: float
@@ -209,7 +209,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return self.reference / self.engine
 
 
-def compare(where: Cluster, gangs: Sequence[Gang], repeats: int) -> Comparison:
+def compare(where: BenchCluster, gangs: Sequence[GangSpec], repeats: int) -> SpeedComparison:
     """Decide gangs with both; RuntimeError where they disagree.
 
     The reference decides each gang on what the engine left after the gangs before it, so that one difference in
@@ -220,7 +220,7 @@ def compare(where: Cluster, gangs: Sequence[Gang], repeats: int) -> Comparison:
     done = decisions(snap, repeats)
     seconds = _reference_seconds(snap, done)
     each = np.array(seconds[1:])  # the lead is nobody's gang
-    return Comparison(float(each.sum()), float(done.seconds.sum()), float(np.median(each / done.seconds)))
+    return SpeedComparison(float(each.sum()), float(done.seconds.sum()), float(np.median(each / done.seconds)))
 
 
 def _reference_seconds(snap: Snapshot, done: Pass) -> list[float]:
@@ -239,7 +239,7 @@ def _reference_seconds(snap: Snapshot, done: Pass) -> list[float]:
     return seconds
 
 
-def agree(snap: Snapshot, job: Job, decision: Decision | None, verdict: Verdict | None) -> None:
+def agree(snap: Snapshot, job: Job, decision: Decision | None, verdict: ReferencePlacement | None) -> None:
     """RuntimeError where engine and reference do not say the same of what fits, or of the tier at which it does."""
     mine = None if decision is None else int(snap.topology.tier[decision.domain])
     theirs = None if verdict is None else verdict.tier

@@ -14,7 +14,7 @@ import numpy as np
 
 from tierwise.bench.optimum import touched
 from tierwise.bench.proposals import proposing
-from tierwise.bench.worlds import GPU, Cluster, Gang, cluster, jobs, mix, snapshot
+from tierwise.bench.worlds import GPU, BenchCluster, GangSpec, cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
@@ -65,10 +65,10 @@ def _end(profile: Profile, nodes: int, seeds: Sequence[int]) -> End:
     return End(racks / gangs, tuple(left.tolist()), given / free)
 
 
-def _run(where: Cluster, profile: Profile, demand: float, seed: int) -> tuple[Snapshot, CycleReport]:
+def _run(where: BenchCluster, profile: Profile, demand: float, seed: int) -> tuple[Snapshot, CycleReport]:
     """Gangs of the mix that ask for so large a part of what is free."""
     limit = demand * float(_idle(snapshot(where, jobs([]))).sum())
-    chosen: list[Gang] = []
+    chosen: list[GangSpec] = []
     for gang in mix(len(where.nodes), top=where.top, seed=seed):
         limit -= gang.pods * int(gang.shape.request[-1])
         if limit < 0:

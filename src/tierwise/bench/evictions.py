@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Row, at_most, best_of
-from tierwise.bench.worlds import CLASSES, Cluster, Gang, cluster, flat_cluster, jobs, snapshot
+from tierwise.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, flat_cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = ["EVICTING", "Crowd", "cheapest", "crowd", "destroyed", "e1", "p9a", "p9b", "p9c"]
+__all__ = ["EVICTING", "CrowdedCluster", "cheapest", "crowded_cluster", "destroyed", "e1", "p9a", "p9b", "p9c"]
 
 
 # Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.
@@ -33,7 +33,7 @@ _TIGHT = 0.7
 """Share of the gangs that have nothing to spare; the others can lose half."""
 
 
-class Crowd(msgspec.Struct, frozen=True):
+class CrowdedCluster(msgspec.Struct, frozen=True):
     """A snapshot, and whose tasks stand on which rows; the last job is the one that needs room."""
 
     snapshot: Snapshot
@@ -42,16 +42,16 @@ class Crowd(msgspec.Struct, frozen=True):
     need: int
 
 
-def crowd(where: Cluster, gangs: int, *, need: int, tier: int, seed: int = 1) -> Crowd:
+def crowded_cluster(where: BenchCluster, gangs: int, *, need: int, tier: int, seed: int = 1) -> CrowdedCluster:
     """Every node taken by one of so many gangs of equal importance, and a gang of `need` pods that matters more."""
     rng = np.random.default_rng((seed, gangs))
     rows = _shares(rng, len(where.nodes), gangs)
     minimums = tuple(len(r) if rng.random() < _TIGHT else max(1, len(r) // 2) for r in rows)
-    made = jobs([*(Gang(_WHOLE_NODE, len(r), where.top) for r in rows), Gang(_WHOLE_NODE, need, tier)])
+    made = jobs([*(GangSpec(_WHOLE_NODE, len(r), where.top) for r in rows), GangSpec(_WHOLE_NODE, need, tier)])
     lead, running, hungry = made[0], made[1:-1], made[-1]
     standing = [_standing(job, r, least) for job, r, least in zip(running, rows, minimums, strict=True)]
     full = snapshot(where, [lead, *standing, replace(hungry, priority=10)])
-    return Crowd(full, rows, minimums, need)
+    return CrowdedCluster(full, rows, minimums, need)
 
 
 def _shares(rng: np.random.Generator, nodes: int, gangs: int) -> tuple[tuple[int, ...], ...]:
@@ -71,7 +71,7 @@ def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
     (sub,) = job.subs
     stands: SubJob = replace(
         sub,
-        parts=(),
+        pod_sets=(),
         held=np.array(rows, dtype=np.int64),
         ready=len(rows),
         minimum=minimum,
@@ -81,7 +81,7 @@ def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
     return replace(job, phase=Phase.RUNNING, minimum=minimum, constraint=None, subs=(stands,), tasks=tasks)
 
 
-def destroyed(crowded: Crowd, report: CycleReport) -> tuple[int, int]:
+def destroyed(crowded: CrowdedCluster, report: CycleReport) -> tuple[int, int]:
     """Nodes' worth of work lost with broken gangs, wherever it ran, and nodes evicted."""
     lost: dict[int, int] = {}
     for eviction in report.evictions:
@@ -93,7 +93,7 @@ def destroyed(crowded: Crowd, report: CycleReport) -> tuple[int, int]:
     return broken, sum(lost.values())
 
 
-def cheapest(crowded: Crowd, tier: int) -> tuple[int, int]:
+def cheapest(crowded: CrowdedCluster, tier: int) -> tuple[int, int]:
     """The same of the cheapest plan in any domain up to a tier: fewest nodes' worth broken, then fewest evicted."""
     topology = crowded.snapshot.topology
     plans = []
@@ -105,7 +105,7 @@ def cheapest(crowded: Crowd, tier: int) -> tuple[int, int]:
     return min(plans)
 
 
-def _cheapest_in(crowded: Crowd, span: slice) -> tuple[int, int]:
+def _cheapest_in(crowded: CrowdedCluster, span: slice) -> tuple[int, int]:
     """Safe tasks cost nothing broken, so all of them come first; the rest is a cover of nodes by whole gangs."""
     cores: list[tuple[int, int]] = []  # nodes freed here, nodes' worth lost anywhere
     safe = 0
@@ -147,7 +147,7 @@ def p9b(lab: Lab) -> Row:
 
 def p9c(lab: Lab) -> Row:
     """Time to weigh every domain of a large cluster."""
-    full = crowd(cluster(lab.size.small), lab.size.residents, need=16, tier=1)
+    full = crowded_cluster(cluster(lab.size.small), lab.size.residents, need=16, tier=1)
     seconds, weighed = _timed(full, max(2, lab.size.repeats // 4))
     what = (
         f"seconds for a preempting cycle, {weighed} domains of {lab.size.small:,} nodes, {lab.size.residents:,} gangs"
@@ -158,7 +158,7 @@ def p9c(lab: Lab) -> Row:
 def e1(lab: Lab) -> Row:
     """Preemption where every gang is a candidate."""
     nodes, gangs = lab.size.small // 5, lab.size.residents * 7 // 20
-    full = crowd(cluster(nodes), gangs, need=64, tier=3)
+    full = crowded_cluster(cluster(nodes), gangs, need=64, tier=3)
     seconds, weighed = _timed(full, max(2, lab.size.repeats // 4))
     what = (
         f"seconds for a preempting cycle at {nodes:,} nodes with {gangs:,} candidate gangs, {weighed} domains weighed"
@@ -166,12 +166,14 @@ def e1(lab: Lab) -> Row:
     return Row("E1", what, seconds, at_most(2, 0.5))
 
 
-def _timed(full: Crowd, repeats: int) -> tuple[float, int]:
+def _timed(full: CrowdedCluster, repeats: int) -> tuple[float, int]:
     """Seconds of the whole cycle, and how many domains could have held the gang."""
     report = cycle(full.snapshot, EVICTING)
     if not report.evictions:
         raise RuntimeError("the cluster is meant to be full, and nobody was evicted")
-    weighed = sum(len(story.looked) for stories in report.stories.values() for story in stories)
+    weighed = sum(
+        len(attempt.domains_considered) for attempts in report.eviction_attempts.values() for attempt in attempts
+    )
     return best_of(repeats, lambda: cycle(full.snapshot, EVICTING), clock=time.process_time), weighed
 
 
@@ -180,7 +182,7 @@ def _ratios(lab: Lab) -> list[float]:
     ratios = []
     for seed in range(lab.size.contests):
         where = flat_cluster(6, 8 + seed % 9)
-        full = crowd(where, 14 + seed % 11, need=4 + seed % 5, tier=1 + seed % 2, seed=seed)
+        full = crowded_cluster(where, 14 + seed % 11, need=4 + seed % 5, tier=1 + seed % 2, seed=seed)
         broken, evicted = destroyed(full, cycle(full.snapshot, EVICTING))
         least_broken, least_evicted = cheapest(full, 1 + seed % 2)
         if least_broken:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Row, at_least, at_most
 from tierwise.bench.optimum import fewest_touched, touched
-from tierwise.bench.worlds import CLASSES, Cluster, Gang, cluster, jobs, snapshot
+from tierwise.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
@@ -71,16 +71,16 @@ def _measure(lab: Lab) -> Iterator[tuple[Counts, Counts, Counts]]:
         yield with_it, without, fewest_touched(snap.topology, own, gang.pods // (gang.group or 1), holding)
 
 
-def _draw(lab: Lab, where: Cluster) -> Iterator[Gang]:
+def _draw(lab: Lab, where: BenchCluster) -> Iterator[GangSpec]:
     """Sizes from 2 pods to a fifth of the nodes, as many small as large ones; half of the gangs in groups."""
     rng = np.random.default_rng(1)
     for _ in range(lab.size.proposals):
         pods = int(np.exp(rng.uniform(np.log(2), np.log(lab.size.small // 5))))
         group = int(rng.choice(_GROUPS))
-        yield Gang(_WHOLE_NODE, pods, where.top, group if pods >= 2 * group else 0)
+        yield GangSpec(_WHOLE_NODE, pods, where.top, group if pods >= 2 * group else 0)
 
 
-def _room(snap: Snapshot, gang: Gang) -> Ints:
+def _room(snap: Snapshot, gang: GangSpec) -> Ints:
     """How many pods or groups every rack holds."""
     room = open_cycle(snap, DEFAULT).fit_counts.of(gang.shape).domains(Pool.IDLE)
     return snap.topology.own(room) // (gang.group or 1)

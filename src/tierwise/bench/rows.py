@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tierwise.bench.compare import Comparison, compare
+from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.everyday import c2a, c2b, c2c, c5, c6, c7, c8a, c8b, c8c
 from tierwise.bench.evictions import e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
@@ -19,7 +19,7 @@ from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.replays import s3a, s3b
 from tierwise.bench.services import n1, p11
-from tierwise.bench.worlds import CLASSES, Gang, cluster, flat_cluster, jobs, mix, snapshot
+from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot
 
 __all__ = ["ROWS", "chosen"]
 
@@ -52,7 +52,7 @@ def _p2(lab: Lab) -> Row:
 
 
 def _p3a(lab: Lab) -> Row:
-    gang = Gang(_WHOLE_NODE, lab.size.gang, 4)
+    gang = GangSpec(_WHOLE_NODE, lab.size.gang, 4)
     found = compare(cluster(lab.size.small, load=0.2), [gang], lab.size.repeats)
     what = f"pod-by-pod ÷ engine, one gang of {gang.pods} pods at {lab.size.small:,} nodes ({_both(found)})"
     return Row("P3a", what, found.ratio, at_least(500, 5_000))
@@ -83,7 +83,7 @@ def _p4(lab: Lab) -> Row:
 
 
 def _p5(lab: Lab) -> Row:
-    snap = snapshot(cluster(lab.size.small), jobs([Gang(_WHOLE_NODE, lab.size.giant, 4)]))
+    snap = snapshot(cluster(lab.size.small), jobs([GangSpec(_WHOLE_NODE, lab.size.giant, 4)]))
     done, floor = _all_placed(decisions(snap, lab.size.repeats)), stream(snap)
     seconds = float(done.seconds[0])
     what = (
@@ -110,14 +110,14 @@ def _p12(lab: Lab) -> Row:
 
 def _s1(lab: Lab) -> Row:
     size = lab.size
-    rate, nodes = _rate(lab, [Gang(_HALF_NODE, size.crowd, 2)] * size.crowds)
+    rate, nodes = _rate(lab, [GangSpec(_HALF_NODE, size.crowd, 2)] * size.crowds)
     what = f"pods/s, {size.crowds} gangs of {size.crowd:,} pods × 4 GPUs on {nodes:,} nodes in {size.racks} racks"
     return Row("S1", what, rate, at_least(5_000))
 
 
 def _s2(lab: Lab) -> Row:
     size = lab.size
-    rate, nodes = _rate(lab, [Gang(_ONE_GPU, 4, 1)] * size.handfuls)
+    rate, nodes = _rate(lab, [GangSpec(_ONE_GPU, 4, 1)] * size.handfuls)
     what = f"pods/s, {size.handfuls} gangs of 4 pods on {nodes:,} nodes, all {size.racks} racks weighed for each"
     return Row("S2", what, rate, at_least(2_000))
 
@@ -157,7 +157,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
 }
 
 
-def _rate(lab: Lab, gangs: Sequence[Gang]) -> tuple[float, int]:
+def _rate(lab: Lab, gangs: Sequence[GangSpec]) -> tuple[float, int]:
     """Pods per second of whole cycles over a flat cluster that takes all of them, and how many nodes it has."""
     where = flat_cluster(lab.size.racks, lab.size.rack)
     done = _all_placed(decisions(snapshot(where, jobs(gangs)), lab.size.repeats))
@@ -170,7 +170,7 @@ def _all_placed(done: Pass) -> Pass:
     return done
 
 
-def _both(found: Comparison) -> str:
+def _both(found: SpeedComparison) -> str:
     return f"{found.reference:.2f} s ÷ {_micro(found.engine)}"
 
 

@@ -25,7 +25,7 @@ from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import reconcile
 from tierwise.snapshot.builder import build
 
-__all__ = ["ORDERS", "Town", "cheapest", "n1", "p11", "paid", "profile", "settle", "town"]
+__all__ = ["ORDERS", "ServiceCluster", "cheapest", "n1", "p11", "paid", "place_services", "profile", "service_cluster"]
 
 
 # The Online Boutique on small random clusters: what its placement costs, and what the best one would.
@@ -54,7 +54,7 @@ _HUBS: Final = tuple(_NAMES.index(name) for name in ("P1", "P8", "P2", "P3"))  #
 ORDERS: Final = ("KahnSort", "TarjanSort", "AlternateKahn", "AlternateTarjan", "ReverseKahn", "ReverseTarjan")
 
 
-class Town(msgspec.Struct, frozen=True):
+class ServiceCluster(msgspec.Struct, frozen=True):
     """A cluster: pod slots of each node, and what it costs to get from one node to another."""
 
     slots: tuple[int, ...]
@@ -63,7 +63,7 @@ class Town(msgspec.Struct, frozen=True):
     weights: tuple[Raw, ...]  # of the NetworkTopology, by topology key
 
 
-def town(seed: int) -> Town:
+def service_cluster(seed: int) -> ServiceCluster:
     """Two or three regions of one or two zones of one to three nodes, with little more room than is needed."""
     rng = np.random.default_rng(seed)
     spots = [
@@ -84,7 +84,7 @@ def town(seed: int) -> Town:
     cost[zone[:, None] == zone] = 1
     np.fill_diagonal(cost, 0)
     weights = (_weights(REGION, regions, far), _weights(ZONE, zones, near))
-    return Town(tuple(slots.tolist()), tuple(spots), cost, weights)
+    return ServiceCluster(tuple(slots.tolist()), tuple(spots), cost, weights)
 
 
 def _symmetric(rng: np.random.Generator, size: int, low: int, high: int) -> Ints:
@@ -125,7 +125,7 @@ def profile(*, both_ways: bool = False, look_ahead: bool = False) -> Profile:
     )
 
 
-def settle(where: Town, order: str, how: Profile) -> list[int]:
+def place_services(where: ServiceCluster, order: str, how: Profile) -> list[int]:
     """The node of each workload once a cycle has placed the application."""
     cluster = EmbeddedCluster(_objects(where, order))
     reconcile(cluster, 0.0)
@@ -140,7 +140,7 @@ def settle(where: Town, order: str, how: Profile) -> list[int]:
     return [found[f"default/{name.lower()}"] for name in _NAMES]
 
 
-def _objects(where: Town, order: str) -> Objects:
+def _objects(where: ServiceCluster, order: str) -> Objects:
     nodes: list[Raw] = [
         {
             "apiVersion": "v1",
@@ -191,12 +191,12 @@ def _ref(name: str) -> Raw:
     return {"kind": "Deployment", "name": name, "selector": name}
 
 
-def paid(where: Town, placed: Sequence[int]) -> int:
+def paid(where: ServiceCluster, placed: Sequence[int]) -> int:
     """What a placement costs: the sum over all dependencies."""
     return sum(int(where.cost[placed[a], placed[b]]) for a, b in _EDGES)
 
 
-def cheapest(where: Town, known: int) -> int:
+def cheapest(where: ServiceCluster, known: int) -> int:
     """The least that any placement costs, given one that costs `known`."""
     count = len(where.slots)
     grid = np.stack(np.meshgrid(*[np.arange(count)] * len(_HUBS), indexing="ij")).reshape(len(_HUBS), -1)
@@ -254,8 +254,8 @@ def n1(lab: Lab) -> Row:
     ratios: dict[tuple[str, str], list[float]] = {}
     towns = max(2, lab.size.contests // 5)
     for seed in range(towns):
-        where = town(seed)
-        costs = {(s, o): paid(where, settle(where, o, how)) for s, how in _SETTINGS.items() for o in ORDERS}
+        where = service_cluster(seed)
+        costs = {(s, o): paid(where, place_services(where, o, how)) for s, how in _SETTINGS.items() for o in ORDERS}
         least = cheapest(where, min(costs.values()))
         for setting, cost in costs.items():
             ratios.setdefault(setting, []).append(cost / least)
@@ -282,8 +282,8 @@ def p11(lab: Lab) -> Row:
 def _scoring(lab: Lab, placed: int) -> float:
     """Seconds to filter and score all nodes for one pod."""
     current = open_cycle(build(_services(lab.size.small, placed), 0.0, profile()), profile())
-    job = next(job for job in current.snapshot.jobs if any(job.parts()))
-    ask = Ask(job.subs[0].parts[0].shape, job.subs[0], job)
+    job = next(job for job in current.snapshot.jobs if any(job.pod_sets()))
+    ask = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job)
     everything = slice(0, len(current.nodes))
 
     def score() -> None:

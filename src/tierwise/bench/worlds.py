@@ -13,22 +13,22 @@ import numpy as np
 
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
 from tierwise.model.node import NodeTable, plain_nodes
 from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
 from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
-from tierwise.model.tree import Declared, grow
+from tierwise.model.tree import Declared, build_tree
 
 __all__ = [
     "CLASSES",
     "GPU",
     "GPUS_PER_NODE",
     "LEAD",
-    "Cluster",
-    "Gang",
+    "BenchCluster",
+    "GangSpec",
     "cluster",
     "flat_cluster",
     "jobs",
@@ -52,7 +52,7 @@ _SPLIT_FROM = 16
 _GROUP_SIZES = (4, 8, 16)
 
 
-class Gang(msgspec.Struct, frozen=True):
+class GangSpec(msgspec.Struct, frozen=True):
     """What is drawn of a gang; `group` is 0 for a gang that is not partitioned."""
 
     shape: Shape
@@ -61,7 +61,7 @@ class Gang(msgspec.Struct, frozen=True):
     group: int = 0  # pods per group, each confined to a rack
 
 
-def mix(number: int, *, top: int, seed: int = 1) -> list[Gang]:
+def mix(number: int, *, top: int, seed: int = 1) -> list[GangSpec]:
     """1 to 512 pods, most of them small; eight classes; a tier limit from a rack to the root, at random.
 
     A smaller mix of the same seed is the beginning of a larger one.
@@ -70,19 +70,19 @@ def mix(number: int, *, top: int, seed: int = 1) -> list[Gang]:
     return [_draw(rng, top) for _ in range(number)]
 
 
-def _draw(rng: np.random.Generator, top: int) -> Gang:
+def _draw(rng: np.random.Generator, top: int) -> GangSpec:
     span = 1.0 - float(_LARGEST + 1) ** -_TAIL
     pods = min(_LARGEST, int((1.0 - rng.random() * span) ** (-1.0 / _TAIL)))
     shape = CLASSES[int(rng.integers(len(CLASSES)))]
     tier = int(rng.integers(1, top + 1))
     split, size = rng.random() < _PARTITIONED, int(rng.choice(_GROUP_SIZES))
-    return Gang(shape, pods, tier, size if split and pods >= _SPLIT_FROM else 0)
+    return GangSpec(shape, pods, tier, size if split and pods >= _SPLIT_FROM else 0)
 
 
-def jobs(gangs: Sequence[Gang]) -> list[Job]:
+def jobs(gangs: Sequence[GangSpec]) -> list[Job]:
     """The lead, and the gangs as jobs in the order in which they were made."""
     counter = _Counter()
-    return [counter.job(gang) for gang in (Gang(LEAD, 1, 1), *gangs)]
+    return [counter.job(gang) for gang in (GangSpec(LEAD, 1, 1), *gangs)]
 
 
 class _Counter:
@@ -92,7 +92,7 @@ class _Counter:
         self._jobs = 0
         self._subs = 0
 
-    def job(self, gang: Gang) -> Job:
+    def job(self, gang: GangSpec) -> Job:
         number = self._jobs
         self._jobs += 1
         key = f"bench/g{number}"
@@ -143,7 +143,7 @@ class _Counter:
             match_index=0,
             order=natural(key),
             priority=0,
-            parts=(Part(shape, "", -1, tasks),),
+            pod_sets=(PodSet(shape, "", -1, tasks),),
             total=len(tasks),
             request=shape.request * len(tasks),
             held=np.zeros(0, dtype=np.int64),
@@ -180,7 +180,7 @@ LEAD = _shape(len(CLASSES), gpus=0, cpu=100, memory=1)
 _SHAPES = (*CLASSES, LEAD)
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class BenchCluster(msgspec.Struct, frozen=True):
     """Nodes, their tree and what runs on them already."""
 
     nodes: NodeTable
@@ -193,7 +193,7 @@ class Cluster(msgspec.Struct, frozen=True):
         return int(self.topology.tier[0])
 
 
-def cluster(nodes: int, *, load: float = 0.0, seed: int = 1) -> Cluster:
+def cluster(nodes: int, *, load: float = 0.0, seed: int = 1) -> BenchCluster:
     """Racks of 16 to 32 nodes, 16 racks to a leaf (tier 2), 8 leaves to a spine (tier 3), one root over all."""
     rng = np.random.default_rng((seed, nodes))
     ends = np.cumsum(rng.integers(16, 33, size=nodes // 16 + 1))
@@ -201,13 +201,13 @@ def cluster(nodes: int, *, load: float = 0.0, seed: int = 1) -> Cluster:
     return _cluster(ends, (_RACKS_PER_LEAF, _LEAVES_PER_SPINE), load=load, rng=rng)
 
 
-def flat_cluster(racks: int, nodes_per_rack: int) -> Cluster:
+def flat_cluster(racks: int, nodes_per_rack: int) -> BenchCluster:
     """Empty racks of one size directly below the root."""
     ends = np.arange(1, racks + 1) * nodes_per_rack
     return _cluster(ends, (), load=0.0, rng=np.random.default_rng(0))
 
 
-def snapshot(where: Cluster, jobs: Sequence[Job]) -> Snapshot:
+def snapshot(where: BenchCluster, jobs: Sequence[Job]) -> Snapshot:
     """What one cycle sees of a cluster and a workload."""
     return Snapshot(
         axis=_AXIS,
@@ -223,7 +223,7 @@ def snapshot(where: Cluster, jobs: Sequence[Job]) -> Snapshot:
     )
 
 
-def _cluster(ends: Ints, widths: Sequence[int], *, load: float, rng: np.random.Generator) -> Cluster:
+def _cluster(ends: Ints, widths: Sequence[int], *, load: float, rng: np.random.Generator) -> BenchCluster:
     """Racks that end at these rows, and above them domains of `widths` children, tier by tier."""
     names = tuple(f"n{i}" for i in range(int(ends[-1])))
     starts = np.append(0, ends[:-1])
@@ -239,9 +239,9 @@ def _cluster(ends: Ints, widths: Sequence[int], *, load: float, rng: np.random.G
             for i, part in enumerate(parts)
         ]
         below = len(parts)
-    topology, order = grow(declared, names)
+    topology, order = build_tree(declared, names)
     running = _running(topology, load, rng) if load else ()
-    return Cluster(_table(tuple(names[i] for i in order)), topology, running)
+    return BenchCluster(_table(tuple(names[i] for i in order)), topology, running)
 
 
 def _table(names: tuple[str, ...]) -> NodeTable:

@@ -74,12 +74,12 @@ def advertise_bandwidth(
         _print(filenames, node, bits, None if once else interval)
         return
     from tierwise.daemons.link_speed import advertise
-    from tierwise.kube.node_reports import Sight
+    from tierwise.kube.node_reports import NodeView
 
     def wanted(objects: Objects, found: int) -> list[Effect]:
         return advertise(objects, node, found)
 
-    tell(access, Sight(node), lambda _: bits(), wanted, once=once, interval=interval)
+    tell(access, NodeView(node), lambda _: bits(), wanted, once=once, interval=interval)
 
 
 def _print(filenames: tuple[str, ...], node: str, bits: Callable[[], int], interval: int | None) -> None:

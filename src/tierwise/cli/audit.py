@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.cli import options
-from tierwise.cli.reach import access_options, reach
+from tierwise.cli.reach import access_options, connect
 
 if TYPE_CHECKING:
     from tierwise.port import Objects
@@ -74,7 +74,7 @@ def audit(
 
 
 def _fetch(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Objects:
-    access = reach(kubeconfig, context, in_cluster=in_cluster)
+    access = connect(kubeconfig, context, in_cluster=in_cluster)
     from tierwise.api.errors import InputError
     from tierwise.kube.cluster import KubeCluster
 

@@ -19,17 +19,17 @@ def live_state() -> list[Raw]:
     import time
 
     from tierwise.cli.options import cluster_options
-    from tierwise.cli.progress import patience
-    from tierwise.cli.reach import reach
+    from tierwise.cli.progress import show_progress
+    from tierwise.cli.reach import connect
     from tierwise.sim.saved import saved
 
     kubeconfig, context = cluster_options()
-    access = reach(kubeconfig, context, in_cluster=False)
-    from tierwise.kube.once import look_once
+    access = connect(kubeconfig, context, in_cluster=False)
+    from tierwise.kube.once import list_once
 
-    with patience("reading the cluster"):
+    with show_progress("reading the cluster"):
         now = time.time()
-        return list(saved(asyncio.run(look_once(access, _left_out)), now))
+        return list(saved(asyncio.run(list_once(access, _left_out)), now))
 
 
 def live_objects() -> Objects:

@@ -66,11 +66,11 @@ def explain(
 
 def _tell_pod(objects: Objects, profile: Profile, pod: str, now: float, *, everything: bool, json: bool) -> None:
     from tierwise.cli.inputs import tell_crashes
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
     from tierwise.sim.rounds import look
 
-    with patience("looking"):
+    with show_progress("looking"):
         seen, history = look(objects, profile, pod, now=now)
     tell_crashes(history.guard)
     if seen is None:
@@ -107,12 +107,12 @@ def _tell_unreached(pod: str, text: str, *, json: bool) -> None:
 
 def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, everything: bool, json: bool) -> None:
     from tierwise.cli.inputs import tell_crashes
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.rounds import schedule
 
-    with patience("scheduling") as progress:
+    with show_progress("scheduling") as progress:
         history = schedule(objects, profile, now=now, progress=progress)
         after = history.after(now)
     tell_crashes(history.guard)

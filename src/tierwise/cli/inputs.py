@@ -40,12 +40,12 @@ def load(
         except InputError as error:
             hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
             raise InputError(f"{hint}: {error}") from None
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.port import Objects
     from tierwise.sim.manifests import Remarks, read
 
     remarks = Remarks(faults=faults)
-    with patience("reading manifests") as progress:
+    with show_progress("reading manifests") as progress:
         loaded = read(filenames, stdin or sys.stdin, progress=progress, remarks=remarks)
         objects = Objects.of((entry.record, entry.raw) for entry in loaded)
     skipped = [f"{name}: left out: {what}" for name, what in remarks.left_out]
@@ -75,10 +75,10 @@ def introduce(objects: Objects) -> None:
 
 def tell_crashes(guard: Guard) -> None:
     """Say on standard error which objects were set aside."""
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
 
     for crash in guard.crashes:
-        complain(f"{crash.fault.subject}: {crash.text}")
+        report_error(f"{crash.fault.subject}: {crash.text}")
 
 
 def _not_understood(objects: Objects) -> Iterator[str]:
@@ -131,12 +131,12 @@ def profile_of(file: str | None) -> Profile:
 
 def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST) -> None:
     from tierwise.api.plurals import count
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
 
     for text in texts[:most]:
-        complain(f"warning: {text}")
+        report_error(f"warning: {text}")
     if len(texts) > most:
-        complain(f"warning: and {count(len(texts) - most, rest, rests or rest)}")
+        report_error(f"warning: and {count(len(texts) - most, rest, rests or rest)}")
 
 
 def _configuration(file: str) -> tuple[object, str]:

@@ -107,7 +107,7 @@ class Verbs(click.Group):
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
         except InputError as error:
-            complain(str(error))
+            report_error(str(error))
             ctx.exit(2)
         except KeyboardInterrupt:
             ctx.exit(130)
@@ -116,15 +116,15 @@ class Verbs(click.Group):
             ctx.exit(141)
         except OSError as error:  # files are read with care, so this is a full disk or the like
             _drop_output()
-            complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+            report_error(f"{error.filename or 'standard output'}: {error.strerror or error}")
             ctx.exit(74)
         except Exception as error:  # noqa: BLE001 - a defect ends here, with one line instead of a page
-            _confess(error)
+            _report_defect(error)
             ctx.exit(70)
         return result
 
 
-def complain(text: str) -> None:
+def report_error(text: str) -> None:
     """One line on standard error, broken between words where a terminal is too narrow for it.
 
     Characters that a terminal would obey are spelled out.
@@ -139,7 +139,7 @@ def complain(text: str) -> None:
     click.echo(line, err=True)
 
 
-def _confess(error: Exception) -> None:
+def _report_defect(error: Exception) -> None:
     if os.environ.get("TIERWISE_DEBUG"):
         import traceback
 
@@ -147,11 +147,11 @@ def _confess(error: Exception) -> None:
         return
     said = " ".join(str(error).split())
     text = f"defect in tierwise: {type(error).__name__}{f': {said}' if said else ''}"
-    complain(f"{text} (TIERWISE_DEBUG=1 shows the traceback; please report it)")
+    report_error(f"{text} (TIERWISE_DEBUG=1 shows the traceback; please report it)")
 
 
 def _drop_output() -> None:
-    """Nobody takes our output any more: let nothing complain about that on the way out."""
+    """Nobody takes our output any more: let nothing report_error about that on the way out."""
     try:
         target = sys.stdout.fileno()
     except (OSError, ValueError):  # not a file, as in tests

@@ -12,7 +12,7 @@ from tierwise.api.errors import InputError
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
-    from tierwise.kube.node_reports import Sight
+    from tierwise.kube.node_reports import NodeView
     from tierwise.port import Effect, Objects
 
 __all__ = ["ending", "live_access", "tell"]
@@ -31,14 +31,14 @@ def live_access(
         raise click.UsageError("Say which cluster to write to with --in-cluster or --kubeconfig, or add --print.")
     if not live:
         return None
-    from tierwise.cli.reach import reach
+    from tierwise.cli.reach import connect
 
-    return reach(kubeconfig, context, in_cluster=in_cluster)
+    return connect(kubeconfig, context, in_cluster=in_cluster)
 
 
 def tell(
     access: Access,
-    sight: Sight,
+    sight: NodeView,
     find: Callable[[Objects], T],
     wanted: Callable[[Objects, T], Sequence[Effect]],
     *,
@@ -50,7 +50,7 @@ def tell(
     import random
     import time
 
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
     from tierwise.kube.errors import ApiError, UnreachableError
     from tierwise.kube.node_reports import report
 
@@ -60,10 +60,10 @@ def tell(
                 asyncio.run(report(access, sight, find, wanted))
                 failed = False
             except (ApiError, InputError) as error:
-                complain(str(error))
+                report_error(str(error))
                 failed = True
             except UnreachableError as error:
-                complain(f"the API server cannot be reached: {error}")
+                report_error(f"the API server cannot be reached: {error}")
                 failed = True
             if once:
                 click.get_current_context().exit(int(failed))

@@ -87,11 +87,11 @@ def probe(
     if access is None:
         _print(task, filenames, _answerer(host, port) if answer and not once else None, None if once else interval)
         return
-    from tierwise.kube.node_reports import Sight
+    from tierwise.kube.node_reports import NodeView
 
     if answer and not once:
         _in_background(_answerer(host, port))
-    sight = Sight(config_map=task.config_map)
+    sight = NodeView(config_map=task.config_map)
     tell(access, sight, task.measured, task.worth_telling, once=once, interval=interval)
 
 
@@ -108,7 +108,7 @@ class _Task(msgspec.Struct, frozen=True):
     def measured(self, objects: Objects) -> dict[str, str]:
         """What the pairs took in which this node comes first; who does not answer is named and left out."""
         from tierwise.api.core import Node
-        from tierwise.cli.main import complain
+        from tierwise.cli.main import report_error
         from tierwise.daemons.latency_map import entries
         from tierwise.daemons.pairs import address_of, pairs
         from tierwise.daemons.round_trip import measure
@@ -122,7 +122,7 @@ class _Task(msgspec.Struct, frozen=True):
                 try:
                     times = measure(address_of(nodes[destination]), self.port, count=self.count, timeout=self.timeout)
                 except OSError as error:
-                    complain(f"node {destination} does not answer: {error.strerror or error}")
+                    report_error(f"node {destination} does not answer: {error.strerror or error}")
                     continue
                 data.update(entries(origin, destination, times))
         return data

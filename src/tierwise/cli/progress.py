@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Step", "patience"]
+__all__ = ["ProgressStep", "show_progress"]
 
 _PATIENCE = 1.0
 
 
-class Step(Protocol):
+class ProgressStep(Protocol):
     """Told how much is done, and of how much where that is known."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None: ...
 
 
 @contextmanager
-def patience(text: str, total: int | None = None) -> Iterator[Step]:
+def show_progress(text: str, total: int | None = None) -> Iterator[ProgressStep]:
     """Yields a function that is told of every step; it does nothing where nobody is looking."""
     if not sys.stderr.isatty():
         yield _ignore

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
 
-__all__ = ["access_options", "listen_option", "log_option", "missing", "place_option", "reach"]
+__all__ = ["access_options", "connect", "listen_option", "log_option", "missing", "place_option"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -33,7 +33,7 @@ def access_options(command: F) -> F:
     return command
 
 
-def reach(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
+def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
     """The access to a cluster that the options ask for."""
     try:
         from tierwise.kube import auth

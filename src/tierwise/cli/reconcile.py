@@ -29,7 +29,7 @@ def reconcile(
     JSON holds every changed or created object, whole, events included. Nothing is scheduled.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_crashes
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.sim import rounds
     from tierwise.sim.cluster import EmbeddedCluster
 
@@ -37,7 +37,7 @@ def reconcile(
     objects = load(filenames)
     introduce(objects)
     cluster = EmbeddedCluster(objects)
-    with patience("running the controllers"):
+    with show_progress("running the controllers"):
         guard = rounds.reconcile(cluster, moment(objects, now), profile)
     tell_crashes(guard)
     if output_format == "json":

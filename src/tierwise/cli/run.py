@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from tierwise.cli.reach import access_options, listen_option, log_option, reach
+from tierwise.cli.reach import access_options, connect, listen_option, log_option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
-    from tierwise.kube.cluster import KubeCluster, Options
+    from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.loop import Observer, SchedulerProfile
-    from tierwise.web.turns import Turns
+    from tierwise.web.turns import LiveRuns
 
-__all__ = ["ServeOptions", "connected", "controllers", "duties_of", "run", "serve", "service_options"]
+__all__ = ["ServeOptions", "connected", "controllers", "profiles_of", "run", "serve", "service_options"]
 
 
 # What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them.
@@ -149,19 +149,19 @@ def serve(
     from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry
     from tierwise.runtime.probes import debug, probes
-    from tierwise.runtime.service import LoopTiming, Service
+    from tierwise.runtime.service import LoopRunner, LoopTiming
     from tierwise.runtime.telemetry import Telemetry
 
     found = registry()
     told = Telemetry(found, cluster)
     observers: list[Observer] = [told]
-    turns: Turns | None = None
+    turns: LiveRuns | None = None
     if pages:
-        from tierwise.web.turns import Turns
+        from tierwise.web.turns import LiveRuns
 
-        turns = Turns(pages)
+        turns = LiveRuns(pages)
         observers.append(turns)
-    service = Service(
+    service = LoopRunner(
         cluster,
         duties,
         with_controllers=with_controllers,
@@ -182,9 +182,9 @@ def serve(
         service.run()
 
 
-def _options(component: str, manner: ServeOptions, *, by_eviction: bool) -> Options:
+def _options(component: str, manner: ServeOptions, *, by_eviction: bool) -> ClusterOptions:
     from tierwise.kube.auth import own_namespace
-    from tierwise.kube.cluster import Options
+    from tierwise.kube.cluster import ClusterOptions
     from tierwise.kube.lease import LeaseOptions, LeaseTimes
 
     own = own_namespace("kube-system")
@@ -195,7 +195,7 @@ def _options(component: str, manner: ServeOptions, *, by_eviction: bool) -> Opti
         times = LeaseTimes(duration, deadline=duration * 2 / 3, retry=duration * 2 / 15)
         lease = LeaseOptions(manner.lease_name or component, manner.lease_namespace or own, identity, times)
     trusted = frozenset(manner.discovery_namespaces or (own, _VOLCANO))
-    return Options(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
+    return ClusterOptions(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
 
 
 @click.command(
@@ -262,9 +262,9 @@ def run(
     """
     if with_pages and manner.listen is None:
         raise click.UsageError("--pages needs --listen: that is where they are served")
-    access = reach(kubeconfig, context, in_cluster=in_cluster)
+    access = connect(kubeconfig, context, in_cluster=in_cluster)
     with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
-        duties = duties_of(names, config_file, profiles)
+        duties = profiles_of(names, config_file, profiles)
         serve(cluster, manner, duties, with_controllers=not no_controllers, pages=access.server if with_pages else "")
 
 
@@ -283,12 +283,12 @@ def controllers(manner: ServeOptions, kubeconfig: str | None, in_cluster: bool, 
     They make podGroups and pods of Volcano jobs, hyperNodes from node labels, and keep status. `tierwise run` does the
     same unless it is told not to.
     """
-    access = reach(kubeconfig, context, in_cluster=in_cluster)
+    access = connect(kubeconfig, context, in_cluster=in_cluster)
     with connected(access, manner, component="tierwise-controllers") as cluster:
         serve(cluster, manner, [])
 
 
-def duties_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[SchedulerProfile]:
+def profiles_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[SchedulerProfile]:
     """Scheduler names and their profiles, as the options say."""
     from tierwise.cli.inputs import profile_of
     from tierwise.runtime.loop import SchedulerProfile

@@ -44,14 +44,14 @@ def schedule(
     places them gang by gang, and this repeats until nothing changes any more. Nothing outside is touched.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.sim import rounds
 
     profile = profile_of(config_file)
     objects = load(filenames)
     introduce(objects)
     time = moment(objects, now)
-    with patience("scheduling", cycles) as progress:
+    with show_progress("scheduling", cycles) as progress:
         history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress)
         after = history.after(time)
     if output_format == "json":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
-    from tierwise.web.shows import Show, Source
+    from tierwise.web.shows import RunSource, RunView
 
 __all__ = ["manifest_source", "serve"]
 
@@ -76,22 +76,22 @@ def _until_interrupted() -> None:
         click.echo("", err=True)  # behind the ^C of the terminal
 
 
-def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> Source:
+def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> RunSource:
     """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.cli.progress import patience
-    from tierwise.web.shows import Watched
+    from tierwise.cli.progress import show_progress
+    from tierwise.web.shows import WatchedSource
 
     given = sys.stdin.buffer.read() if "-" in filenames else b""
 
-    def make() -> Show:
+    def make() -> RunView:
         profile = profile_of(config_file)
         objects = load(filenames, stdin=io.BytesIO(given))
         introduce(objects)
-        with patience("scheduling"):
+        with show_progress("scheduling"):
             return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames))
 
-    return Watched(lambda: _written(filenames, config_file), make)
+    return WatchedSource(lambda: _written(filenames, config_file), make)
 
 
 def _written(filenames: Sequence[str], config_file: str | None) -> object:
@@ -106,32 +106,32 @@ def _written(filenames: Sequence[str], config_file: str | None) -> object:
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
 
 
-def _cluster(config_file: str | None, now: float | None, every: float) -> Source:
+def _cluster(config_file: str | None, now: float | None, every: float) -> RunSource:
     """The cluster of the kubeconfig as it is, and what one cycle would decide."""
     import time
 
     from tierwise.cli.connected import live_objects
     from tierwise.cli.inputs import moment, profile_of
-    from tierwise.web.shows import Watched
+    from tierwise.web.shows import WatchedSource
 
     context = click.get_current_context()  # pages are made in other threads, where the options must be known as well
     server = _server()
     begun = time.monotonic()
 
-    def make() -> Show:
+    def make() -> RunView:
         with context.scope(cleanup=False):
             profile, objects = profile_of(config_file), live_objects()
         return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server)
 
-    return Watched(lambda: int((time.monotonic() - begun) / every), make)
+    return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
 
 def _server() -> str:
     from tierwise.cli.options import cluster_options
-    from tierwise.cli.reach import reach
+    from tierwise.cli.reach import connect
 
     kubeconfig, context = cluster_options()
-    return reach(kubeconfig, context, in_cluster=False).server
+    return connect(kubeconfig, context, in_cluster=False).server
 
 
 def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
@@ -152,8 +152,8 @@ def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
     return Run(history.reports, snapshot, profile, history.evictions, history.complaints())
 
 
-def _shown(run: Run, mode: str, title: str) -> Show:
+def _shown(run: Run, mode: str, title: str) -> RunView:
     from tierwise.explain.board import Board
-    from tierwise.web.shows import Show
+    from tierwise.web.shows import RunView
 
-    return Show(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)
+    return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)

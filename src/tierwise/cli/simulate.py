@@ -21,7 +21,7 @@ from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.failures import draw
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.run import Comparison, Run
+from tierwise.replay.engine.run import Comparison, Replay
 from tierwise.replay.shared_gpu.filling import Fillings
 from tierwise.replay.shared_gpu.openb import WHOLE, is_openb, order, read_nodes, read_pods
 from tierwise.replay.shared_gpu.policies import POLICIES, sharing
@@ -31,7 +31,7 @@ from tierwise.replay.traces.readers import Table, read_fabric, read_table, read_
 from tierwise.replay.traces.synthetic import PREFIX, synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["Asked", "comparison", "drive", "fillings", "shared_nodes", "simulate", "watching"]
+__all__ = ["SimulateOptions", "comparison", "drive", "fillings", "shared_nodes", "simulate", "watching"]
 
 
 # How far a run is: what is done and how fast, on standard error, only on a terminal.
@@ -41,7 +41,7 @@ _EVERY = 0.2
 
 
 @contextmanager
-def watching(run: Run) -> Iterator[Callable[[], None]]:
+def watching(run: Replay) -> Iterator[Callable[[], None]]:
     """Yields a function that is called at every step; it draws a few times a second, or never."""
     if not sys.stderr.isatty():
         yield lambda: None
@@ -58,7 +58,7 @@ def watching(run: Run) -> Iterator[Callable[[], None]]:
 class _Drawer:
     """Tells a bar where its contender is, and how fast it has gone since it was told last."""
 
-    def __init__(self, run: Run, update: Callable[..., None], bars: Mapping[str, object]) -> None:
+    def __init__(self, run: Replay, update: Callable[..., None], bars: Mapping[str, object]) -> None:
         self._run, self._update, self._bars = run, update, bars
         self._drawn, self._done = time.monotonic(), 0
 
@@ -75,7 +75,7 @@ class _Drawer:
 # What `tierwise simulate` is to replay: files and options become contenders on a trace, or policies on shared GPUs.
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SimulateOptions(msgspec.Struct, frozen=True):
     """Options as they were given; times are seconds."""
 
     topology: str
@@ -97,7 +97,7 @@ def shared_nodes(topology: str) -> Table | None:
     return table if is_openb(table) else None
 
 
-def comparison(asked: Asked, rules: Rules, checkpoint: str | None) -> Comparison:
+def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None) -> Comparison:
     """Contenders on a trace."""
     if checkpoint and rules.controllers:
         raise InputError("a replay through the controllers cannot be interrupted and go on", field="--checkpoint")
@@ -111,7 +111,7 @@ def comparison(asked: Asked, rules: Rules, checkpoint: str | None) -> Comparison
     return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues))
 
 
-def fillings(asked: Asked, nodes: Table, seed: int) -> Fillings:
+def fillings(asked: SimulateOptions, nodes: Table, seed: int) -> Fillings:
     """Policies on nodes whose GPUs are shared."""
     names, empty = read_nodes(nodes)
     pods = read_pods(read_table(asked.trace))
@@ -124,12 +124,12 @@ def fillings(asked: Asked, nodes: Table, seed: int) -> Fillings:
     return Fillings(names, empty, pods, arriving[: asked.jobs], policies)
 
 
-def _fabric(asked: Asked) -> Fabric:
+def _fabric(asked: SimulateOptions) -> Fabric:
     read = synthetic_fabric if asked.topology.startswith(PREFIX) else read_fabric
     return read(asked.topology, asked.gpus_per_host)
 
 
-def _trace(asked: Asked, seed: int) -> Trace:
+def _trace(asked: SimulateOptions, seed: int) -> Trace:
     return synthetic_trace(asked.trace, seed) if asked.trace.startswith(PREFIX) else read_trace(asked.trace)
 
 
@@ -153,7 +153,7 @@ _KEPT_EVERY = 60.0
 """Seconds between checkpoints."""
 
 
-def drive(run: Run, file: str | None) -> bool:
+def drive(run: Replay, file: str | None) -> bool:
     """Run to the end, keeping checkpoints in a file; whether it got there."""
     point = load(file, run.digest) if file else None
     if point is not None:
@@ -278,7 +278,7 @@ def simulate(
     from tierwise.replay.engine.rules import Rules
 
     rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
-    asked = Asked(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
+    asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
     nodes = shared_nodes(topology)
     run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint)
     if not drive(run, checkpoint):

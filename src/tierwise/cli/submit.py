@@ -240,7 +240,7 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
     last, interrupted = None, False
     try:
         for last in moments:
-            print_page(partial(timeline_lines, happenings=last.happenings), everything=everything)
+            print_page(partial(timeline_lines, entries=last.entries), everything=everything)
             sys.stdout.flush()
     except KeyboardInterrupt:
         interrupted = True
@@ -254,15 +254,15 @@ def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
     """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
     from tierwise.cli.screen import print_json
     from tierwise.explain.life_wire import life_wire
-    from tierwise.explain.timeline import happening_wire
+    from tierwise.explain.timeline import timeline_entry_wire
 
     last = None
     for last in moments:
-        for happening in last.happenings if lines else ():
-            print_json(happening_wire(happening, life.start), indent=0)
+        for entry in last.entries if lines else ():
+            print_json(timeline_entry_wire(entry, life.start), indent=0)
     assert last is not None  # there is always a first moment
     whole = life_wire(_view(life, last), life.start)
-    timeline = [happening_wire(happening, life.start) for happening in life.chronicle.happenings]
+    timeline = [timeline_entry_wire(entry, life.start) for entry in life.chronicle.happenings]
     print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
 
 

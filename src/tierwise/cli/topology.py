@@ -18,11 +18,11 @@ from tierwise.cli import options
 if TYPE_CHECKING:
     from tierwise.api.codec import Raw
     from tierwise.dialects.koordinator.topology_map import Entry
-    from tierwise.discovery.tree import Discovered, Remark, Tree
-    from tierwise.fetch.origin import Origin
+    from tierwise.discovery.tree import Discovered, SourceRemark, Tree
+    from tierwise.fetch.origin import SourceLocation
     from tierwise.port import Objects
 
-__all__ = ["Found", "Wish", "diff", "export_", "find", "generate", "import_", "source_options", "topology"]
+__all__ = ["FoundTree", "SourceOptions", "diff", "export_", "find", "generate", "import_", "source_options", "topology"]
 
 
 # The options that say where a topology comes from, and the hyperNodes that come of it.
@@ -35,7 +35,7 @@ _PASSWORD: Final = "TIERWISE_UFM_PASSWORD"
 _TOKEN: Final = "TIERWISE_UFM_TOKEN"
 
 
-class Wish(msgspec.Struct, frozen=True):
+class SourceOptions(msgspec.Struct, frozen=True):
     """What was asked for on the command line, word for word; lists run from the innermost tier outwards."""
 
     origin: str
@@ -48,7 +48,7 @@ class Wish(msgspec.Struct, frozen=True):
     timeout: float
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundTree(msgspec.Struct, frozen=True):
     """What came of it: the tree and its hyperNodes, and the kind of source that they are marked with."""
 
     source: str
@@ -58,11 +58,13 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a `Wish`, which the command receives as one."""
+    """The options of a `SourceOptions`, which the command receives as one."""
 
     @wraps(command)
     def gathered(*args: object, **words: object) -> None:
-        wish = convert({field.name: words.pop(field.name) for field in msgspec.structs.fields(Wish)}, Wish)
+        wish = convert(
+            {field.name: words.pop(field.name) for field in msgspec.structs.fields(SourceOptions)}, SourceOptions
+        )
         command(*args, wish=wish, **words)
 
     decorated: Callable[..., None] = gathered
@@ -94,10 +96,10 @@ _OPTIONS: Final = (
 )
 
 
-def find(filenames: Sequence[str], wish: Wish) -> tuple[Found, Objects]:
+def find(filenames: Sequence[str], wish: SourceOptions) -> tuple[FoundTree, Objects]:
     """The topology of a source, and the objects that were given beside it; remarks go to standard error."""
     from tierwise.cli.inputs import load
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
     from tierwise.fetch.origin import FROM_MANIFESTS
     from tierwise.port import Objects
 
@@ -110,13 +112,13 @@ def find(filenames: Sequence[str], wish: Wish) -> tuple[Found, Objects]:
         return _from_labels(objects, origin, wish), objects
     discovered = _fetched(origin, objects)
     for remark in discovered.warnings:
-        complain(f"warning: {remark}")
+        report_error(f"warning: {remark}")
     _refuse(discovered.errors)
     return _named(discovered, origin, wish), objects
 
 
-def _origin(wish: Wish) -> Origin:
-    from tierwise.fetch.origin import FROM_MANIFESTS, KINDS, Origin
+def _origin(wish: SourceOptions) -> SourceLocation:
+    from tierwise.fetch.origin import FROM_MANIFESTS, KINDS, SourceLocation
     from tierwise.fetch.ufm import Ufm
 
     kind, _, place = wish.origin.partition(":")
@@ -127,32 +129,32 @@ def _origin(wish: Wish) -> Origin:
     secrets = {"username": _USERNAME, "password": _PASSWORD, "token": _TOKEN}
     known = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
     server = Ufm(place, **known, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
-    return Origin(kind, place, wish.host_column, wish.tiers, wish.topology, server)
+    return SourceLocation(kind, place, wish.host_column, wish.tiers, wish.topology, server)
 
 
-def _fetched(origin: Origin, objects: Objects) -> Discovered:
-    from tierwise.cli.progress import patience
+def _fetched(origin: SourceLocation, objects: Objects) -> Discovered:
+    from tierwise.cli.progress import show_progress
     from tierwise.fetch.origin import discover
     from tierwise.fetch.ufm import FetchError
 
-    with patience(f"reading {origin}"):
+    with show_progress(f"reading {origin}"):
         try:
             return discover(origin, objects, sys.stdin)
         except FetchError as error:
             raise InputError(str(error)) from None
 
 
-def _refuse(errors: Sequence[Remark]) -> None:
+def _refuse(errors: Sequence[SourceRemark]) -> None:
     """All that is wrong, one line each: whoever mends a file wants to see the rest too."""
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
 
     for remark in errors[:-1]:
-        complain(str(remark))
+        report_error(str(remark))
     if errors:
         raise InputError(errors[-1].text, file=errors[-1].where or None)
 
 
-def _named(discovered: Discovered, origin: Origin, wish: Wish) -> Found:
+def _named(discovered: Discovered, origin: SourceLocation, wish: SourceOptions) -> FoundTree:
     from msgspec.structs import replace
 
     from tierwise.discovery.manifests import hypernodes
@@ -164,10 +166,10 @@ def _named(discovered: Discovered, origin: Origin, wish: Wish) -> Found:
             raise click.UsageError(f"--tier-names: {len(wish.tier_names)} names for {len(tree.tiers)} tiers")
         named = zip(tree.tiers, wish.tier_names, strict=False)
         tree = replace(tree, tier_names={**tree.tier_names, **dict(named)})
-    return Found(origin.kind, str(origin), tree, hypernodes(tree, names(tree, wish.name_prefix), origin.kind))
+    return FoundTree(origin.kind, str(origin), tree, hypernodes(tree, names(tree, wish.name_prefix), origin.kind))
 
 
-def _from_labels(objects: Objects, origin: Origin, wish: Wish) -> Found:
+def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) -> FoundTree:
     """HyperNodes as the label controller makes them: it has names of its own, and keeps those that exist."""
     from tierwise.api import codec
     from tierwise.api.core import ConfigMap, Node
@@ -187,7 +189,7 @@ def _from_labels(objects: Objects, origin: Origin, wish: Wish) -> Found:
     found = [record for record in records if isinstance(record, HyperNode)]
     discovered = from_hypernodes.read(found, objects.every(Node).values())
     _refuse(discovered.errors)  # such as a node that two networks claim
-    return Found(origin.kind, str(origin), discovered.tree, manifests)
+    return FoundTree(origin.kind, str(origin), discovered.tree, manifests)
 
 
 # `tierwise topology generate`: a site's description of its network as hyperNodes, or in another format.
@@ -218,7 +220,7 @@ Examples:
     default="yaml",
     help="How to print manifests.  [default: yaml]",
 )
-def generate(filenames: tuple[str, ...], target: str, output_format: str, wish: Wish) -> None:
+def generate(filenames: tuple[str, ...], target: str, output_format: str, wish: SourceOptions) -> None:
     """Print the hyperNodes of a network as its site describes it.
 
     The same input gives the same names and the same bytes. Warnings go to standard error; with an error nothing is
@@ -239,7 +241,7 @@ def generate(filenames: tuple[str, ...], target: str, output_format: str, wish: 
         click.echo(_summary(found) + _yaml(manifests), nl=False)
 
 
-def _slurm(found: Found, target: str) -> str:
+def _slurm(found: FoundTree, target: str) -> str:
     from tierwise.discovery import slurm
 
     try:
@@ -248,7 +250,7 @@ def _slurm(found: Found, target: str) -> str:
         raise InputError(str(error), file=found.origin) from None
 
 
-def _patches(found: Found) -> list[Raw]:
+def _patches(found: FoundTree) -> list[Raw]:
     """Nodes with nothing but their labels, for `kubectl apply --server-side`."""
     from tierwise.discovery.topograph import labels
 
@@ -258,7 +260,7 @@ def _patches(found: Found) -> list[Raw]:
     ]
 
 
-def _summary(found: Found) -> str:
+def _summary(found: FoundTree) -> str:
     """A comment at the head: how much there is of each tier."""
     tree = found.tree
     counts = {tier: sum(path[-1].tier == tier for path in tree) for tier in tree.tiers}
@@ -289,7 +291,9 @@ Examples:
 @options.everything
 @options.output
 @click.pass_context
-def diff(ctx: click.Context, filenames: tuple[str, ...], everything: bool, output_format: str, wish: Wish) -> None:
+def diff(
+    ctx: click.Context, filenames: tuple[str, ...], everything: bool, output_format: str, wish: SourceOptions
+) -> None:
     """Show which hyperNodes of a cluster a source would create, change and delete.
 
     Only hyperNodes that carry the mark of the source are deleted. The exit status is 0 where nothing differs and 1
@@ -393,7 +397,7 @@ def _without_planes(entries: Sequence[Entry]) -> list[Entry]:
     from msgspec.structs import replace
 
     from tierwise.api.errors import InputError
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
     from tierwise.dialects.koordinator.topology_map import members_of
     from tierwise.discovery.slurm import Switch, without_planes
 
@@ -412,7 +416,7 @@ def _without_planes(entries: Sequence[Entry]) -> list[Entry]:
     for remark in remarks:
         if remark.error:
             raise InputError(remark.text.replace("switch ", "domain "), field=remark.where)
-        complain(f"warning: {remark.where}: {remark.text.replace('switch ', 'domain ')}")
+        report_error(f"warning: {remark.where}: {remark.text.replace('switch ', 'domain ')}")
     return [
         replace(entry, parents=(), children=(*kept.children, *kept.nodes))
         for entry in entries
@@ -478,7 +482,7 @@ def show(
     HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
     """
     from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
-    from tierwise.cli.progress import patience
+    from tierwise.cli.progress import show_progress
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
     from tierwise.snapshot.builder import build
@@ -488,7 +492,7 @@ def show(
     if filenames:
         tell_unread(objects)
     time = moment(objects, now)
-    with patience("building the tree"):
+    with show_progress("building the tree"):
         cluster = EmbeddedCluster(objects)
         guard = reconcile(cluster, time)
         snapshot = build(guard.over(cluster.read()), time)

@@ -37,21 +37,23 @@ def validate(
     unknown plugin included, is bad input: it is named on standard error, everything else is checked, and the exit
     status is 2.
     """
-    from tierwise.admission import Verdict, unheard
+    from tierwise.admission import ValidationResult, unheard
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
-    from tierwise.cli.main import complain
+    from tierwise.cli.main import report_error
 
     profile_of(config_file)
     faults: list[InputError] = []
     objects = load(filenames, faults)
     for fault in faults:
-        complain(str(fault))
+        report_error(str(fault))
     if faults and not len(objects):
         ctx.exit(2)
     verdict, fields = judge(objects), tuple(unheard(objects))
-    verdict = Verdict((*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields)))
+    verdict = ValidationResult(
+        (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields))
+    )
     if output_format == "json":
         from tierwise.cli.screen import print_json
         from tierwise.explain.verdict_wire import verdict_wire

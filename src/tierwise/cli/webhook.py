@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.cli.reach import access_options, listen_option, log_option, reach
+from tierwise.cli.reach import access_options, connect, listen_option, log_option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.client import Client
-    from tierwise.runtime.certificates import Certificate, Names
+    from tierwise.runtime.certificates import Certificate, CertificateNames
 
 __all__ = ["webhook"]
 
@@ -64,7 +64,7 @@ def webhook(
     """
     if no_cluster and self_signed:
         raise click.UsageError("--self-signed needs a cluster to keep the certificate in")
-    access = None if no_cluster else reach(kubeconfig, context, in_cluster=in_cluster)
+    access = None if no_cluster else connect(kubeconfig, context, in_cluster=in_cluster)
     from tierwise.runtime.logs import set_up
 
     set_up(sys.stderr, log_level)
@@ -72,15 +72,19 @@ def webhook(
     asyncio.run(_serve(access, names, tls_folder, (host, port), listen))
 
 
-def _names(namespace: str | None) -> Names:
+def _names(namespace: str | None) -> CertificateNames:
     from tierwise.kube.auth import own_namespace
-    from tierwise.runtime.certificates import Names
+    from tierwise.runtime.certificates import CertificateNames
 
-    return Names(namespace or own_namespace("tierwise"))
+    return CertificateNames(namespace or own_namespace("tierwise"))
 
 
 async def _serve(
-    access: Access | None, names: Names | None, folder: Path, at: tuple[str, int], listen: tuple[str, int] | None
+    access: Access | None,
+    names: CertificateNames | None,
+    folder: Path,
+    at: tuple[str, int],
+    listen: tuple[str, int] | None,
 ) -> None:
     import contextlib
     import signal
@@ -127,7 +131,7 @@ def _certificate(folder: Path) -> Certificate:
         raise InputError(error.strerror or str(error), file=str(error.filename or folder)) from None
 
 
-async def _renew(client: Client, names: Names, folder: Path) -> None:
+async def _renew(client: Client, names: CertificateNames, folder: Path) -> None:
     from datetime import UTC, datetime
 
     from tierwise.runtime.certificates import place_files, secure
@@ -136,7 +140,7 @@ async def _renew(client: Client, names: Names, folder: Path) -> None:
     place_files(await secure(client, names, datetime.now(UTC)), folder)
 
 
-async def _keep(client: Client, names: Names, folder: Path) -> None:
+async def _keep(client: Client, names: CertificateNames, folder: Path) -> None:
     """Renew for ever; a look that fails is made up for by the next, long before anything expires."""
     import logging
 

@@ -10,7 +10,7 @@ from tierwise.cli import options
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
-    from tierwise.explain.text.why import Answer
+    from tierwise.explain.text.why import PodExplanation
     from tierwise.port import Objects
 
 __all__ = ["why"]
@@ -63,10 +63,10 @@ def why(
         print_page(lambda page: why_lines(page, answer), everything=everything)
 
 
-def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> Answer:
+def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> PodExplanation:
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import tell_crashes
-    from tierwise.explain.text.why import Answer, settled
+    from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
     from tierwise.sim.rounds import look
 
@@ -74,10 +74,10 @@ def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> Answer:
     tell_crashes(history.guard)
     snapshot, report = history.reports[-1]
     job = next((job for job in snapshot.jobs if any(task.key == pod for task in job.tasks)), None)
-    said = settled(objects, job)
+    said = already_placed(objects, job)
     if seen is not None or (job is not None and job.key in report.rejections):
-        return Answer(pod, job, snapshot, report, said=said)
+        return PodExplanation(pod, job, snapshot, report, said=said)
     text = unreached(history.cluster.read(), history.after(now), history.report, pod)
     if text is None:
         raise InputError("there is no such pod, and no controller makes one", obj=f"Pod {pod}")
-    return Answer(pod, job, snapshot, report, text)
+    return PodExplanation(pod, job, snapshot, report, text)

@@ -26,13 +26,13 @@ from tierwise.dialects.network_aware.services import (
     group_homes,
     link_of,
     network_topologies,
-    placed_by_spot,
-    spot_of,
+    placed_by_zone,
+    zone_of,
 )
 from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
 from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
 
-__all__ = ["KEY", "READS", "Form", "form_of", "measured", "reconcile", "reserved"]
+__all__ = ["KEY", "READS", "WeightsFormat", "measured", "reconcile", "reserved", "weights_format_of"]
 
 
 # How the manifests of NetworkTopologies are put together: their two forms differ in what they call their lists.
@@ -42,7 +42,7 @@ _DECIMAL: Final = ("k", "M", "G", "T")
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti")
 
 
-class Form(msgspec.Struct, frozen=True):
+class WeightsFormat(msgspec.Struct, frozen=True):
     """The names of the lists, from the outside in, and whether what is left of a link is written too."""
 
     keys: str
@@ -99,11 +99,11 @@ class Form(msgspec.Struct, frozen=True):
                         yield link, entry
 
 
-_SHIPPED: Final = Form("topologyList", "originList", "costList", writes_left=False)
-_PROPOSED: Final = Form("costList", "originCosts", "costs", writes_left=True)
+_SHIPPED: Final = WeightsFormat("topologyList", "originList", "costList", writes_left=False)
+_PROPOSED: Final = WeightsFormat("costList", "originCosts", "costs", writes_left=True)
 
 
-def form_of(topology: NetworkTopology | KepNetworkTopology) -> Form:
+def weights_format_of(topology: NetworkTopology | KepNetworkTopology) -> WeightsFormat:
     """The form of a NetworkTopology."""
     return _PROPOSED if isinstance(topology, KepNetworkTopology) else _SHIPPED
 
@@ -155,7 +155,7 @@ def measured(data: Mapping[str, str], nodes: Mapping[str, Node]) -> dict[Link, i
     samples: dict[Link, list[Fraction]] = {}
     for origin, destination, time in _samples(data):
         if origin in nodes and destination in nodes:
-            link = link_between(spot_of(nodes[origin]), spot_of(nodes[destination]))
+            link = link_between(zone_of(nodes[origin]), zone_of(nodes[destination]))
             if link is not None and link.origin and link.destination:
                 samples.setdefault(link, []).append(time)
     return {link: ceil(_median(times)) for link, times in samples.items()}
@@ -184,7 +184,7 @@ def reserved(groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping
     Pods name their group without its namespace, so of two groups of one name one counts, for the pods beside it.
     """
     homes = group_homes(groups)
-    placed = placed_by_spot(pods, nodes, homes)
+    placed = placed_by_zone(pods, nodes, homes)
     total: dict[Link, int] = {}
     for group in groups.values():
         name = group.metadata.name
@@ -228,7 +228,7 @@ def _of(
     nodes: Mapping[str, Node],
     now: float,
 ) -> Iterable[Effect]:
-    key, form = key_of(topology), form_of(topology)
+    key, form = key_of(topology), weights_format_of(topology)
     raw = objects.raw(key) or {}
     spec = raw.get("spec")
     spec = spec if isinstance(spec, dict) else {}
@@ -253,7 +253,7 @@ def _named(weights: Iterable[Raw], name: str) -> Raw:
     return next((weight for weight in weights if weight.get("name") == name), {})
 
 
-def _with_measured(weights: list[Raw], costs: Mapping[Link, int], form: Form) -> list[Raw]:
+def _with_measured(weights: list[Raw], costs: Mapping[Link, int], form: WeightsFormat) -> list[Raw]:
     """The weights with the measured set in its place, or at the end where there was none."""
     capacities = form.listed(_named(weights, USER_DEFINED), "bandwidthCapacity")
     entries: dict[Link, Raw] = {}

@@ -29,7 +29,7 @@ from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, group_of
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
 
-__all__ = ["MADE_FOR", "READS", "SERVED", "Lineage", "followed", "is_made", "lineage", "manifest", "reconcile"]
+__all__ = ["MADE_FOR", "READS", "SERVED", "OwnerChain", "followed", "is_made", "manifest", "owner_chain", "reconcile"]
 
 
 # Who stands behind a pod: the object that controls it, the one that controls that, and so on.
@@ -46,7 +46,7 @@ _DEEPEST: Final = 8
 """Owners above each other after which somebody is taken to own itself."""
 
 
-class Lineage(msgspec.Struct, frozen=True):
+class OwnerChain(msgspec.Struct, frozen=True):
     """The group that a pod belongs to by those who own it, who that is, and what its owners say, the nearest first."""
 
     group: str
@@ -54,7 +54,7 @@ class Lineage(msgspec.Struct, frozen=True):
     annotations: tuple[dict[str, str], ...]
 
 
-def lineage(objects: Objects, pod: Pod) -> Lineage:
+def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     """What follows for a pod from its owners: the outermost one that names a group, else the one that controls it.
 
     A pod that nobody controls stands for itself.
@@ -64,10 +64,10 @@ def lineage(objects: Objects, pod: Pod) -> Lineage:
     annotations = tuple(meta.annotations for _, meta in chain)
     for reference, meta in reversed(chain):
         if meta.annotations.get(GROUP_ANNOTATION):
-            return Lineage(meta.annotations[GROUP_ANNOTATION], _identified(reference, namespace), annotations)
+            return OwnerChain(meta.annotations[GROUP_ANNOTATION], _identified(reference, namespace), annotations)
     itself = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
     owner = _identified(_controller(pod.metadata) or itself, namespace)
-    return Lineage(f"{_PREFIX}{owner.uid}", owner, annotations)
+    return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations)
 
 
 def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
@@ -121,7 +121,7 @@ _INHERITED: Final = ("volcano.sh/", PATTERN)
 _OWNED: Final = ("minMember", "minResources", "networkTopology", "priorityClassName", "queue")
 
 
-def manifest(members: Sequence[tuple[Pod, Lineage]]) -> Raw:
+def manifest(members: Sequence[tuple[Pod, OwnerChain]]) -> Raw:
     """The group of these pods, which share it, as it should be."""
     pod, above = min(members, key=lambda member: _newest_first(member[0]))
     said = _said(pod, above)
@@ -166,7 +166,7 @@ def _newest_first(pod: Pod) -> tuple[float, object]:
     return -parse_time(created) if created else 0.0, natural(pod.metadata.name)
 
 
-def _said(pod: Pod, above: Lineage) -> dict[str, str]:
+def _said(pod: Pod, above: OwnerChain) -> dict[str, str]:
     """All annotations that count, each by its nearest speaker."""
     said: dict[str, str] = {}
     for speaker in (*reversed(above.annotations), pod.metadata.annotations):
@@ -236,7 +236,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring groups of pods that name none up to date, and let such pods know theirs."""
     pods, groups = objects.every(Pod), objects.every(PodGroup)
     effects: list[Effect] = []
-    members: dict[str, list[tuple[Pod, Lineage]]] = {}
+    members: dict[str, list[tuple[Pod, OwnerChain]]] = {}
     made = {path for path, group in groups.items() if is_made(group)}
     named: set[str] = set()
     for path, pod in pods.items():
@@ -246,7 +246,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
             continue  # a gang of another language is a group already
         if own in groups and own not in made:
             continue  # somebody else's group: most pods are in one
-        above = lineage(objects, pod)
+        above = owner_chain(objects, pod)
         group = f"{path.partition('/')[0]}/{above.group}"
         if own in ("", group):
             members.setdefault(group, []).append((pod, above))
@@ -258,7 +258,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     return effects + [Delete(key_of(groups[path])) for path in deserted]
 
 
-def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, Lineage]]) -> list[Effect]:
+def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, OwnerChain]]) -> list[Effect]:
     wanted = manifest(members)
     if group is None:
         return [Create(wanted)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api.core import Node
 from tierwise.api.natural import natural
-from tierwise.dialects.network_aware.services import spot_of
+from tierwise.dialects.network_aware.services import zone_of
 from tierwise.model.services import Link, link_between
 
 __all__ = ["address_of", "pairs"]
@@ -20,7 +20,7 @@ def pairs(nodes: Mapping[str, Node]) -> list[tuple[str, str]]:
     """Origin and destination by name; the first ready node of a zone speaks for it, so all nodes agree on the pairs."""
     speakers: dict[tuple[str, str], str] = {}
     for name in sorted(nodes, key=natural):
-        spot = spot_of(nodes[name])
+        spot = zone_of(nodes[name])
         if any(spot) and _ready(nodes[name]):
             speakers.setdefault(spot, name)
     found: dict[Link, tuple[str, str]] = {}

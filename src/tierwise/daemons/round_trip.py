@@ -53,7 +53,7 @@ def _receive(connection: socket.socket) -> bytes:
     return data
 
 
-class _Guest(msgspec.Struct):
+class _Peer(msgspec.Struct):
     """A connection that is answered."""
 
     bytes: int
@@ -69,7 +69,7 @@ class Answerer:
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._guests: dict[socket.socket, _Guest] = {}
+        self._guests: dict[socket.socket, _Peer] = {}
         self._closed = False
 
     @property
@@ -109,7 +109,7 @@ class Answerer:
                 return
             guest.settimeout(1.0)
             guest.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._guests[guest] = _Guest(0, time.monotonic())
+            self._guests[guest] = _Peer(0, time.monotonic())
             self._selector.register(guest, selectors.EVENT_READ)
 
     def _echo(self, guest: socket.socket) -> None:

@@ -21,7 +21,7 @@ from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, f
 from tierwise.dialects.volcano.annotations import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, Part, Phase, Policy, Status, SubJob, Task
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
 from tierwise.model.resources import MOST, Axis
 
 __all__ = ["JobBuilder", "Member", "Split"]
@@ -70,7 +70,7 @@ class JobBuilder:
         if job.number == number and not shift and (not job.subs or job.subs[0].number == first):
             return job
         subs = tuple(
-            replace(sub, number=first + i, job_number=number, parts=_shifted(sub.parts, shift))
+            replace(sub, number=first + i, job_number=number, pod_sets=_shifted(sub.pod_sets, shift))
             for i, sub in enumerate(job.subs)
         )
         if not shift:
@@ -79,7 +79,7 @@ class JobBuilder:
             job,
             number=number,
             subs=subs,
-            best_effort_parts=tuple((i, *_shifted((part,), shift)) for i, part in job.best_effort_parts),
+            best_effort_pod_sets=tuple((i, *_shifted((pod_set,), shift)) for i, pod_set in job.best_effort_pod_sets),
             roles={role + shift: least for role, least in job.roles.items()},
             role_names={role + shift: name for role, name in job.role_names.items()},
             role_ready={role + shift: ready for role, ready in job.role_ready.items()},
@@ -131,7 +131,7 @@ class JobBuilder:
             match_index=0,
             order=order,
             priority=shape.priority,
-            parts=(),
+            pod_sets=(),
             total=1,
             request=shape.request,
             held=np.array([task.row] if task.row >= 0 else [], dtype=np.int64),
@@ -201,16 +201,16 @@ class JobBuilder:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
         number = self._jobs
         self._jobs += 1
-        best_effort_parts: list[tuple[int, Part]] = []
+        best_effort_parts: list[tuple[int, PodSet]] = []
         subs: list[SubJob] = []
         for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
             own = constraint if policy < 0 else policies[policy].constraint
             least = policies[policy].size if policy >= 0 else (1 if policies else minimum)
             if policies and policy < 0 and not members:
                 continue
-            parts = _parts(members, numbers, effort=True)
-            for part in _parts(members, numbers, effort=False):
-                best_effort_parts.append((len(subs), part))
+            pod_sets = _parts(members, numbers, effort=True)
+            for pod_set in _parts(members, numbers, effort=False):
+                best_effort_parts.append((len(subs), pod_set))
             subs.append(
                 SubJob(
                     key=sub_key,
@@ -222,7 +222,7 @@ class JobBuilder:
                     match_index=index,
                     order=natural(sub_key),
                     priority=max((m.task.shape.priority for m in members), default=0),
-                    parts=parts,
+                    pod_sets=pod_sets,
                     total=sum(m.task.status in _EXISTING for m in members),
                     request=_request(members, len(self._axis)),
                     held=_held(members),
@@ -242,7 +242,7 @@ class JobBuilder:
             policies=policies,
             subs=tuple(subs),
             tasks=tuple(m.task for _, _, members in split.values() for m in members),
-            best_effort_parts=tuple(best_effort_parts),
+            best_effort_pod_sets=tuple(best_effort_parts),
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
@@ -272,7 +272,7 @@ def _counts_ready(task: Task) -> bool:
     return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort)
 
 
-def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[Part, ...]:
+def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[PodSet, ...]:
     """Pending tasks by shape and role, in rank order: by task index, else by name."""
     pending = [m for m in members if m.task.status is Status.PENDING and m.task.shape.best_effort is not effort]
     pending.sort(key=lambda m: natural(m.task.key))
@@ -280,7 +280,7 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
     for member in pending:
         groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
     return tuple(
-        Part(
+        PodSet(
             shape=group[0].task.shape,
             role=role,
             role_number=numbers.get(role, -1),
@@ -290,11 +290,11 @@ def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
     )
 
 
-def _shifted(parts: tuple[Part, ...], shift: int) -> tuple[Part, ...]:
+def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
     """The parts with other numbers of their roles."""
     if not shift:
-        return parts
-    return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in parts)
+        return pod_sets
+    return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in pod_sets)
 
 
 def _ranks(split: Split) -> dict[str, int]:

@@ -12,9 +12,9 @@ from tierwise.api.core import Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode
 from tierwise.dialects.volcano.hypernodes import declare
-from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 from tierwise.model.topology import ROOT
-from tierwise.model.tree import grow
+from tierwise.model.tree import build_tree
 
 __all__ = ["read"]
 
@@ -29,12 +29,12 @@ def read(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> Discovered:
             if member.type == "Node" and exact is not None and exact.name:
                 known.setdefault(exact.name, Node(metadata=ObjectMeta(name=exact.name)))
     names = list(known)
-    topology, order = grow(declare(given, known.values()), names)
+    topology, order = build_tree(declare(given, known.values()), names)
     places: dict[str, Path] = {}
     for position, leaf in zip(order, topology.leaf.tolist(), strict=True):
         chain = [d for d in reversed(topology.chains[leaf].tolist()) if d != ROOT]
         if chain:
-            places[names[position]] = tuple(Step(int(topology.tier[d]), topology.name[d]) for d in chain)
-    remarks = [Remark(f"HyperNode {p.domain}", p.text, error=p.error) for p in topology.problems]
+            places[names[position]] = tuple(PathElement(int(topology.tier[d]), topology.name[d]) for d in chain)
+    remarks = [SourceRemark(f"HyperNode {p.domain}", p.text, error=p.error) for p in topology.problems]
     tier_names = {tier: name for name, tier in topology.tier_names.items()}
     return Discovered.of(Tree(places, tier_names, unique=True), remarks)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
 __all__ = ["Columns", "columns", "parse_csv", "parse_json"]
 
@@ -115,7 +115,7 @@ def parse_csv(text: str, file: str, host: str = "", tiers: Sequence[str] = ()) -
     try:
         titles, rows = _table(text.removeprefix("\ufeff"), file)
     except (csv.Error, ValueError) as error:
-        return Discovered.failed(Remark(file, str(error)))
+        return Discovered.failed(SourceRemark(file, str(error)))
     return _planted(titles, rows, file, host, tiers)
 
 
@@ -152,9 +152,9 @@ def parse_json(data: object, file: str, host: str = "", tiers: Sequence[str] = (
         entries = [(f"{file}: [{i}]", entry) for i, entry in enumerate(data) if isinstance(entry, dict)]
         malformed = [f"[{i}]" for i, entry in enumerate(data) if not isinstance(entry, dict)]
     else:
-        return Discovered.failed(Remark(file, "expected a list of hosts, or an object by host"))
+        return Discovered.failed(SourceRemark(file, "expected a list of hosts, or an object by host"))
     if malformed:
-        return Discovered.failed(Remark(f"{file}: {malformed[0]}", "expected an object with the tiers of a host"))
+        return Discovered.failed(SourceRemark(f"{file}: {malformed[0]}", "expected an object with the tiers of a host"))
     titles = list(dict.fromkeys(str(key) for _, entry in entries for key in entry))
     rows = [_Row({str(k): _cell(v) for k, v in entry.items()}, where) for where, entry in entries]
     # What is itself a list or an object, such as addresses, names no domain.
@@ -168,42 +168,42 @@ def _cell(value: object) -> str:
 
 def _planted(titles: Sequence[str], rows: Sequence[_Row], file: str, host: str, tiers: Sequence[str]) -> Discovered:
     if not rows:
-        return Discovered.failed(Remark(file, "lists no host"))
+        return Discovered.failed(SourceRemark(file, "lists no host"))
     try:
         found = columns(titles, [row.cells for row in rows], host, tiers)
     except ValueError as error:
-        return Discovered.failed(Remark(file, str(error)))
+        return Discovered.failed(SourceRemark(file, str(error)))
     places: dict[str, Path] = {}
     remarks = [*_placed(rows, found, places), *_unread(found, file)]
     return Discovered.of(Tree(places, dict(enumerate(found.tiers, start=1))), remarks)
 
 
-def _placed(rows: Sequence[_Row], found: Columns, places: dict[str, Path]) -> Iterator[Remark]:
+def _placed(rows: Sequence[_Row], found: Columns, places: dict[str, Path]) -> Iterator[SourceRemark]:
     """Fills in the places; remarks about rows that say nothing, or something else than another."""
     first: dict[str, str] = {}
     for row in rows:
         node = row.cells.get(found.host, "")
         path = tuple(
-            Step(tier, value)
+            PathElement(tier, value)
             for tier, title in reversed(list(enumerate(found.tiers, start=1)))
             if (value := row.cells.get(title, ""))
         )
         if not node:
-            yield Remark(row.where, f"{found.host} is empty")
+            yield SourceRemark(row.where, f"{found.host} is empty")
         elif node in first:
             same = places.get(node, ()) == path
             text = f"host {node} is listed twice, first at {first[node]}" + ("" if same else ", in another place")
-            yield Remark(row.where, text, error=not same)
+            yield SourceRemark(row.where, text, error=not same)
         elif not path:
-            yield Remark(row.where, f"host {node} stands in no domain", error=False)
+            yield SourceRemark(row.where, f"host {node} stands in no domain", error=False)
         if node and node not in first:
             first[node] = row.where
             if path:
                 places[node] = path
 
 
-def _unread(found: Columns, file: str) -> Iterator[Remark]:
+def _unread(found: Columns, file: str) -> Iterator[SourceRemark]:
     if found.ignored:
         many = len(found.ignored) > 1
         text = f"column{'s' if many else ''} {', '.join(found.ignored)} {'are' if many else 'is'} not read"
-        yield Remark(file, text, error=False)
+        yield SourceRemark(file, text, error=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tierwise.api.core import Node
 from tierwise.dialects.volcano.discovery import TopologyType
-from tierwise.discovery.tree import Path, Step, Tree
+from tierwise.discovery.tree import Path, PathElement, Tree
 
 __all__ = ["read"]
 
@@ -22,6 +22,6 @@ def read(type_: TopologyType, nodes: Iterable[Node]) -> Tree:
         labels = [node.metadata.labels.get(key, "") for key in type_.keys]
         known = labels.index("") if "" in labels else len(labels)
         if known:
-            steps = [Step(tier, value) for tier, value in enumerate(labels[:known], start=1)]
+            steps = [PathElement(tier, value) for tier, value in enumerate(labels[:known], start=1)]
             places[node.metadata.name] = tuple(reversed(steps))
     return Tree(places, dict(enumerate(type_.keys, start=1)))

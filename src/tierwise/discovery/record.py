@@ -18,15 +18,15 @@ from tierwise.api.core import ConfigMap
 from tierwise.api.meta import format_time, parse_time
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
-from tierwise.discovery.tree import Path, Step, Tree
+from tierwise.discovery.tree import Path, PathElement, Tree
 
-__all__ = ["Record", "due", "failed", "fetched", "manifest", "next_try", "read", "record_name"]
+__all__ = ["FetchRecord", "due", "failed", "fetched", "manifest", "next_try", "read", "record_name"]
 
 _FIRST_WAIT: Final = 30.0
 """Seconds to wait after a first failure; each further one doubles it, up to the source's interval."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class FetchRecord(msgspec.Struct, frozen=True):
     """The last tree, and how fetching goes; times are in seconds since the epoch, 0 for never."""
 
     tree: Tree | None = None
@@ -41,18 +41,18 @@ def record_name(kind: str) -> str:
     return f"tierwise-discovery-{kind}"
 
 
-def fetched(tree: Tree, now: float) -> Record:
+def fetched(tree: Tree, now: float) -> FetchRecord:
     """The record of a try that gave a tree."""
-    return Record(tree, fetched_at=now, tried_at=now)
+    return FetchRecord(tree, fetched_at=now, tried_at=now)
 
 
-def failed(before: Record | None, error: str, now: float) -> Record:
+def failed(before: FetchRecord | None, error: str, now: float) -> FetchRecord:
     """The record of a try that gave none: the old tree stays."""
-    before = before or Record()
+    before = before or FetchRecord()
     return replace(before, tried_at=now, failures=before.failures + 1, error=" ".join(error.split()))
 
 
-def next_try(record: Record, interval: float) -> float:
+def next_try(record: FetchRecord, interval: float) -> float:
     """When to try again: 30 s after a failure, then 1, 2, 4 … minutes, never later than the interval."""
     if not record.failures:
         return record.tried_at + interval
@@ -60,12 +60,12 @@ def next_try(record: Record, interval: float) -> float:
     return record.tried_at + min(_FIRST_WAIT * doubled, interval)
 
 
-def due(record: Record | None, interval: float, now: float) -> bool:
+def due(record: FetchRecord | None, interval: float, now: float) -> bool:
     """Whether it is time to try; a try in the future was noted by a clock that was wrong, and tells nothing."""
     return record is None or now >= next_try(record, interval) or now < record.tried_at
 
 
-def manifest(record: Record, kind: str, namespace: str) -> Raw:
+def manifest(record: FetchRecord, kind: str, namespace: str) -> Raw:
     """The ConfigMap of a record."""
     data = {"triedAt": format_time(record.tried_at), "failures": str(record.failures), "error": record.error}
     if record.tree is not None:
@@ -77,12 +77,12 @@ def manifest(record: Record, kind: str, namespace: str) -> Raw:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def read(config: ConfigMap) -> Record:
+def read(config: ConfigMap) -> FetchRecord:
     """The record in a ConfigMap; ValueError where somebody else wrote it."""
     data = config.data
     try:
         text = data.get("tree")
-        return Record(
+        return FetchRecord(
             tree=_unpacked(json.loads(text)) if text else None,
             fetched_at=parse_time(data["fetchedAt"]) if text else 0.0,
             tried_at=parse_time(data["triedAt"]),
@@ -134,11 +134,11 @@ def _nodes(value: object) -> list[str]:
     return [str(node) for node in _listed(value)]
 
 
-def _step(value: object) -> Step:
+def _step(value: object) -> PathElement:
     tier, name = _listed(value)
     if not (isinstance(tier, int) and isinstance(name, str)):
         raise TypeError("a step is not a tier and a name")
-    return Step(tier, name)
+    return PathElement(tier, name)
 
 
 def _listed(value: object) -> list[object]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
 from tierwise.discovery.naming import names
-from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
 __all__ = [
     "Block",
@@ -60,47 +60,47 @@ def joined(blocks: Sequence[Block], sizes: Sequence[int], where: str, name: str 
     for block in blocks:
         if len(block.nodes) < base:
             text = f"{name} {block.name} has {len(block.nodes)} nodes, fewer than the base size {base}"
-            remarks.append(Remark(block.where, text, error=False))
+            remarks.append(SourceRemark(block.where, text, error=False))
     tier_names = {tier: name if factor == 1 else f"{name}x{factor}" for tier, factor in enumerate(factors, start=1)}
     return Discovered.of(Tree(places, tier_names, unique=True), remarks)
 
 
 def _block_path(blocks: Sequence[Block], index: int, factors: Sequence[int]) -> Path:
     """The domains around a block. Blocks left over at the end form no domain that holds one smaller one alone."""
-    steps = [Step(1, blocks[index].name)]
+    steps = [PathElement(1, blocks[index].name)]
     held = 1
     for tier, factor in enumerate(factors[1:], start=2):
         start = index - index % factor
         group = blocks[start : start + factor]
         if len(group) > held:
             # A domain of several blocks is called by its first and last.
-            steps.append(Step(tier, f"{group[0].name}-{group[-1].name}"))
+            steps.append(PathElement(tier, f"{group[0].name}-{group[-1].name}"))
         held = len(group)
     return tuple(reversed(steps))
 
 
-def _twins(blocks: Sequence[Block], name: str) -> Iterator[Remark]:
+def _twins(blocks: Sequence[Block], name: str) -> Iterator[SourceRemark]:
     first: dict[str, Block] = {}
     homes: dict[str, str] = {}
     for block in blocks:
         if block.name in first:
-            yield Remark(block.where, f"{name} {block.name} is given twice, first at {first[block.name].where}")
+            yield SourceRemark(block.where, f"{name} {block.name} is given twice, first at {first[block.name].where}")
         first.setdefault(block.name, block)
         for node in dict.fromkeys(block.nodes):
             other = homes.setdefault(node, block.name)
             if other != block.name:
-                yield Remark(block.where, f"node {node} is in {name} {block.name} and in {other}")
+                yield SourceRemark(block.where, f"node {node} is in {name} {block.name} and in {other}")
 
 
-def _odd_sizes(sizes: Sequence[int], where: str) -> Iterator[Remark]:
+def _odd_sizes(sizes: Sequence[int], where: str) -> Iterator[SourceRemark]:
     if sizes and sizes[0] < 1:
-        yield Remark(where, f"block size {sizes[0]} is not positive")
+        yield SourceRemark(where, f"block size {sizes[0]} is not positive")
         return
     for before, size in pairwise(sizes):
         factor, rest = divmod(size, sizes[0])
         if rest or factor & (factor - 1) or size <= before:
             text = f"block size {size} is not {sizes[0]} times a power of two above {before // sizes[0]}"
-            yield Remark(where, text)
+            yield SourceRemark(where, text)
 
 
 # A tree from switches that name their nodes and the switches below them, as Slurm's configuration does.
@@ -129,7 +129,7 @@ def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None
     heights = _heights(switches)
     for switch in switches.values():
         if switch.name not in heights:
-            remarks.append(Remark(switch.where, f"switch {switch.name} is below itself, or holds one that is"))
+            remarks.append(SourceRemark(switch.where, f"switch {switch.name} is below itself, or holds one that is"))
     if any(remark.error for remark in remarks):
         return Discovered.failed(*remarks)
     places = {
@@ -139,20 +139,22 @@ def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None
     return Discovered.of(Tree(places, tier_names or {}, unique=True), remarks)
 
 
-def _references(switches: Iterable[Switch]) -> Iterator[Remark]:
+def _references(switches: Iterable[Switch]) -> Iterator[SourceRemark]:
     """Names given twice, and children that do not exist."""
     first: dict[str, Switch] = {}
     for switch in switches:
         if switch.name in first:
-            yield Remark(switch.where, f"switch {switch.name} is given twice, first at {first[switch.name].where}")
+            yield SourceRemark(
+                switch.where, f"switch {switch.name} is given twice, first at {first[switch.name].where}"
+            )
         first.setdefault(switch.name, switch)
     for switch in first.values():
         for child in switch.children:
             if child not in first:
-                yield Remark(switch.where, f"switch {switch.name} names switch {child}, which does not exist")
+                yield SourceRemark(switch.where, f"switch {switch.name} names switch {child}, which does not exist")
 
 
-def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[str, str], list[Remark]]:
+def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[str, str], list[SourceRemark]]:
     """The switches with one for all that have the same members, the parent of each, and what is to be said.
 
     A warning for each switch that stands for others; an error for whatever still has two parents.
@@ -163,7 +165,7 @@ def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[s
     return switches, parents, remarks
 
 
-def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]:
+def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[SourceRemark]]:
     switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
     planes: dict[str, list[str]] = {}
     while True:
@@ -185,7 +187,7 @@ def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]
             if name not in instead
         }
     remarks = [
-        Remark(
+        SourceRemark(
             switches[one].where,
             f"switch {one} stands for {', '.join(sorted(others, key=natural))} too: they have the same members",
             error=False,
@@ -195,18 +197,20 @@ def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Remark]]
     return switches, remarks
 
 
-def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[Remark]:
+def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[SourceRemark]:
     """Fills in who is below whom; errors for switches and nodes that several claim."""
     homes: dict[str, str] = {}
     for switch in switches:
         for child in dict.fromkeys(switch.children):
             other = parents.setdefault(child, switch.name)
             if other != switch.name:
-                yield Remark(switch.where, f"switch {child} is below {switch.name} and below {other}: two parents")
+                yield SourceRemark(
+                    switch.where, f"switch {child} is below {switch.name} and below {other}: two parents"
+                )
         for node in dict.fromkeys(switch.nodes):
             other = homes.setdefault(node, switch.name)
             if other != switch.name:
-                yield Remark(switch.where, f"node {node} is on switch {switch.name} and on {other}")
+                yield SourceRemark(switch.where, f"node {node} is on switch {switch.name} and on {other}")
 
 
 def _heights(switches: Mapping[str, Switch]) -> dict[str, int]:
@@ -229,18 +233,18 @@ def _heights(switches: Mapping[str, Switch]) -> dict[str, int]:
 
 
 def _switch_path(name: str, parents: Mapping[str, str], heights: Mapping[str, int]) -> Path:
-    steps = [Step(heights[name], name)]
+    steps = [PathElement(heights[name], name)]
     while steps[-1].name in parents:
         above = parents[steps[-1].name]
-        steps.append(Step(heights[above], above))
+        steps.append(PathElement(heights[above], above))
     return tuple(reversed(steps))
 
 
-def _empty(switches: Iterable[Switch], places: Mapping[str, Path]) -> Iterator[Remark]:
+def _empty(switches: Iterable[Switch], places: Mapping[str, Path]) -> Iterator[SourceRemark]:
     used = {step.name for place in places.values() for step in place}
     for switch in switches:
         if switch.name not in used:
-            yield Remark(switch.where, f"no node is below switch {switch.name}: it is left out", error=False)
+            yield SourceRemark(switch.where, f"no node is below switch {switch.name}: it is left out", error=False)
 
 
 _PAIR: Final = re.compile(r'\s*([^\s="]+)\s*=\s*(?:"([^"]*)"|([^\s"=]*))(?=\s|$)')
@@ -267,19 +271,19 @@ class _Written(msgspec.Struct):
 def parse_conf(text: str, file: str) -> Discovered:
     """The tree that a file describes; remarks name the file and the line."""
     written = _Written()
-    remarks: list[Remark] = []
+    remarks: list[SourceRemark] = []
     for number, line in _lines(text):
         try:
             _take(line, f"{file}:{number}", written)
         except ValueError as error:
-            remarks.append(Remark(f"{file}:{number}", str(error)))
+            remarks.append(SourceRemark(f"{file}:{number}", str(error)))
     kinds = [kind for kind in (written.switches, written.blocks, written.rings) if kind]
     if len(kinds) > 1:
-        remarks.append(Remark(file, "switches, blocks and rings cannot be told in one tree: give one of them"))
+        remarks.append(SourceRemark(file, "switches, blocks and rings cannot be told in one tree: give one of them"))
     if written.sizes and not written.blocks:
-        remarks.append(Remark(written.sizes_at, "BlockSizes stands alone, without blocks"))
+        remarks.append(SourceRemark(written.sizes_at, "BlockSizes stands alone, without blocks"))
     if not kinds and not remarks:
-        remarks.append(Remark(file, "names no switch, block or ring"))
+        remarks.append(SourceRemark(file, "names no switch, block or ring"))
     if remarks:
         return Discovered.failed(*remarks)
     if written.switches:
@@ -413,7 +417,7 @@ def parse_yaml(data: object, file: str, topology: str = "") -> Discovered:
             raise _MalformedError(field, f"exactly one of {', '.join(_KINDS)} is needed")
         return _read(kinds[0], chosen[kinds[0]], file, f"{field}.{kinds[0]}")
     except _MalformedError as error:
-        return Discovered.failed(Remark(f"{file}: {error.field}" if error.field else file, str(error)))
+        return Discovered.failed(SourceRemark(f"{file}: {error.field}" if error.field else file, str(error)))
 
 
 def _chosen(data: object, topology: str) -> tuple[dict[str, object], str]:

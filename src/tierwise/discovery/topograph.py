@@ -14,7 +14,7 @@ from typing import Final
 
 from tierwise.api.core import Node
 from tierwise.api.natural import natural
-from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
 __all__ = ["labels", "read"]
 
@@ -47,10 +47,10 @@ def read(nodes: Iterable[Node]) -> Discovered:
     places: dict[str, Path] = {}
     for node, found in values.items():
         if found:
-            places[node] = tuple(Step(tiers[name], found[name]) for name in reversed(present) if name in found)
+            places[node] = tuple(PathElement(tiers[name], found[name]) for name in reversed(present) if name in found)
     tree = Tree(places, {tier: name for name, tier in tiers.items()})
     if not places:
-        return Discovered.failed(Remark("", "no node carries a label of topograph"))
+        return Discovered.failed(SourceRemark("", "no node carries a label of topograph"))
     return Discovered.of(tree, _astray(tree))
 
 
@@ -69,9 +69,9 @@ def _values(labels_: Mapping[str, str], levels: Iterable[tuple[str, tuple[str, .
     return found
 
 
-def _astray(tree: Tree) -> Iterator[Remark]:
+def _astray(tree: Tree) -> Iterator[SourceRemark]:
     """Its values name one switch or NVLink domain in all the cluster: one in two places deserves a word."""
-    seen: dict[Step, list[Path]] = {}
+    seen: dict[PathElement, list[Path]] = {}
     for path in tree:
         seen.setdefault(path[-1], []).append(path)
     twice: dict[int, list[str]] = {}
@@ -82,7 +82,7 @@ def _astray(tree: Tree) -> Iterator[Remark]:
         shown = ", ".join(astray[:3]) + (f" and {len(astray) - 3} more" if len(astray) > 3 else "")
         found = "is found" if len(astray) == 1 else "are each found"
         text = f"{tree.tier_names[tier]} {shown} {found} in several places: every place is a domain of its own"
-        yield Remark("", text, error=False)
+        yield SourceRemark("", text, error=False)
 
 
 def labels(tree: Tree) -> dict[str, dict[str, str]]:

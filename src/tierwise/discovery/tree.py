@@ -14,17 +14,17 @@ import msgspec
 
 from tierwise.api.natural import NaturalKey, natural
 
-__all__ = ["Discovered", "Members", "Path", "Remark", "Step", "Tree", "path_key"]
+__all__ = ["Discovered", "Members", "Path", "PathElement", "SourceRemark", "Tree", "path_key"]
 
 
-class Step(NamedTuple):
+class PathElement(NamedTuple):
     """One domain on the way to a node: its tier, 1 innermost, and what the source calls it."""
 
     tier: int
     name: str
 
 
-Path = tuple[Step, ...]
+Path = tuple[PathElement, ...]
 """The domains around something, outermost first; the last step is the domain itself. Tiers fall along a path."""
 
 
@@ -92,7 +92,7 @@ def path_key(path: Path) -> tuple[tuple[NaturalKey, int], ...]:
     return tuple((natural(step.name), step.tier) for step in path)
 
 
-class Remark(msgspec.Struct, frozen=True):
+class SourceRemark(msgspec.Struct, frozen=True):
     """Something about a source that people should know; with an error nothing at all is discovered.
 
     `where` is the file with a line, or with the field of a structured text.
@@ -110,23 +110,23 @@ class Discovered(msgspec.Struct, frozen=True):
     """What a source says: the tree, empty where a remark is an error, for half a tree is worse than the old one."""
 
     tree: Tree
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[SourceRemark, ...] = ()
 
     @classmethod
-    def of(cls, tree: Tree, remarks: Iterable[Remark] = ()) -> Discovered:
+    def of(cls, tree: Tree, remarks: Iterable[SourceRemark] = ()) -> Discovered:
         """The tree with what is to be said about it."""
         said = tuple(remarks)
         return cls(Tree({}) if any(remark.error for remark in said) else tree, said)
 
     @classmethod
-    def failed(cls, *remarks: Remark) -> Discovered:
+    def failed(cls, *remarks: SourceRemark) -> Discovered:
         """Nothing, and why."""
         return cls(Tree({}), remarks)
 
     @property
-    def errors(self) -> list[Remark]:
+    def errors(self) -> list[SourceRemark]:
         return [remark for remark in self.remarks if remark.error]
 
     @property
-    def warnings(self) -> list[Remark]:
+    def warnings(self) -> list[SourceRemark]:
         return [remark for remark in self.remarks if not remark.error]

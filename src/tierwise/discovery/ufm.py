@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.natural import natural
-from tierwise.discovery.tree import Discovered, Path, Remark, Step, Tree
+from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
 __all__ = ["read"]
 
@@ -23,14 +23,14 @@ _NOWHERE: Final = frozenset({"", "N/A", "NA", "None"})
 def read(ports: object, systems: object, file: str) -> Discovered:
     """The tree of the hosts; `systems` may be None, for a port's description says what it belongs to as well."""
     if not isinstance(ports, list):
-        return Discovered.failed(Remark(file, "expected a list of ports"))
+        return Discovered.failed(SourceRemark(file, "expected a list of ports"))
     types = _types(systems)
     uplinks: dict[str, set[str]] = {}  # host -> leaves
     links: dict[str, set[str]] = {}  # switch -> its peers
     hosts: set[str] = set()
     for port in ports:
         if not isinstance(port, dict):
-            return Discovered.failed(Remark(file, "expected a list of ports, each an object"))
+            return Discovered.failed(SourceRemark(file, "expected a list of ports, each an object"))
         name, peer = _text(port.get("system_name")), _text(port.get("peer_node_name"))
         kind = types.get(name) or ("host" if "Computer" in _text(port.get("description")) else "switch")
         if kind == "host" and name not in _NOWHERE:
@@ -40,9 +40,9 @@ def read(ports: object, systems: object, file: str) -> Discovered:
         elif name not in _NOWHERE and peer not in _NOWHERE:
             links.setdefault(name, set()).add(peer)
     if not uplinks:
-        return Discovered.failed(Remark(file, "no port joins a host to a switch"))
+        return Discovered.failed(SourceRemark(file, "no port joins a host to a switch"))
     lost = sorted(hosts - set(uplinks), key=natural)
-    remarks = [Remark(file, f"host {host} has no link to a switch: it is left out", error=False) for host in lost]
+    remarks = [SourceRemark(file, f"host {host} has no link to a switch: it is left out", error=False) for host in lost]
     # Both ends of a link are listed, so that a peer without ports of its own is no switch.
     between = {switch: peers & (links.keys() - hosts) for switch, peers in links.items()}
     return Discovered.of(_tree(uplinks, between), remarks)
@@ -63,7 +63,7 @@ def _text(value: object) -> str:
 
 def _tree(uplinks: Mapping[str, set[str]], links: Mapping[str, set[str]]) -> Tree:
     """Level after level: whatever shares a switch of the next level is one domain there."""
-    chains: dict[str, list[Step]] = {host: [] for host in uplinks}
+    chains: dict[str, list[PathElement]] = {host: [] for host in uplinks}
     inside = {host: [host] for host in uplinks}  # what was grouped last, with the hosts in it
     above = {host: set(leaves) for host, leaves in uplinks.items()}
     seen: set[str] = set(uplinks)
@@ -79,12 +79,12 @@ def _tree(uplinks: Mapping[str, set[str]], links: Mapping[str, set[str]]) -> Tre
             grouped[name] = [host for member in group for host in inside[member]]
             next_above[name] = {peer for switch in switches for peer in links.get(switch, ())} - seen
             for host in grouped[name]:
-                chains[host].append(Step(tier, name))
+                chains[host].append(PathElement(tier, name))
         inside, above = grouped, next_above
     if tier == 1 and len(inside) > 1:
         tier = 2
         for chain in chains.values():
-            chain.append(Step(tier, _FABRIC))
+            chain.append(PathElement(tier, _FABRIC))
     names = dict(enumerate(_TIER_NAMES[:tier], start=1)) if tier <= len(_TIER_NAMES) else {}
     places: dict[str, Path] = {host: tuple(reversed(chain)) for host, chain in chains.items()}
     return Tree(places, names, unique=True)

@@ -12,9 +12,9 @@ import numpy as np
 from rich.text import Text
 
 from tierwise.api.codec import Raw
-from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.text.page import Page, wrapped
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Status
@@ -101,14 +101,14 @@ def slots_lines(page: Page, snapshot: Snapshot) -> list[Text]:
         fits = [f"{s.gangs} of {s.most}" if s.most else "-" for s in found.slots if s.tier == tier]
         rows.append([_tier(snapshot, tier), *fits, *(str(number) for number in filling)])
     sizes = dict.fromkeys(s.size for s in found.slots)
-    columns = [Column("tier"), *(Column(f"{size} {unit}", right=True) for size in sizes)]
-    columns += [Column(title, right=True) for title in _FILLING]
+    columns = [TableColumn("tier"), *(TableColumn(f"{size} {unit}", right=True) for size in sizes)]
+    columns += [TableColumn(title, right=True) for title in _FILLING]
     lead = f"gangs of so much {unit} that fit now, of those that would if nothing ran; hyperNodes by how full they are"
     return [*_lead(page, lead), *table(page, columns, rows), *_lost_lines(page, snapshot, found)]
 
 
 def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
-    names = Names(snapshot.jobs)
+    names = ObjectNames(snapshot.jobs)
     rows: list[list[Cell]] = []
     for job, without in found.lost:
         gone = [
@@ -119,8 +119,8 @@ def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
         cells = [" ".join(text for at, text in gone if at == tier) or "-" for tier in found.filling]
         pods = sum(len(sub.held) for sub in job.subs)
         rows.append([Text(names.of(job), names.style(job)), str(pods), *cells])
-    columns = [Column("podGroup", least=12), Column("pods", right=True)]
-    columns += [Column(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
+    columns = [TableColumn("podGroup", least=12), TableColumn("pods", right=True)]
+    columns += [TableColumn(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
     lead = "what the gangs that were created last have cost: 2x64 is room for two gangs of 64"
     return [Text(""), *_lead(page, lead), *table(page, columns, rows)] if rows else []
 

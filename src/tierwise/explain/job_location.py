@@ -11,10 +11,10 @@ from tierwise.framework.report import Decision
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Place", "Whereabouts", "job_location"]
+__all__ = ["DomainLocation", "JobLocation", "job_location"]
 
 
-class Place(msgspec.Struct, frozen=True):
+class DomainLocation(msgspec.Struct, frozen=True):
     """A domain with its tier; the virtual root counts as one."""
 
     domain: int
@@ -27,11 +27,11 @@ class Place(msgspec.Struct, frozen=True):
         return self.domain == ROOT
 
 
-class Whereabouts(msgspec.Struct, frozen=True):
+class JobLocation(msgspec.Struct, frozen=True):
     """The place of a job, and of each of its sub-groups by id; None for what has no pod standing."""
 
-    whole: Place | None
-    subs: Mapping[str, Place | None]
+    whole: DomainLocation | None
+    subs: Mapping[str, DomainLocation | None]
 
 
 def job_location(
@@ -40,7 +40,7 @@ def job_location(
     decisions: Iterable[Decision] = (),
     *,
     of: Callable[[Task], bool] = lambda _: True,
-) -> Whereabouts:
+) -> JobLocation:
     """Where the job's pods stand, or some `of` them, together with those that these decisions bind."""
     rows: dict[int, list[int]] = {}
     for sub in job.subs:
@@ -50,11 +50,11 @@ def job_location(
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()
     subs = {sub.key.rpartition("/")[2]: _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
-    return Whereabouts(_place(topology, [row for found in rows.values() for row in found]), subs)
+    return JobLocation(_place(topology, [row for found in rows.values() for row in found]), subs)
 
 
-def _place(topology: Topology, rows: list[int]) -> Place | None:
+def _place(topology: Topology, rows: list[int]) -> DomainLocation | None:
     if not rows:
         return None
     domain = topology.meet_rows(np.array(rows))
-    return Place(domain, topology.name[domain], int(topology.tier[domain]))
+    return DomainLocation(domain, topology.name[domain], int(topology.tier[domain]))

@@ -18,16 +18,16 @@ from tierwise.api.volcano import PodGroup
 from tierwise.dialects.languages import whose
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
-from tierwise.explain.job_location import Place, job_location
-from tierwise.explain.naming import Names, domain_title, sub_id
+from tierwise.explain.job_location import DomainLocation, job_location
+from tierwise.explain.naming import ObjectNames, domain_title, sub_id
 from tierwise.explain.text.page import Page
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 from tierwise.port import Objects
 
-__all__ = ["JobStatus", "job_lines", "job_statuses", "jobs_wire", "partition_lines"]
+__all__ = ["JobProgress", "job_lines", "job_progress", "jobs_wire", "partition_lines"]
 
 _STATES: Final = ("running", "starting", "waiting", "gated", "stopping", "succeeded", "failed")
 _STYLES: Final = {
@@ -43,7 +43,7 @@ _STYLES: Final = {
 }
 
 
-class JobStatus(msgspec.Struct, frozen=True):
+class JobProgress(msgspec.Struct, frozen=True):
     """One job: a Volcano Job, or a podGroup or pod that stands for itself."""
 
     path: str
@@ -53,24 +53,24 @@ class JobStatus(msgspec.Struct, frozen=True):
     retries: int = 0
     most: int | None = None  # None: nobody restarts it
     job: Job | None = None  # None: it has no podGroup now
-    place: Place | None = None
+    place: DomainLocation | None = None
     last: str = ""  # the hyperNode where it was last placed
     lone: bool = False
 
 
-def job_statuses(
+def job_progress(
     objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})
-) -> list[JobStatus]:
+) -> list[JobProgress]:
     """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
     known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
     gangs, pods = objects.every(Gang), _pods(objects, snapshot)
-    names = Names(snapshot.jobs)
-    found: list[JobStatus] = []
+    names = ObjectNames(snapshot.jobs)
+    found: list[JobProgress] = []
     for path, batch in objects.every(BatchJob).items():
         key = f"{path.partition('/')[0]}/{pod_group_name(batch)}"
         job = known.pop(key, None)
         found.append(
-            JobStatus(
+            JobProgress(
                 path,
                 path.removeprefix("default/"),
                 batch.status.state.phase or "Pending",
@@ -88,7 +88,9 @@ def job_statuses(
         phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
         place = job_location(snapshot.topology, job).whole
         found.append(
-            JobStatus(key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone)
+            JobProgress(
+                key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone
+            )
         )
     return sorted(found, key=lambda fortune: fortune.lone)
 
@@ -119,7 +121,7 @@ def _state(pod: Pod) -> str:
     return "gated" if pod.spec.scheduling_gates else "waiting"
 
 
-def job_lines(page: Page, topology: Topology, found: Sequence[JobStatus]) -> list[Text]:
+def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> list[Text]:
     """A table of jobs."""
     rows: list[list[Cell]] = [
         [
@@ -132,18 +134,18 @@ def job_lines(page: Page, topology: Topology, found: Sequence[JobStatus]) -> lis
         for fortune in found
     ]
     columns = [
-        Column("job", least=12),
-        Column("phase"),
-        Column("retries"),
-        Column("pods", least=16, wraps=True),
-        Column("where", least=14),
+        TableColumn("job", least=12),
+        TableColumn("phase"),
+        TableColumn("retries"),
+        TableColumn("pods", least=16, wraps=True),
+        TableColumn("where", least=14),
     ]
     if all(fortune.most is None for fortune in found):
         columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
 
 
-def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[JobStatus]) -> list[Text]:
+def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[JobProgress]) -> list[Text]:
     """A table of the sub-groups of all jobs that have any."""
     rows: list[list[Cell]] = []
     pods = objects.every(Pod)
@@ -157,16 +159,18 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
                 counts = Counter(_state(pods[task.key]) for task in sub.tasks if task.key in pods)
                 rows.append([f"{fortune.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
     return table(
-        page, (Column("partition", least=16), Column("pods", least=16, wraps=True), Column("where", least=14)), rows
+        page,
+        (TableColumn("partition", least=16), TableColumn("pods", least=16, wraps=True), TableColumn("where", least=14)),
+        rows,
     )
 
 
-def jobs_wire(found: Sequence[JobStatus]) -> Raw:
+def jobs_wire(found: Sequence[JobProgress]) -> Raw:
     """The same for programs; pods by themselves are no jobs."""
     return {fortune.path: dict(_wire(fortune)) for fortune in found if not fortune.lone}
 
 
-def _wire(fortune: JobStatus) -> Iterator[tuple[str, object]]:
+def _wire(fortune: JobProgress) -> Iterator[tuple[str, object]]:
     yield "phase", fortune.phase
     yield "retryCount", fortune.retries
     yield "hyperNode", fortune.place.name if fortune.place is not None else ""
@@ -178,5 +182,5 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "none"
 
 
-def _where(topology: Topology, place: Place | None) -> str:
+def _where(topology: Topology, place: DomainLocation | None) -> str:
     return domain_title(topology, place.domain) if place is not None else ""

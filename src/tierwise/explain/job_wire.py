@@ -31,7 +31,7 @@ def job_wire(
         "verdict": rejection.verdict.value if rejection is not None else "",
         "reason": rejection.reason.code if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
-        "eviction": eviction_wire([s for _, report in reports for s in report.stories.get(job.key, ())]),
+        "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
         "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
     }

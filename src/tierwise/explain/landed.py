@@ -9,19 +9,19 @@ from operator import attrgetter
 import msgspec
 from rich.text import Text
 
-from tierwise.explain.naming import Names, name_of_pod, sub_id
+from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.page import count
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Landed", "Landings", "landed", "tell"]
+__all__ = ["NewPlacements", "NewlyPlaced", "newly_placed", "placement_texts"]
 
 _JOBS = 4
 
 
-class Landed(msgspec.Struct, frozen=True):
+class NewlyPlaced(msgspec.Struct, frozen=True):
     """One pod on its new node."""
 
     row: int
@@ -32,21 +32,21 @@ class Landed(msgspec.Struct, frozen=True):
     bound: bool  # False: the node is only kept for it
 
 
-class Landings:
+class NewPlacements:
     """All pods with a new place, by row."""
 
-    def __init__(self, found: Iterable[Landed]) -> None:
+    def __init__(self, found: Iterable[NewlyPlaced]) -> None:
         self._found = sorted(found, key=attrgetter("row"))
         self._rows = [entry.row for entry in self._found]
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def within(self, span: slice) -> Sequence[Landed]:
+    def within(self, span: slice) -> Sequence[NewlyPlaced]:
         return self._found[bisect_left(self._rows, span.start) : bisect_left(self._rows, span.stop)]
 
 
-def landed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> Iterator[Landed]:
+def newly_placed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> Iterator[NewlyPlaced]:
     """What these cycles placed, on the rows of the last snapshot; nodes that are only kept count in the last cycle."""
     cycles = list(reports)
     for number, (snapshot, report) in enumerate(cycles, start=1):
@@ -58,12 +58,12 @@ def landed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapshot) -> 
                     there = after.nodes.row.get(snapshot.nodes.names[row])
                     if there is not None:
                         pod = name_of_pod(task.key)
-                        yield Landed(there, decision.job, sub_id(placed.sub), task.role, pod, decision.bound)
+                        yield NewlyPlaced(there, decision.job, sub_id(placed.sub), task.role, pod, decision.bound)
 
 
-def tell(names: Names, found: Sequence[Landed]) -> list[Text]:
+def placement_texts(names: ObjectNames, found: Sequence[NewlyPlaced]) -> list[Text]:
     """One line per job: which of its pods these are. Many jobs share one line."""
-    jobs: dict[str, list[Landed]] = {}
+    jobs: dict[str, list[NewlyPlaced]] = {}
     for entry in found:
         jobs.setdefault("" if entry.job.lone else entry.job.key, []).append(entry)
     if len(jobs) <= _JOBS:
@@ -75,7 +75,7 @@ def tell(names: Names, found: Sequence[Landed]) -> list[Text]:
     return [line, _of_job(names, "", lone)] if lone else [line]
 
 
-def _of_job(names: Names, key: str, found: Sequence[Landed]) -> Text:
+def _of_job(names: ObjectNames, key: str, found: Sequence[NewlyPlaced]) -> Text:
     if not key:
         return Text.assemble(compact(entry.pod for entry in found), (f"  {_number(found)}", "dim"))
     job = found[0].job
@@ -91,7 +91,7 @@ def _of_job(names: Names, key: str, found: Sequence[Landed]) -> Text:
     return Text.assemble((names.of(job), names.style(job)), f" {which}", (f"  {', '.join(more)}", "dim"))
 
 
-def _number(found: Sequence[Landed]) -> str:
+def _number(found: Sequence[NewlyPlaced]) -> str:
     kept = sum(not entry.bound for entry in found)
     number = count(len(found), "pod")
     if not kept:

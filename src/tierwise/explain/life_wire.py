@@ -5,7 +5,7 @@ from __future__ import annotations
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
-from tierwise.explain.job_status import job_statuses, jobs_wire
+from tierwise.explain.job_status import job_progress, jobs_wire
 from tierwise.explain.text.submit import View
 from tierwise.explain.wire import pending_wire, pod_groups_wire
 
@@ -20,7 +20,7 @@ def life_wire(view: View, start: float) -> Raw:
         "elapsed": int(view.at),
         "cycles": view.cycles,
         "unfinished": view.unfinished,
-        "jobs": jobs_wire(job_statuses(view.objects, view.snapshot, view.places)),
+        "jobs": jobs_wire(job_progress(view.objects, view.snapshot, view.places)),
         "podGroups": pod_groups_wire(view.snapshot),
         "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
         "pending": pending_wire(view.snapshot, view.report, {}),

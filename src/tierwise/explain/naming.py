@@ -11,7 +11,7 @@ from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = [
-    "Names",
+    "ObjectNames",
     "belongs_to",
     "domain_title",
     "full_name",
@@ -30,7 +30,7 @@ _MADE = "podgroup"
 _PALETTE = ("cyan", "magenta", "bright_blue", "bright_cyan", "bright_magenta", "bright_yellow")
 
 
-class Names:
+class ObjectNames:
     """Short names of jobs; a name that two jobs would share keeps as much as tells them apart."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:

@@ -12,25 +12,25 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.diagnosis.diagnose import searched
-from tierwise.actions.diagnosis.domain_scores import rate
+from tierwise.actions.diagnosis.domain_scores import score_domains
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.fit import place_tasks
-from tierwise.actions.placement.uniform_groups import alike, groups_held
+from tierwise.actions.placement.uniform_groups import groups_held, uniform_groups
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.report import CycleReport, Decision, Placed
+from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Tried
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 
-__all__ = ["Groups", "Trace", "retrace"]
+__all__ = ["DecisionBasis", "GroupCounts", "decision_bases"]
 
 
-class Groups(msgspec.Struct, frozen=True):
+class GroupCounts(msgspec.Struct, frozen=True):
     """The domains of one tier, and how many of a job's sub-groups they hold."""
 
     tier: int
@@ -41,53 +41,55 @@ class Groups(msgspec.Struct, frozen=True):
     holding: int  # domains that hold all of them
 
 
-class Trace(msgspec.Struct, frozen=True):
+class DecisionBasis(msgspec.Struct, frozen=True):
     """What a decision was based on: per tier how far the best domain came, and scores of those that hold the gang."""
 
     job: Job
     decision: Decision
     tried: tuple[Tried, ...] = ()
-    groups: tuple[Groups, ...] = ()  # instead of `tried` where a job's sub-groups are all alike
+    groups: tuple[GroupCounts, ...] = ()  # instead of `tried` where a job's sub-groups are all alike
     scores: dict[str, float] | None = None
 
 
-def retrace(snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: Collection[str]) -> dict[str, Trace]:
+def decision_bases(
+    snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: Collection[str]
+) -> dict[str, DecisionBasis]:
     """The traces of the wanted jobs, by job key; only of their first decision in this cycle."""
-    traces: dict[str, Trace] = {}
+    bases: dict[str, DecisionBasis] = {}
     if not any(decision.job.key in wanted for decision in report.decisions):
-        return traces
+        return bases
     current = open_cycle(snapshot, profile)
     victims = _Victims(snapshot, report)
     for decision in report.decisions:
         job = decision.job
         victims.let_go(current, decision)
-        if job.key in wanted and job.key not in traces and decision.action == "allocate":
-            trace = current.turn(job, lambda _, decision=decision: _trace(current, decision))  # type: ignore[misc]
-            traces[job.key] = Trace(job, decision) if isinstance(trace, Reason) else trace
+        if job.key in wanted and job.key not in bases and decision.action == "allocate":
+            basis = current.attempt(job, lambda _, decision=decision: _basis(current, decision))  # type: ignore[misc]
+            bases[job.key] = DecisionBasis(job, decision) if isinstance(basis, Reason) else basis
         for placed in decision.placed:
             _stand(current, placed)
-    return traces
+    return bases
 
 
-def _trace(current: Cycle, decision: Decision) -> Trace:
+def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
     job = decision.job
     asked = demand(current, job)
     if not asked.task_groups:
-        return Trace(job, decision)
-    if current.pipeline.ways(job, asked.tasks):
-        return Trace(job, decision, searched(current, job, asked))
+        return DecisionBasis(job, decision)
+    if current.pipeline.gather_options(job, asked.tasks):
+        return DecisionBasis(job, decision, searched(current, job, asked))
     if job.policies:
         groups = _groups(current, job, asked)
         if groups:
-            return Trace(job, decision, groups=groups)
-        return Trace(job, decision, searched(current, job, asked))
+            return DecisionBasis(job, decision, groups=groups)
+        return DecisionBasis(job, decision, searched(current, job, asked))
     tried = searched(current, job, asked)
-    return Trace(job, decision, tried, scores=rate(current, job, job.subs[0]))
+    return DecisionBasis(job, decision, tried, scores=score_domains(current, job, job.subs[0]))
 
 
-def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[Groups, ...]:
+def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:
     """Tier by tier how many sub-groups the best domain holds; nothing where they differ or nothing limits the job."""
-    uniform, limit = alike(current, job, asked), current.pipeline.limit(job)
+    uniform, limit = uniform_groups(current, job, asked), current.pipeline.limit(job)
     if uniform is None or limit is None:
         return ()
     topology = current.topology
@@ -97,7 +99,9 @@ def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[Groups, ...]:
         domains = np.flatnonzero(topology.tier == tier)
         best = int(domains[np.lexsort((topology.rank[domains], -held[domains]))[0]])
         holding = int((held[domains] >= len(asked.task_groups)).sum())
-        found.append(Groups(tier, len(domains), topology.name[best], int(held[best]), len(asked.task_groups), holding))
+        found.append(
+            GroupCounts(tier, len(domains), topology.name[best], int(held[best]), len(asked.task_groups), holding)
+        )
     return tuple(found)
 
 
@@ -119,13 +123,13 @@ class _Victims:
             current.ledger.evict(self._running, victims, current.snapshot.jobs)
 
 
-def _stand(current: Cycle, placed: Placed) -> None:
+def _stand(current: Cycle, placed: PlacedTasks) -> None:
     """Put placed tasks on the ledger, where those after them find them standing."""
     rows, counts = np.unique(placed.rows, return_counts=True)
     keys = {task.key for task in placed.tasks}
     job = current.snapshot.jobs[placed.sub.job_number]
-    best_effort_parts = (part for _, part in job.best_effort_parts)
-    for part in (*placed.sub.parts, *best_effort_parts):
-        if any(task.key in keys for task in part.tasks):
-            place_tasks(current, Ask(part.shape, placed.sub, job), part, (rows, counts), placed.pool)
+    best_effort_parts = (pod_set for _, pod_set in job.best_effort_pod_sets)
+    for pod_set in (*placed.sub.pod_sets, *best_effort_parts):
+        if any(task.key in keys for task in pod_set.tasks):
+            place_tasks(current, Ask(pod_set.shape, placed.sub, job), pod_set, (rows, counts), placed.pool)
             return

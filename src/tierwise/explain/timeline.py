@@ -15,7 +15,7 @@ from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.page import Page, shortened, wrapped
 from tierwise.port import Key
 
-__all__ = ["Happening", "happening_wire", "lasted", "timeline_lines"]
+__all__ = ["TimelineEntry", "lasted", "timeline_entry_wire", "timeline_lines"]
 
 _CLOCK: Final = 8
 _KIND: Final = 5
@@ -34,7 +34,7 @@ _PLAIN: Final = {"Created": "created", "Started": "started", "Completed": "compl
 """Reasons that say all there is to say about a pod in front of people."""
 
 
-class Happening(msgspec.Struct, frozen=True):
+class TimelineEntry(msgspec.Struct, frozen=True):
     """One thing that happened to one object, `at` seconds after the start."""
 
     at: float
@@ -47,15 +47,15 @@ class Happening(msgspec.Struct, frozen=True):
     detail: bool = False  # for those who want to know everything
 
 
-def happening_wire(happening: Happening, start: float) -> Raw:
+def timeline_entry_wire(entry: TimelineEntry, start: float) -> Raw:
     """As JSON has it."""
     return {
-        "at": int(happening.at),
-        "time": stamp(start + happening.at),
-        "object": str(happening.about),
-        "type": "Warning" if happening.warning else "Normal",
-        "reason": happening.reason,
-        "message": happening.text,
+        "at": int(entry.at),
+        "time": stamp(start + entry.at),
+        "object": str(entry.about),
+        "type": "Warning" if entry.warning else "Normal",
+        "reason": entry.reason,
+        "message": entry.text,
     }
 
 
@@ -67,9 +67,9 @@ def lasted(time: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def timeline_lines(page: Page, happenings: Sequence[Happening], *, brief: bool = False) -> list[Text]:
+def timeline_lines(page: Page, entries: Sequence[TimelineEntry], *, brief: bool = False) -> list[Text]:
     """Lines for happenings in the order in which they happened; `brief` cuts each to one line."""
-    shown = [h for h in happenings if page.everything or not h.detail]
+    shown = [h for h in entries if page.everything or not h.detail]
     lines: list[Text] = []
     for _, alike in groupby(shown, key=lambda h: _likeness(page, h)):
         lead, what = _line(page, list(alike))
@@ -80,15 +80,15 @@ def timeline_lines(page: Page, happenings: Sequence[Happening], *, brief: bool =
     return lines
 
 
-def _likeness(page: Page, happening: Happening) -> tuple[object, ...]:
+def _likeness(page: Page, entry: TimelineEntry) -> tuple[object, ...]:
     """Happenings that are told of in one line share this."""
-    if happening.about.kind != "Pod" or page.everything:
-        return (id(happening),)
-    text = "" if happening.reason in _PLAIN else happening.text
-    return happening.at, happening.job, happening.role, happening.reason, text
+    if entry.about.kind != "Pod" or page.everything:
+        return (id(entry),)
+    text = "" if entry.reason in _PLAIN else entry.text
+    return entry.at, entry.job, entry.role, entry.reason, text
 
 
-def _line(page: Page, alike: Sequence[Happening]) -> tuple[Text, Text]:
+def _line(page: Page, alike: Sequence[TimelineEntry]) -> tuple[Text, Text]:
     """When it was and to whom it happened; and what."""
     first = alike[0]
     kind = _PLURAL.get(first.about.kind, "pods" if len(alike) > 1 else "pod")
@@ -104,7 +104,7 @@ def _line(page: Page, alike: Sequence[Happening]) -> tuple[Text, Text]:
     return lead, Text((text or _spoken(first)).replace("→", page.glyphs.arrow), style=_style(first))
 
 
-def _who(alike: Sequence[Happening]) -> str:
+def _who(alike: Sequence[TimelineEntry]) -> str:
     first = alike[0]
     if first.about.kind != "Pod":
         return first.job or first.about.name
@@ -112,12 +112,12 @@ def _who(alike: Sequence[Happening]) -> str:
     return f"{first.job} {pods(first.job, names, first.role)}" if first.role else compact(names)
 
 
-def _spoken(happening: Happening) -> str:
+def _spoken(entry: TimelineEntry) -> str:
     """Reason and text; a phase, a placement, a wait and an order speak for themselves."""
-    if happening.reason in ("Phase", "Placed", "Unschedulable", "Retry", "Killing"):
-        return happening.text
-    return f"{happening.reason}: {happening.text}" if happening.text else happening.reason.lower()
+    if entry.reason in ("Phase", "Placed", "Unschedulable", "Retry", "Killing"):
+        return entry.text
+    return f"{entry.reason}: {entry.text}" if entry.text else entry.reason.lower()
 
 
-def _style(happening: Happening) -> str:
-    return _STYLES.get(happening.reason, "yellow" if happening.warning else "")
+def _style(entry: TimelineEntry) -> str:
+    return _STYLES.get(entry.reason, "yellow" if entry.warning else "")

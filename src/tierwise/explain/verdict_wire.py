@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tierwise.admission import Finding, Verdict
+from tierwise.admission import FieldFinding, ValidationResult
 from tierwise.api.codec import Raw
 
 __all__ = ["verdict_wire"]
 
 
-def verdict_wire(verdict: Verdict, *, unread: int = 0) -> Raw:
+def verdict_wire(verdict: ValidationResult, *, unread: int = 0) -> Raw:
     """All findings, object by object; where some documents could not be read, the whole is not valid."""
     return {
         "valid": verdict.valid and not unread,
@@ -17,5 +17,5 @@ def verdict_wire(verdict: Verdict, *, unread: int = 0) -> Raw:
     }
 
 
-def _finding(finding: Finding) -> Raw:
+def _finding(finding: FieldFinding) -> Raw:
     return {"object": finding.object, "path": finding.path, "message": finding.message}

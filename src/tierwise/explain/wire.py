@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.explain.free_slots import slots_wire
-from tierwise.explain.job_location import Place, job_location
+from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.text.evictions import eviction_wire
-from tierwise.framework.probe import Look
+from tierwise.framework.probe import PodInspection
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection, Verdict
@@ -48,7 +48,7 @@ def schedule_wire(
         "podGroups": pod_groups_wire(after),
         "problems": [problem_wire(p) for p in after.topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
-        "work": {"trials": report.work.trials, "domains": report.work.domains},
+        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
     }
 
 
@@ -124,20 +124,20 @@ def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
     return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 
 
-def _where(place: Place | None) -> Raw:
+def _where(place: DomainLocation | None) -> Raw:
     """The innermost domain that holds something; nothing where it stands nowhere."""
     return {"hyperNode": place.name, "tier": place.tier} if place is not None else {"hyperNode": "", "tier": None}
 
 
-def explain_wire(look: Look, report: CycleReport) -> Raw:
+def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
     """What one pod saw."""
-    rejection = report.rejections.get(look.job.key)
+    rejection = report.rejections.get(inspection.job.key)
     return {
-        "pod": look.task.key,
-        "podGroup": pod_group_of(look.job, look.task),
-        "subGroup": look.sub.key.rpartition("/")[2] if look.sub.policy >= 0 else "",
-        "gradients": [list(group) for group in look.gradients],
-        "hyperNodeScores": dict(look.domain_scores),
+        "pod": inspection.task.key,
+        "podGroup": pod_group_of(inspection.job, inspection.task),
+        "subGroup": inspection.sub.key.rpartition("/")[2] if inspection.sub.policy >= 0 else "",
+        "gradients": [list(group) for group in inspection.gradients],
+        "hyperNodeScores": dict(inspection.domain_scores),
         "nodes": {
             node.name: {
                 "feasible": node.feasible,
@@ -146,11 +146,11 @@ def explain_wire(look: Look, report: CycleReport) -> Raw:
                 "total": node.total,
                 **({"figures": node.figures} if node.figures else {}),
             }
-            for node in look.nodes
+            for node in inspection.nodes
         },
         "verdict": rejection.verdict.value if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
-        "eviction": eviction_wire(report.stories.get(look.job.key, ())),
+        "eviction": eviction_wire(report.eviction_attempts.get(inspection.job.key, ())),
     }
 
 
@@ -169,9 +169,9 @@ def topology_wire(snapshot: Snapshot) -> Raw:
     topology = snapshot.topology
     names = snapshot.nodes.names
     others: Raw = {}
-    for kind, fabric in snapshot.fabrics.items():
-        inside = _domains(fabric.topology, [names[row] for row in fabric.rows.tolist()])
-        others[kind] = {"root": fabric.topology.name[0], "domains": inside}
+    for kind, alternate in snapshot.alternate_topologies.items():
+        inside = _domains(alternate.topology, [names[row] for row in alternate.rows.tolist()])
+        others[kind] = {"root": alternate.topology.name[0], "domains": inside}
     return {
         "root": topology.name[0],
         "hyperNodes": _domains(topology, names),

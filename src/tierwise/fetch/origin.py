@@ -29,7 +29,7 @@ from tierwise.fetch.ufm import Ufm, ports_and_systems
 from tierwise.port import Objects
 from tierwise.sim.manifests import sources
 
-__all__ = ["FROM_MANIFESTS", "KINDS", "Origin", "confined", "discover"]
+__all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "confined", "discover"]
 
 
 # Keeps files that others name below one folder: the name, and whatever it leads to.
@@ -62,7 +62,7 @@ FROM_MANIFESTS: Final = ("label", "topograph", "hypernodes")
 _SLURM_FILES: Final = ("topology.yaml", "topology.conf")  # Slurm ignores the second where there is the first
 
 
-class Origin(msgspec.Struct, frozen=True):
+class SourceLocation(msgspec.Struct, frozen=True):
     """A kind of source, its place, and what its reader has to be told; `ufm` is the server to ask.
 
     Where there is a `folder`, files are read below it alone.
@@ -80,12 +80,12 @@ class Origin(msgspec.Struct, frozen=True):
         return f"{self.kind}:{self.place}" if self.place else self.kind
 
 
-def discover(origin: Origin, objects: Objects, stdin: TextIO | BinaryIO | None = None) -> Discovered:
+def discover(origin: SourceLocation, objects: Objects, stdin: TextIO | BinaryIO | None = None) -> Discovered:
     """The tree of a source. InputError for a file that cannot be read, FetchError for a server that does not answer."""
     return _READERS[origin.kind](origin, objects, stdin)
 
 
-def _slurm(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+def _slurm(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
     place, path = origin.place, _path(origin, origin.place)
     if path is not None and path.is_dir():
         found = [name for name in _SLURM_FILES if Path(path, name).is_file()]
@@ -106,12 +106,12 @@ def _is_yaml(data: bytes) -> bool:
     return first.startswith((b"-", b"[", b"{"))
 
 
-def _csv(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+def _csv(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
     data, file = _read(origin, origin.place, stdin)
     return host_map.parse_csv(_text(data, file), file, origin.host, origin.tiers)
 
 
-def _json(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
+def _json(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
     data, file = _read(origin, origin.place, stdin)
     found = values(data, file=file)
     # Objects one to a line are a list without its brackets.
@@ -119,20 +119,20 @@ def _json(origin: Origin, _objects: Objects, stdin: TextIO | BinaryIO | None) ->
     return host_map.parse_json(content, file, origin.host, origin.tiers)
 
 
-def _ufm(origin: Origin, _objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+def _ufm(origin: SourceLocation, _objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
     server = origin.ufm or Ufm(origin.place)
     return ufm.read(*ports_and_systems(server), file=server.base)
 
 
-def _topograph(_origin: Origin, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+def _topograph(_origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
     return topograph.read(objects.every(Node).values())
 
 
-def _hypernodes(_origin: Origin, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+def _hypernodes(_origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
     return from_hypernodes.read(objects.every(HyperNode).values(), objects.every(Node).values())
 
 
-_READERS: Final[dict[str, Callable[[Origin, Objects, TextIO | BinaryIO | None], Discovered]]] = {
+_READERS: Final[dict[str, Callable[[SourceLocation, Objects, TextIO | BinaryIO | None], Discovered]]] = {
     "topograph": _topograph,
     "slurm": _slurm,
     "csv": _csv,
@@ -142,7 +142,7 @@ _READERS: Final[dict[str, Callable[[Origin, Objects, TextIO | BinaryIO | None], 
 }
 
 
-def _read(origin: Origin, place: str, stdin: TextIO | BinaryIO | None) -> tuple[bytes, str]:
+def _read(origin: SourceLocation, place: str, stdin: TextIO | BinaryIO | None) -> tuple[bytes, str]:
     path = _path(origin, place)
     if path is None:
         [source] = sources([place], stdin)
@@ -153,7 +153,7 @@ def _read(origin: Origin, place: str, stdin: TextIO | BinaryIO | None) -> tuple[
     return source.read(), place
 
 
-def _path(origin: Origin, place: str) -> Path | None:
+def _path(origin: SourceLocation, place: str) -> Path | None:
     """Where a place is; None for standard input, which is not below any folder."""
     if origin.folder is not None:
         return confined(origin.folder, place)

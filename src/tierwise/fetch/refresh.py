@@ -12,8 +12,8 @@ from pathlib import Path
 from tierwise.api.errors import InputError
 from tierwise.dialects.volcano.discovery import OtherSource
 from tierwise.discovery import record
-from tierwise.discovery.record import Record
-from tierwise.fetch.origin import Origin, discover
+from tierwise.discovery.record import FetchRecord
+from tierwise.fetch.origin import SourceLocation, discover
 from tierwise.fetch.ufm import FetchError, Ufm, server_of
 from tierwise.port import Objects
 
@@ -21,8 +21,8 @@ __all__ = ["refresh"]
 
 
 def refresh(
-    source: OtherSource, secret: Mapping[str, str], before: Record | None, now: float, *, files: Path | None
-) -> Record:
+    source: OtherSource, secret: Mapping[str, str], before: FetchRecord | None, now: float, *, files: Path | None
+) -> FetchRecord:
     """Fetch and read a source; `secret` holds the credentials that its configuration refers to.
 
     Who writes that configuration is not who runs us: files are read below the folder `files` alone, or not at all.
@@ -37,7 +37,7 @@ def refresh(
     return record.fetched(found.tree, now)
 
 
-def _file(source: OtherSource, files: Path | None) -> Origin:
+def _file(source: OtherSource, files: Path | None) -> SourceLocation:
     path = source.text("path")
     if not path:
         raise InputError("is missing", field="config.path")
@@ -46,10 +46,10 @@ def _file(source: OtherSource, files: Path | None) -> Origin:
             "files are not read: --discovery-files DIR says below which folder they may be", field="config.path"
         )
     topology = source.text("topology")
-    return Origin(source.kind, path, source.text("hostColumn"), source.words("tiers"), topology, folder=files)
+    return SourceLocation(source.kind, path, source.text("hostColumn"), source.words("tiers"), topology, folder=files)
 
 
-def _server(source: OtherSource, secret: Mapping[str, str]) -> Origin:
+def _server(source: OtherSource, secret: Mapping[str, str]) -> SourceLocation:
     endpoint = source.text("endpoint")
     if not endpoint:
         raise InputError("is missing", field="config.endpoint")
@@ -62,4 +62,4 @@ def _server(source: OtherSource, secret: Mapping[str, str]) -> Origin:
     )
     if "endpoint" in secret and server_of(Ufm(secret["endpoint"])) != server_of(server):
         raise InputError("is not the server that the Secret is for", field="config.endpoint")
-    return Origin("ufm", endpoint, ufm=server)
+    return SourceLocation("ufm", endpoint, ufm=server)

@@ -15,13 +15,13 @@ from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import ReportBuilder
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Part, Task
+from tierwise.model.job import Job, PodSet, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Fabric, Topology
+from tierwise.model.topology import AlternateTopology, Topology
 
 __all__ = ["Backlog", "Cycle", "Nominations"]
 
@@ -38,21 +38,21 @@ class Backlog:
         self._dealt: dict[int, int] = {}
         self._held: set[int] = set()
 
-    def left(self, part: Part) -> int:
-        return len(part.tasks) - self._dealt.get(id(part), 0)
+    def left(self, pod_set: PodSet) -> int:
+        return len(pod_set.tasks) - self._dealt.get(id(pod_set), 0)
 
-    def next(self, part: Part, count: int) -> tuple[Task, ...]:
+    def peek(self, pod_set: PodSet, count: int) -> tuple[Task, ...]:
         """The tasks that would be dealt next."""
-        start = self._dealt.get(id(part), 0)
-        return part.tasks[start : start + count]
+        start = self._dealt.get(id(pod_set), 0)
+        return pod_set.tasks[start : start + count]
 
-    def deal(self, part: Part, count: int) -> tuple[Task, ...]:
-        start = self._dealt.get(id(part), 0)
-        self._dealt[id(part)] = start + count
-        return part.tasks[start : start + count]
+    def pop(self, pod_set: PodSet, count: int) -> tuple[Task, ...]:
+        start = self._dealt.get(id(pod_set), 0)
+        self._dealt[id(pod_set)] = start + count
+        return pod_set.tasks[start : start + count]
 
     def some_left(self, job: Job) -> bool:
-        return any(self.left(part) for part in job.parts())
+        return any(self.left(pod_set) for pod_set in job.pod_sets())
 
     def hold(self, job: Job) -> None:
         """A job was nominated: what is left of it waits until it stands."""
@@ -81,14 +81,14 @@ class Nominations:
         self._jobs = snapshot.jobs
         self._kept: Kept = {}
         for job in snapshot.jobs:
-            for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
-                rows = [task.nominated for task in part.tasks if task.nominated >= 0]
+            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                rows = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
                 if rows:
                     with (
                         ledger.statement() as statement,
                         suppress(PluginError),
                     ):  # its plugin fails wherever it is asked
-                        self._keep(job, part.shape, np.array(rows, dtype=np.int64))
+                        self._keep(job, pod_set.shape, np.array(rows, dtype=np.int64))
                         statement.keep()
 
     def _keep(self, job: Job, shape: Shape, rows: Ints) -> None:
@@ -159,15 +159,15 @@ class Cycle(msgspec.Struct, frozen=True):
     def topology(self) -> Topology:
         return self.snapshot.topology
 
-    def fabric(self, job: Job) -> Fabric | None:
+    def alternate_topology(self, job: Job) -> AlternateTopology | None:
         """The tree that a job's constraint is about, where that is not the one that rows follow."""
-        return self.snapshot.fabric(job.constraint)
+        return self.snapshot.alternate_topology(job.constraint)
 
     def gathered(self, job: Job) -> bool:
         """Whether a job is gathered in ways that a plugin names: as it asks, or because its tree is another one."""
-        return job.gather is not None or self.fabric(job) is not None
+        return job.gather is not None or self.alternate_topology(job) is not None
 
-    def turn(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
+    def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """A job's turn, or why a plugin cost it the turn: then what was not decided by then has not happened."""
         mark, kept = self.ledger.mark(), self.nominations.kept()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)

@@ -17,7 +17,7 @@ import numpy as np
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob, Task
+from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
@@ -29,13 +29,12 @@ from tierwise.model.topology import Topology
 from tierwise.port import Prepare
 
 if TYPE_CHECKING:
-    from tierwise.framework.gathering import Way
+    from tierwise.framework.gathering import GatherOption
 
 __all__ = [
     "Abstained",
     "Arguments",
     "Ask",
-    "Cause",
     "Complaints",
     "CycleView",
     "Debt",
@@ -49,6 +48,7 @@ __all__ = [
     "GangCheck",
     "Gate",
     "Gathering",
+    "GlobalQueue",
     "Gradients",
     "JobOrder",
     "Lending",
@@ -56,8 +56,8 @@ __all__ = [
     "NodeFigures",
     "NodeScorer",
     "Overuse",
-    "PartOrder",
     "PreBind",
+    "Preemptor",
     "Preparation",
     "Proposal",
     "Proposer",
@@ -71,7 +71,7 @@ __all__ = [
     "Starving",
     "StaticFilter",
     "SubJobOrder",
-    "Turns",
+    "TaskOrder",
     "Units",
     "VictimFilter",
     "VictimQueueOrder",
@@ -203,7 +203,7 @@ class Proposer(Protocol):
 class Gathering(Protocol):
     """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
 
-    def ways(self, job: Job, count: int) -> tuple[Way, ...]: ...
+    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]: ...
 
 
 class QueueOrder(Protocol):
@@ -224,10 +224,10 @@ class SubJobOrder(Protocol):
     def sub_job_key(self, sub: SubJob) -> tuple[float, ...]: ...
 
 
-class PartOrder(Protocol):
+class TaskOrder(Protocol):
     """Sort key of a sub-job's parts."""
 
-    def part_key(self, part: Part) -> tuple[float, ...]: ...
+    def task_key(self, pod_set: PodSet) -> tuple[float, ...]: ...
 
 
 class Gate(Protocol):
@@ -261,7 +261,7 @@ class Purpose(enum.Enum):
     RECLAIM = "reclaim"  # for a queue that has less than it deserves
 
 
-class Cause(msgspec.Struct, frozen=True):
+class Preemptor(msgspec.Struct, frozen=True):
     """On whose behalf tasks would be evicted."""
 
     purpose: Purpose
@@ -270,7 +270,7 @@ class Cause(msgspec.Struct, frozen=True):
     gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
     running: RunningTable
     across: bool = False  # preempts in all queues, not only in its own
-    singly: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
+    by_pod: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
     short: Bools | None = None  # the resources that are short where it could go; None where nobody has looked
 
     @property
@@ -294,7 +294,7 @@ class VictimFilter(Protocol):
     answers: frozenset[Purpose]
     counts: bool
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools: ...
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
 
 class Quota(Protocol):
@@ -303,7 +303,7 @@ class Quota(Protocol):
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None: ...
 
 
-class Turns(Protocol):
+class GlobalQueue(Protocol):
     """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
 
     def global_queue(self) -> bool: ...
@@ -372,7 +372,9 @@ class Delaying(Protocol):
 class VictimSelector(Protocol):
     """Chooses among the bundles of a domain in place of the built-in order; None where it has no opinion."""
 
-    def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None: ...  # positions, the first to go first
+    def select_victims(
+        self, preemptor: Preemptor, bundles: Bundles
+    ) -> Ints | None: ...  # positions, the first to go first
 
 
 class Starving(Protocol):

@@ -1,7 +1,7 @@
 """Deal tasks of one shape over a tree, all below one domain, in whole multiples per tier.
 
-A `Ground` is the tree with what every node offers; a `Way` says how tasks are to be gathered on it. Everything is
-counting on arrays: nothing here knows a ledger, so evictions can ask about room that is not there yet.
+A `SlotTree` is the tree with what every node offers; a `GatherOption` says how tasks are to be gathered on it.
+Everything is counting on arrays: nothing here knows a ledger, so evictions can ask about room that is not there yet.
 
 In the domains of one tier tasks come in multiples of the least common multiple of what is asked for at that tier and
 below, so what a domain can hold is an arithmetic sequence, and sums of such sequences are one again: the tree is
@@ -23,12 +23,12 @@ import numpy as np
 from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Gathered", "Ground", "Quanta", "Way"]
+__all__ = ["GatherOption", "Gathered", "Quanta", "SlotTree"]
 
 Multiples = tuple[tuple[int, int], ...]
 
 
-class Way(msgspec.Struct, frozen=True):
+class GatherOption(msgspec.Struct, frozen=True):
     """One way to gather: all tasks in one domain of a tier, or on one node for tier 0."""
 
     tier: int
@@ -54,7 +54,7 @@ class Quanta(msgspec.Struct, frozen=True, eq=False):
     standing: Ints  # on each row
 
 
-class Ground(msgspec.Struct, frozen=True, dict=True):
+class SlotTree(msgspec.Struct, frozen=True, dict=True):
     """A tree, what its nodes offer to one shape, and who stands there already."""
 
     topology: Topology
@@ -63,42 +63,42 @@ class Ground(msgspec.Struct, frozen=True, dict=True):
     drawn: Ints  # per row
     standing: Ints  # per row
 
-    def find(self, way: Way, count: int) -> Gathered | None:
+    def find(self, option: GatherOption, count: int) -> Gathered | None:
         """The best place for so many tasks; None where no domain of the tier holds them."""
-        return next(self.each(way, count), None)
+        return next(self.each(option, count), None)
 
-    def each(self, way: Way, count: int) -> Iterator[Gathered]:
+    def each(self, option: GatherOption, count: int) -> Iterator[Gathered]:
         """Every place for so many tasks, best first."""
-        sums = _Sums(self, way.multiples)
-        places, row_wise = self._candidates(way.tier)
+        sums = _Sums(self, option.multiples)
+        places, row_wise = self._candidates(option.tier)
         places = places[sums.holds(places, count, rows=row_wise)]
-        for best in places[self._order(sums, way, places, rows=row_wise)].tolist():
+        for best in places[self._order(sums, option, places, rows=row_wise)].tolist():
             if row_wise:
                 yield Gathered(int(self.topology.leaf[best]), np.full(count, best, dtype=np.int64))
             else:
-                yield Gathered(best, _Deal(self, sums, way).run(best, count))
+                yield Gathered(best, _Deal(self, sums, option).run(best, count))
 
-    def places(self, way: Way, count: int) -> Ints:
+    def places(self, option: GatherOption, count: int) -> Ints:
         """The domains of the way's tier that hold so many tasks, in no order; rows for tier 0."""
-        places, row_wise = self._candidates(way.tier)
-        result: Ints = places[_Sums(self, way.multiples).holds(places, count, rows=row_wise)]
+        places, row_wise = self._candidates(option.tier)
+        result: Ints = places[_Sums(self, option.multiples).holds(places, count, rows=row_wise)]
         return result
 
-    def quanta(self, way: Way) -> Quanta:
+    def quanta(self, option: GatherOption) -> Quanta:
         """In which numbers tasks come on rows and in domains."""
-        sums, parents = _Sums(self, way.multiples), self.topology.parent
+        sums, parents = _Sums(self, option.multiples), self.topology.parent
         domains = np.where(parents >= 0, sums.within[parents], sums.whole)
         return Quanta(domains, sums.within[self.topology.leaf], self.held_below, self.standing)
 
-    def most(self, way: Way, count: int) -> int:
+    def most(self, option: GatherOption, count: int) -> int:
         """How many of so many tasks the best domain of the tier takes."""
-        places, row_wise = self._candidates(way.tier)
-        return int(_Sums(self, way.multiples).most(places, count, rows=row_wise).max(initial=0))
+        places, row_wise = self._candidates(option.tier)
+        return int(_Sums(self, option.multiples).most(places, count, rows=row_wise).max(initial=0))
 
-    def offers(self, way: Way) -> tuple[Ints, Ints]:
+    def offers(self, option: GatherOption) -> tuple[Ints, Ints]:
         """The domains of the way's tier, roomiest first, and what each can take; rows for tier 0."""
-        places, row_wise = self._candidates(way.tier)
-        sums = _Sums(self, way.multiples)
+        places, row_wise = self._candidates(option.tier)
+        sums = _Sums(self, option.multiples)
         top = (sums.row_top if row_wise else sums.top)[places]
         names = self.rank if row_wise else self.topology.rank
         order = np.lexsort((names[places], -top))
@@ -107,7 +107,7 @@ class Ground(msgspec.Struct, frozen=True, dict=True):
     def nearest_rows(self) -> Ints:
         """The rows of the tree that have room, best first for a single task."""
         rows = np.flatnonzero(self.inside & (self.room > 0))
-        return rows[self._order(_Sums(self, ()), Way(0), rows, rows=True)]
+        return rows[self._order(_Sums(self, ()), GatherOption(0), rows, rows=True)]
 
     @cached_property
     def drawn_below(self) -> Ints:
@@ -133,12 +133,12 @@ class Ground(msgspec.Struct, frozen=True, dict=True):
             domains = domains[(domains <= home) & (home < self.topology.last[domains])]
         return domains, False
 
-    def _order(self, sums: _Sums, way: Way, places: Ints, *, rows: bool) -> Ints:
+    def _order(self, sums: _Sums, option: GatherOption, places: Ints, *, rows: bool) -> Ints:
         """Candidates, best first: near what they are drawn to, then the least room, then those around them, by name."""
         drawn, top = (self.drawn, sums.row_top) if rows else (self.drawn_below, sums.top)
         around = self._around(places, rows=rows)
-        inside_out = [tier for tier in self.topology.at_tier if tier > way.tier]
-        listed = [tier for tier in dict.fromkeys((*way.compare, *inside_out)) if tier in around]
+        inside_out = [tier for tier in self.topology.at_tier if tier > option.tier]
+        listed = [tier for tier in dict.fromkeys((*option.compare, *inside_out)) if tier in around]
         keys = [-drawn[places], *(-self.drawn_below[around[tier]] for tier in inside_out)]
         keys += [top[places], *(sums.top[around[tier]] for tier in listed)]
         keys.append((self.rank if rows else self.topology.rank)[places])
@@ -159,18 +159,18 @@ class Ground(msgspec.Struct, frozen=True, dict=True):
 class _Sums:
     """What every row and domain may take under some multiples: low, low + quantum, ..., top; low > top for nothing."""
 
-    def __init__(self, ground: Ground, multiples: Multiples) -> None:
-        topology = ground.topology
-        self._held, self._standing = ground.held_below, ground.standing
+    def __init__(self, slot_tree: SlotTree, multiples: Multiples) -> None:
+        topology = slot_tree.topology
+        self._held, self._standing = slot_tree.held_below, slot_tree.standing
         self._numbers = sorted(multiples)
         self.whole = self._quantum_below(None)
         tiers = np.array(list(topology.at_tier))
         quanta = np.array([self._quantum_below(tier) for tier in tiers.tolist()])
         self.within = quanta[np.searchsorted(tiers, topology.tier)]  # per domain, of what stands directly in it
-        room = np.where(ground.inside, ground.room, 0)
+        room = np.where(slot_tree.inside, slot_tree.room, 0)
         quantum = self.within[topology.leaf]
-        self.row_low = -ground.standing % quantum
-        self.row_top = room - (room + ground.standing) % quantum
+        self.row_low = -slot_tree.standing % quantum
+        self.row_top = room - (room + slot_tree.standing) % quantum
         self.row_top[self.row_top < self.row_low] = -1
         size = len(topology)
         self.least = summed(topology.leaf, self.row_low, size)
@@ -221,10 +221,10 @@ class _Sums:
 class _Deal:
     """Hands tasks out below one domain, in rank order."""
 
-    def __init__(self, ground: Ground, sums: _Sums, way: Way) -> None:
-        self._ground = ground
+    def __init__(self, slot_tree: SlotTree, sums: _Sums, option: GatherOption) -> None:
+        self._ground = slot_tree
         self._sums = sums
-        self._way = way
+        self._way = option
 
     def run(self, domain: int, count: int) -> Ints:
         """A row for each of so many tasks: pipelines that stand together come first, then what is left of them."""
@@ -252,11 +252,11 @@ class _Deal:
 
     def _order(self, children: Ints, direct: Ints) -> Ints:
         """Parts of a domain, first come first served: where tasks are drawn to, then the roomiest, then by name."""
-        ground, sums = self._ground, self._sums
-        drawn = np.concatenate((ground.drawn_below[children], ground.drawn[direct]))
+        slot_tree, sums = self._ground, self._sums
+        drawn = np.concatenate((slot_tree.drawn_below[children], slot_tree.drawn[direct]))
         room = sums.top[children] * (not self._way.by_name)
         kind = np.repeat((0, 1), (len(children), len(direct)))
-        rank = np.concatenate((ground.topology.rank[children], ground.rank[direct]))
+        rank = np.concatenate((slot_tree.topology.rank[children], slot_tree.rank[direct]))
         return np.lexsort((rank, kind, -np.concatenate((room, sums.row_top[direct])), -drawn))
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
 from tierwise.model.held import held_amounts, rows_by_shape
-from tierwise.model.job import Job, Part, Status, SubJob
+from tierwise.model.job import Job, PodSet, Status, SubJob
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -102,15 +102,15 @@ class Ledger:
         self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
         self._tallies: list[Tally] = []
         self._followers: list[Follower] = []
-        self._stands: dict[int, list[tuple[Ints, Ints]]] = {}
+        self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
-        self._settle(snapshot)
+        self._count_held_tasks(snapshot)
         self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
         owned = np.maximum(self.idle, 0)  # what an oversubscribed node owes is not taken from its neighbours
         self.domain_idle = np.stack([self._topology.totals(a) for a in owned])
         self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
 
-    def _settle(self, snapshot: Snapshot) -> None:
+    def _count_held_tasks(self, snapshot: Snapshot) -> None:
         """Stand every task that holds resources on its node, all of them at once."""
         for status in (Status.RUNNING, Status.RELEASING):
             tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
@@ -138,7 +138,7 @@ class Ledger:
                     self.queue_leaving[:, column] += snapshot.shapes[number].request * len(rows)
             for sub in job.subs:
                 if len(sub.held):
-                    self._stands[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
+                    self._placed_rows[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
 
     # -- what others read
 
@@ -153,7 +153,7 @@ class Ledger:
 
     def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
         """Where tasks of a sub-job stand, as rows and counts (rows may repeat); None where nowhere."""
-        entries = self._stands.get(sub.number)
+        entries = self._placed_rows.get(sub.number)
         if not entries:
             return None
         if len(entries) == 1:
@@ -190,7 +190,7 @@ class Ledger:
         for i in range(since[1], len(self._followers)):
             self._followers[i] = _Guarded(_guarded(self._followers[i].count, turned))
 
-    def note(self, numbers: Ints, index: _Index) -> None:
+    def save(self, numbers: Ints, index: _Index) -> None:
         """Keep what stands at an index of a follower's numbers: a rewind brings it back."""
         self._journal.append((numbers, index, numbers[index].copy()))
 
@@ -236,14 +236,14 @@ class Ledger:
             self._journal.append((self.domain_idle, index, before))
             self.domain_idle[index] = before - int(shape.request[r]) * numbers
 
-    def stand(self, sub: SubJob, part: Part, rows: Ints, counts: Ints, *, pool: Pool) -> None:
+    def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Count placed tasks towards their sub-job and role; best-effort ones were counted before they were placed."""
-        placed = 0 if part.shape.best_effort else int(counts.sum())
+        placed = 0 if pod_set.shape.best_effort else int(counts.sum())
         now = pool is Pool.IDLE
         self._bump(self.ready if now else self.waiting, sub.number, placed)
-        if part.role_number >= 0:
-            self._bump(self.role_ready if now else self.role_waiting, part.role_number, placed)
-        self.append(self._stands.setdefault(sub.number, []), (rows, counts))
+        if pod_set.role_number >= 0:
+            self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
+        self.append(self._placed_rows.setdefault(sub.number, []), (rows, counts))
 
     def uncount(self, sub: SubJob, role_number: int) -> None:
         """Count one ready task less towards its sub-job and role; its resources stay taken."""
@@ -264,7 +264,7 @@ class Ledger:
     def count_leaving(self) -> None:
         """Count what is on its way out as used once more, as it is until it is gone."""
         if self.queue_leaving.any():
-            self.note(self.queue_used, np.arange(len(self.queue_used)))
+            self.save(self.queue_used, np.arange(len(self.queue_used)))
             self.queue_used += self.queue_leaving
 
     def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
@@ -277,7 +277,7 @@ class Ledger:
             self.charge(jobs[job], -freed)
             column = self.queue_index.get(jobs[job].queue)
             if column is not None:
-                self.note(self.queue_leaving, (slice(None), column))
+                self.save(self.queue_leaving, (slice(None), column))
                 self.queue_leaving[:, column] += freed
         for victim in victims.tolist():
             self._bump(self.ready, int(running.sub[victim]), -1)
@@ -317,7 +317,7 @@ class Ledger:
         for numbers in (self.domain_idle, self.domain_releasing):
             self._journal.append((numbers, (slice(None), domains), numbers.copy()))
         for tally in self._tallies:
-            self.note(tally.values, np.arange(len(tally.values)))
+            self.save(tally.values, np.arange(len(tally.values)))
             tally.values[:] = 0
         self.idle[:] = self._allocatable
         for numbers in (self.releasing, self.pipelined, self.domain_releasing):

@@ -26,7 +26,6 @@ from tierwise.framework.declaration import METHODS, SWITCHES, Idle, check_declar
 from tierwise.framework.extension import (
     Abstained,
     Ask,
-    Cause,
     Complaints,
     CycleView,
     Debt,
@@ -40,6 +39,7 @@ from tierwise.framework.extension import (
     GangCheck,
     Gate,
     Gathering,
+    GlobalQueue,
     Gradients,
     JobOrder,
     Lending,
@@ -47,8 +47,8 @@ from tierwise.framework.extension import (
     NodeFigures,
     NodeScorer,
     Overuse,
-    PartOrder,
     PreBind,
+    Preemptor,
     Preparation,
     Proposal,
     Proposer,
@@ -62,7 +62,7 @@ from tierwise.framework.extension import (
     Starving,
     StaticFilter,
     SubJobOrder,
-    Turns,
+    TaskOrder,
     Units,
     VictimFilter,
     VictimQueueOrder,
@@ -70,7 +70,7 @@ from tierwise.framework.extension import (
 )
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Job, Part, SubJob, Task
+from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
 from tierwise.model.running import RunningTable
@@ -79,7 +79,7 @@ from tierwise.model.topology import ROOT
 from tierwise.port import Prepare
 
 if TYPE_CHECKING:
-    from tierwise.framework.gathering import Way
+    from tierwise.framework.gathering import GatherOption
 
 __all__ = ["Pipeline", "PluginError"]
 
@@ -191,12 +191,12 @@ def _check_figures(answer: object, rows: int) -> None:
 
 
 def _check_ways(answer: object) -> None:
-    from tierwise.framework.gathering import Way  # few jobs are gathered, and importing must stay cheap
+    from tierwise.framework.gathering import GatherOption  # few jobs are gathered, and importing must stay cheap
 
-    if type(answer) is not tuple or not all(type(way) is Way for way in answer):
-        raise _AnswerError(f"expected a tuple of ways, not {_shown(answer)}")
+    if type(answer) is not tuple or not all(type(way) is GatherOption for way in answer):
+        raise _AnswerError(f"expected a tuple of GatherOption, not {_shown(answer)}")
     for way in answer:
-        convert(to_builtins(way), Way)  # a field of another type raises here
+        convert(to_builtins(way), GatherOption)  # a field of another type raises here
         if way.tier < 0 or way.pipeline < 1 or any(number < 1 for _, number in way.multiples):
             raise _AnswerError(f"expected a way with a tier and positive numbers, not {_shown(way)}")
 
@@ -300,7 +300,7 @@ class Pipeline:
         self._queue_orders = self._at(QueueOrder)
         self._job_orders = self._at(JobOrder)
         self._sub_orders = self._at(SubJobOrder)
-        self._part_orders = self._at(PartOrder)
+        self._task_orders = self._at(TaskOrder)
         self._gates = self._at(Gate)
         self._enqueue_tiers = [
             (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
@@ -318,7 +318,7 @@ class Pipeline:
         self._complaints = self._at(Complaints)
         self._pre_binds = self._at(PreBind)
         self._figures = self._at(NodeFigures)
-        self._turns = self._at(Turns)
+        self._turns = self._at(GlobalQueue)
         self._lendings = self._at(Lending)
         self._entitlements = self._at(Entitlement)
         self._victim_filters = {
@@ -389,7 +389,7 @@ class Pipeline:
 
             point = METHODS[method].__name__ if method in METHODS else ""
             trace = "" if isinstance(error, _AnswerError) else "".join(traceback.format_exception(error, limit=-12))
-            known = self._failures[name, method] = PluginFailure(name, point, method, text, trace=trace)
+            known = self._failures[name, method] = PluginFailure(name, point, method, text, traceback=trace)
         else:
             known = self._failures[name, method] = replace(known, times=known.times + 1)
         return Reason("PluginFailed", name, replace(known, error=text).text)
@@ -599,18 +599,19 @@ class Pipeline:
         except _RAISED as error:
             raise self._costs(space, "gradients", error) from error
 
-    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
         """How so many tasks of a job are gathered; none where it is not gathered at all."""
-        if job.gather is None and self._view.snapshot.fabric(job.constraint) is None:
+        if job.gather is None and self._view.snapshot.alternate_topology(job.constraint) is None:
             return ()
+
         for plugin in self._gatherings[self._whose(job)]:
             try:
-                ways = plugin.ways(job, count)
-                _check_ways(ways)
+                options = plugin.gather_options(job, count)
+                _check_ways(options)
             except _RAISED as error:
-                raise self._costs(plugin, "ways", error) from error
-            if ways:
-                return ways
+                raise self._costs(plugin, "gather_options", error) from error
+            if options:
+                return options
         return ()
 
     @property
@@ -777,51 +778,53 @@ class Pipeline:
                 return False
         return True
 
-    def may_go(self, cause: Cause, victims: Ints) -> Bools:
+    def may_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates nobody spares: every filter has a veto, and those that count are asked last."""
-        filters = self._victim_filters[cause.purpose][cause.job.scheduler]
-        allowed = self.named(cause, victims)
+        filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
+        allowed = self.named(preemptor, victims)
         left = np.flatnonzero(allowed)
         for plugin in filters:
             if id(plugin) in self._counting:
-                allowed[left] &= ~self._spare(plugin, cause, victims[left])
+                allowed[left] &= ~self._spare(plugin, preemptor, victims[left])
         return allowed
 
-    def named(self, cause: Cause, victims: Ints) -> Bools:
+    def named(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates may go before anybody counts how many: nobody where no filter answers."""
-        if not self.answered(cause):
+        if not self.answered(preemptor):
             return np.zeros(len(victims), dtype=bool)
         allowed = np.ones(len(victims), dtype=bool)
-        for plugin in self._victim_filters[cause.purpose][cause.job.scheduler]:
+        for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]:
             if id(plugin) not in self._counting:
-                allowed &= ~self._spare(plugin, cause, victims)
+                allowed &= ~self._spare(plugin, preemptor, victims)
         return allowed
 
-    def counts_victims(self, cause: Cause) -> bool:
+    def counts_victims(self, preemptor: Preemptor) -> bool:
         """Whether some filter lets go only so many, whoever they are."""
-        return any(id(plugin) in self._counting for plugin in self._victim_filters[cause.purpose][cause.job.scheduler])
+        return any(
+            id(plugin) in self._counting for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
+        )
 
-    def _spare(self, plugin: VictimFilter, cause: Cause, victims: Ints) -> Bools:
+    def _spare(self, plugin: VictimFilter, preemptor: Preemptor, victims: Ints) -> Bools:
         """Whom a filter spares: everybody where it fails."""
         try:
-            spared = plugin.spare(cause, victims)
+            spared = plugin.spare(preemptor, victims)
             _check_array(spared, _BOOL, len(victims))
         except _RAISED as error:
             self._failed(plugin, "spare", error)
             return np.ones(len(victims), dtype=bool)
         return spared
 
-    def answered(self, cause: Cause) -> bool:
+    def answered(self, preemptor: Preemptor) -> bool:
         """Whether some plugin names victims for the purpose; actions of Kubernetes' kind choose by themselves."""
-        if cause.singly and self._acts_name_victims:
+        if preemptor.by_pod and self._acts_name_victims:
             return True
-        filters = self._victim_filters[cause.purpose][cause.job.scheduler]
-        return any(cause.purpose in self._answering[id(plugin)] for plugin in filters)
+        filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
+        return any(preemptor.purpose in self._answering[id(plugin)] for plugin in filters)
 
-    def who_spares(self, cause: Cause, victims: Ints) -> dict[str, int]:
+    def who_spares(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
         """How many candidates each filter spares, for people who ask why nobody was evicted."""
-        filters = self._victim_filters[cause.purpose].chosen(cause.job.scheduler)
-        return {choice.name: int(self._spare(plugin, cause, victims).sum()) for choice, plugin in filters}
+        filters = self._victim_filters[preemptor.purpose].chosen(preemptor.job.scheduler)
+        return {choice.name: int(self._spare(plugin, preemptor, victims).sum()) for choice, plugin in filters}
 
     def debts(self) -> Iterator[tuple[Lending, Debt]]:
         """What queues hold that others were promised, each with the plugin that says so; none where one is missing."""
@@ -843,11 +846,11 @@ class Pipeline:
             return np.zeros(0, dtype=np.int64)
         return paid
 
-    def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
+    def select_victims(self, preemptor: Preemptor, bundles: Bundles) -> Ints | None:
         """The choice of the first plugin that has an opinion."""
-        for plugin in self._selectors[cause.job.scheduler]:
+        for plugin in self._selectors[preemptor.job.scheduler]:
             try:
-                order = plugin.select_victims(cause, bundles)
+                order = plugin.select_victims(preemptor, bundles)
                 if order is not None:
                     _check_positions(order, len(bundles))
             except _RAISED as error:
@@ -890,5 +893,5 @@ class Pipeline:
         keys = self._keys(((plugin, "sub_job_key", plugin.sub_job_key) for plugin in self._sub_orders.all), sub)
         return keys, sub.match_index, sub.order
 
-    def part_key(self, part: Part) -> tuple[float, ...]:
-        return self._keys(((plugin, "part_key", plugin.part_key) for plugin in self._part_orders.all), part)
+    def task_key(self, pod_set: PodSet) -> tuple[float, ...]:
+        return self._keys(((plugin, "task_key", plugin.task_key) for plugin in self._task_orders.all), pod_set)

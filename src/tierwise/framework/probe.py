@@ -18,10 +18,10 @@ from tierwise.model.job import Job, SubJob, Task
 if TYPE_CHECKING:
     from tierwise.framework.cycle import Cycle
 
-__all__ = ["Look", "NodeLook", "Probe"]
+__all__ = ["NodeInspection", "PodInspection", "PodInspector"]
 
 
-class NodeLook(msgspec.Struct, frozen=True):
+class NodeInspection(msgspec.Struct, frozen=True):
     """One node as the pod sees it."""
 
     name: str
@@ -32,7 +32,7 @@ class NodeLook(msgspec.Struct, frozen=True):
     figures: dict[str, Mapping[str, object]] = {}  # by plugin: what its answer is made of
 
 
-class Look(msgspec.Struct, frozen=True):
+class PodInspection(msgspec.Struct, frozen=True):
     """What was seen: before anything of this cycle was placed for the pod's job."""
 
     job: Job
@@ -40,33 +40,33 @@ class Look(msgspec.Struct, frozen=True):
     task: Task
     gradients: tuple[tuple[str, ...], ...]
     domain_scores: dict[str, float]
-    nodes: tuple[NodeLook, ...]
+    nodes: tuple[NodeInspection, ...]
 
 
-class Probe:
+class PodInspector:
     """Waits for the job of one pod, looks once."""
 
     def __init__(self, pod: str, rate: Callable[[Cycle, Job, SubJob], dict[str, float]]) -> None:
         self.pod = pod
-        self.found: Look | None = None
+        self.inspection: PodInspection | None = None
         self._rate = rate
 
-    def look(self, cycle: Cycle, job: Job) -> None:
+    def inspect(self, cycle: Cycle, job: Job) -> None:
         """Called by an action when a job's turn comes."""
-        if self.found is not None:
+        if self.inspection is not None:
             return
         for sub in job.subs:
-            parts = (*sub.parts, *(part for i, part in job.best_effort_parts if job.subs[i] is sub))
-            for task in (task for part in parts for task in part.tasks):
+            pod_sets = (*sub.pod_sets, *(pod_set for i, pod_set in job.best_effort_pod_sets if job.subs[i] is sub))
+            for task in (task for pod_set in pod_sets for task in pod_set.tasks):
                 if task.key == self.pod:
-                    self.found = self._see(cycle, job, sub, task)
+                    self.inspection = self._inspect(cycle, job, sub, task)
                     return
 
-    def _see(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> Look:
+    def _inspect(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> PodInspection:
         gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
         names = cycle.topology.name
         groups = cycle.pipeline.gradients(gang)
-        return Look(
+        return PodInspection(
             job=job,
             sub=sub,
             task=task,
@@ -75,7 +75,7 @@ class Probe:
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
         )
 
-    def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeLook, ...]:
+    def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeInspection, ...]:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         scores = cycle.pipeline.scores(ask, everything, fits)
@@ -83,7 +83,7 @@ class Probe:
         reasons = _reasons(cycle, ask)
         figures = cycle.pipeline.figures(ask)
         return tuple(
-            NodeLook(
+            NodeInspection(
                 name=name,
                 feasible=bool(fits[row]),
                 reasons=reasons[row],

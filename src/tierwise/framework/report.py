@@ -21,23 +21,23 @@ from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
-    from tierwise.framework.probe import Probe
+    from tierwise.framework.probe import PodInspector
 
 __all__ = [
-    "BundleNote",
+    "BundleSummary",
     "CycleReport",
     "Decision",
     "Eviction",
-    "Placed",
+    "EvictionAttempt",
+    "PlacedTasks",
     "PluginFailure",
     "ReportBuilder",
-    "Story",
-    "Work",
+    "SearchCounts",
     "plugin_faults",
 ]
 
 
-class Placed(msgspec.Struct, frozen=True):
+class PlacedTasks(msgspec.Struct, frozen=True):
     """Tasks of one sub-job and the row of each."""
 
     sub: SubJob
@@ -52,7 +52,7 @@ class Decision(msgspec.Struct, frozen=True):
     job: Job
     action: str
     domain: int  # the innermost domain that holds all of the job's tasks now
-    placed: tuple[Placed, ...]
+    placed: tuple[PlacedTasks, ...]
     bound: bool  # False: the gang waits on releasing resources, and its room is kept for it
     score: float = 0.0
     proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
@@ -71,7 +71,7 @@ class Eviction(msgspec.Struct, frozen=True):
     reason: str
 
 
-class BundleNote(msgspec.Struct, frozen=True):
+class BundleSummary(msgspec.Struct, frozen=True):
     """A bundle that was weighed: so many tasks of a gang, of which some were taken."""
 
     job: str
@@ -79,17 +79,17 @@ class BundleNote(msgspec.Struct, frozen=True):
     tasks: int
     efficiency: float
     taken: int
-    singly: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
+    by_pod: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
 
 
-class Story(msgspec.Struct, frozen=True):
+class EvictionAttempt(msgspec.Struct, frozen=True):
     """How an attempt to make room for a job went: what stood in the way, or where it was made and of whom."""
 
     action: str
     obstacle: Reason | None
-    looked: tuple[str, ...] = ()  # domains that could have held it with every candidate gone
+    domains_considered: tuple[str, ...] = ()  # domains that could have held it with every candidate gone
     domain: str = ""
-    bundles: tuple[BundleNote, ...] = ()
+    bundles: tuple[BundleSummary, ...] = ()
 
 
 class PluginFailure(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
     method: str
     error: str  # the first one, in one line
     times: int = 1
-    trace: str = ""  # of the first one; "" where nothing was raised
+    traceback: str = ""  # of the first one; "" where nothing was raised
 
     @property
     def text(self) -> str:
@@ -108,7 +108,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
         return f"plugin {self.plugin} failed in {self.method}: {self.error}"
 
 
-class Work(msgspec.Struct):
+class SearchCounts(msgspec.Struct):
     """How much a cycle looked at."""
 
     trials: int = 0
@@ -120,17 +120,17 @@ class CycleReport(msgspec.Struct, frozen=True):
 
     decisions: tuple[Decision, ...]
     evictions: tuple[Eviction, ...]
-    stories: dict[str, tuple[Story, ...]]  # by job key: attempts to make room for it
+    eviction_attempts: dict[str, tuple[EvictionAttempt, ...]]  # by job key: attempts to make room for it
     rejections: dict[str, Rejection]  # by job key: why (the rest of) the job is not placed
     phases: dict[str, Phase]  # jobs that left phase Pending
-    work: Work
+    search_counts: SearchCounts
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
     delays: dict[str, float] = {}  # by job key: declined a place, and until when it does so
     failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
     writes: tuple[Prepare, ...] = ()  # what must stand before pods are bound, or is taken back
 
     @property
-    def again(self) -> float | None:
+    def retry_at(self) -> float | None:
         """When another cycle may decide otherwise though nothing has changed; None where none will."""
         return min(self.delays.values(), default=None)
 
@@ -143,14 +143,14 @@ def plugin_faults(report: CycleReport) -> list[Fault]:
 class ReportBuilder(msgspec.Struct):
     """Collects decisions while the actions run."""
 
-    probe: Probe | None = None
+    inspector: PodInspector | None = None
     watch: Callable[[Job, Decision | Rejection], None] | None = None  # told of each outcome as it falls
     decisions: list[Decision] = []
     evictions: list[Eviction] = []
-    stories: dict[str, list[Story]] = {}
+    eviction_attempts: dict[str, list[EvictionAttempt]] = {}
     rejections: dict[str, Rejection] = {}
     phases: dict[str, Phase] = {}
-    work: Work = msgspec.field(default_factory=Work)
+    search_counts: SearchCounts = msgspec.field(default_factory=SearchCounts)
     complaints: tuple[tuple[Task, Reason], ...] = ()
     delays: dict[str, float] = {}
     failures: tuple[PluginFailure, ...] = ()
@@ -165,7 +165,9 @@ class ReportBuilder(msgspec.Struct):
     def reject(self, job: Job, rejection: Rejection) -> None:
         """Keep why a job waits, and with it what stood in the way of making room for it."""
         told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
-        obstacles = {s.obstacle.text: s.obstacle for s in self.stories.get(job.key, ()) if s.obstacle is not None}
+        obstacles = {
+            s.obstacle.text: s.obstacle for s in self.eviction_attempts.get(job.key, ()) if s.obstacle is not None
+        }
         added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
         rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
         self.rejections[job.key] = rejection
@@ -180,27 +182,27 @@ class ReportBuilder(msgspec.Struct):
     def evict(self, eviction: Eviction) -> None:
         self.evictions.append(eviction)
 
-    def tell(self, job: Job, story: Story) -> None:
+    def add_eviction_attempt(self, job: Job, attempt: EvictionAttempt) -> None:
         """Keep how an attempt to make room went; what stood in the way joins the job's rejection, once."""
-        self.stories.setdefault(job.key, []).append(story)
+        self.eviction_attempts.setdefault(job.key, []).append(attempt)
         known = self.rejections.get(job.key)
         told = {known.reason.text, *(child.reason.text for child in known.children)} if known is not None else set()
-        if story.obstacle is not None and story.obstacle.text not in told:
-            obstacle = Rejection("evict", job.key, story.obstacle)
+        if attempt.obstacle is not None and attempt.obstacle.text not in told:
+            obstacle = Rejection("evict", job.key, attempt.obstacle)
             self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle
 
     def build(self) -> CycleReport:
-        stories = {key: tuple(told) for key, told in self.stories.items()}
+        attempts = {key: tuple(told) for key, told in self.eviction_attempts.items()}
         rejections, phases = dict(self.rejections), dict(self.phases)
         decisions, evictions = tuple(self.decisions), tuple(self.evictions)
         delays = dict(self.delays)
         return CycleReport(
             decisions,
             evictions,
-            stories,
+            attempts,
             rejections,
             phases,
-            self.work,
+            self.search_counts,
             self.complaints,
             delays,
             self.failures,

@@ -37,7 +37,7 @@ from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
 from tierwise.port import Effect, Objects, Outcome, Version
 
-__all__ = ["KubeCluster", "Options", "Pulse", "read_secret"]
+__all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster", "read_secret"]
 
 
 # One Secret, read when it is needed and kept nowhere: informers never see any.
@@ -66,7 +66,7 @@ _LATE: Final = 30.0
 _NEEDED: Final = (("", "Pod"), ("", "Node"))
 
 
-class Options(msgspec.Struct, frozen=True):
+class ClusterOptions(msgspec.Struct, frozen=True):
     """How to behave towards a cluster."""
 
     component: str = "tierwise"  # who events are from
@@ -76,7 +76,7 @@ class Options(msgspec.Struct, frozen=True):
     check_every: float = 1800.0  # seconds between checks of the caches against fresh lists
 
 
-class Pulse(msgspec.Struct, frozen=True):
+class ConnectionFigures(msgspec.Struct, frozen=True):
     """Figures of a connection to a cluster, by kind where there are several."""
 
     leading: bool
@@ -94,11 +94,11 @@ class KubeCluster:
     """Objects from informers, effects as requests."""
 
     def __init__(
-        self, access: Access, options: Options | None = None, ticks: Callable[[], float] = time.monotonic
+        self, access: Access, options: ClusterOptions | None = None, ticks: Callable[[], float] = time.monotonic
     ) -> None:
         """`ticks` gives seconds that never jump; the lease is counted in them."""
         self._access = access
-        self._options = options or Options()
+        self._options = options or ClusterOptions()
         self._ticks = ticks
         self._store = Store()
         self._resources: dict[tuple[str, str], Resource] = {}
@@ -171,12 +171,12 @@ class KubeCluster:
 
     def missed(self) -> int:
         """Changes that a check against fresh lists showed and the watches had not."""
-        return sum(self.pulse().missed.values())
+        return sum(self.figures().missed.values())
 
-    def pulse(self) -> Pulse:
+    def figures(self) -> ConnectionFigures:
         """How we are at the moment; may be called from any thread."""
         now, reflectors = time.monotonic(), dict(self._reflectors)
-        return Pulse(
+        return ConnectionFigures(
             leading=self.leading(),
             binds=self._writer.binds if self._synced.is_set() and self._failure is None else 0,
             lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},

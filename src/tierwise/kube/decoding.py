@@ -20,7 +20,7 @@ from tierwise.api.resource import ResourceSlice
 from tierwise.kube.errors import refusal
 from tierwise.kube.kinds import Resource
 
-__all__ = ["LEAN", "Entry", "Event", "Page", "decoded", "event", "page", "read"]
+__all__ = ["LEAN", "Entry", "Event", "ListPage", "decoded", "event", "page", "read"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ LEAN: Final[dict[tuple[str, str], type[Object]]] = {
 Entry = tuple[Object, Raw | None]
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """A part of a list."""
 
     version: str
@@ -105,12 +105,12 @@ def _cut(data: bytes) -> bytes:
     return b"".join((*kept, data[begun:]))
 
 
-def page(resource: Resource, data: bytes) -> Page:
+def page(resource: Resource, data: bytes) -> ListPage:
     """A page of a list; objects that cannot be read are named in the log and left out."""
     found = decoded(_LIST, data)
     entries = (read(resource, item) for item in found.items or ())
     kept = [entry for entry in entries if entry is not None]
-    return Page(found.metadata.resource_version, found.metadata.continue_, kept)
+    return ListPage(found.metadata.resource_version, found.metadata.continue_, kept)
 
 
 def event(resource: Resource, line: bytes) -> Event:

@@ -21,7 +21,7 @@ from tierwise.kube.client import Client, pause
 from tierwise.kube.errors import ApiError
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Update, key_of_raw
 
-__all__ = ["Sight", "report"]
+__all__ = ["NodeView", "report"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ _PAGE: Final = "500"
 _ATTEMPTS: Final = 5
 
 
-class Sight(msgspec.Struct, frozen=True):
+class NodeView(msgspec.Struct, frozen=True):
     """What to read: one node, or all where none is named, and perhaps a ConfigMap."""
 
     node: str = ""
@@ -38,7 +38,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 async def report(
-    access: Access, sight: Sight, find: Callable[[Objects], T], wanted: Callable[[Objects, T], Sequence[Effect]]
+    access: Access, sight: NodeView, find: Callable[[Objects], T], wanted: Callable[[Objects, T], Sequence[Effect]]
 ) -> None:
     """Read, find something out, and write what is wanted then; ApiError and UnreachableError where that fails.
 
@@ -69,7 +69,7 @@ class _List(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-async def _look(client: Client, sight: Sight) -> Objects:
+async def _look(client: Client, sight: NodeView) -> Objects:
     """The ConfigMap before the nodes: whoever has written into it by then is among the nodes, or gone for good."""
     found: list[Raw] = []
     if sight.config_map is not None:

@@ -22,7 +22,7 @@ from tierwise.kube.decoding import decoded
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.kinds import Resource, discover, of_interest
 
-__all__ = ["look_once"]
+__all__ = ["list_once"]
 
 _PAGE: Final = "5000"
 _NEEDED: Final = (("", "Node"), ("", "Pod"))
@@ -40,7 +40,7 @@ class _List(msgspec.Struct):
 _PAGES: Final = msgspec.json.Decoder(_List)
 
 
-async def look_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
+async def list_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
     """All objects, kind by kind; `left_out` hears of kinds that may not be listed. InputError where it is no use."""
     try:
         async with Client(access) as client:

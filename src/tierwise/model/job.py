@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tierwise.model.reason import Reason
     from tierwise.port import Key
 
-__all__ = ["Constraint", "Job", "Part", "Phase", "Policy", "Status", "SubJob", "Task"]
+__all__ = ["Constraint", "Job", "Phase", "PodSet", "Policy", "Status", "SubJob", "Task"]
 
 
 class Status(enum.Enum):
@@ -69,7 +69,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     unsupported: str = ""  # what it names and what cannot be honoured, as a sentence
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
+class PodSet(msgspec.Struct, frozen=True, eq=False):
     """Pending tasks of a sub-job that scheduling cannot tell apart, in rank order."""
 
     shape: Shape
@@ -99,7 +99,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     match_index: int
     order: tuple[object, ...]  # natural order of the key
     priority: int
-    parts: tuple[Part, ...]  # what is pending
+    pod_sets: tuple[PodSet, ...]  # what is pending
     total: int  # all its tasks, whatever their status, failed ones left out
     request: Ints  # of all its tasks together
     held: Ints  # rows of the tasks that run, one entry per task
@@ -109,7 +109,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def pending(self) -> int:
-        return sum(len(part.tasks) for part in self.parts)
+        return sum(len(pod_set.tasks) for pod_set in self.pod_sets)
 
 
 class Job(msgspec.Struct, frozen=True, eq=False):
@@ -131,7 +131,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     subs: tuple[SubJob, ...]
     tasks: tuple[Task, ...]
     not_preemptable: bool = False  # marked as not to be evicted
-    best_effort_parts: tuple[tuple[int, Part], ...] = ()  # pending best-effort tasks by index of their sub-job
+    best_effort_pod_sets: tuple[tuple[int, PodSet], ...] = ()  # pending best-effort tasks by index of their sub-job
     role_names: dict[int, str] = {}
     role_ready: dict[int, int] = {}
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
@@ -151,6 +151,6 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
     together: bool = False  # whoever evicts one of its tasks evicts all of them
 
-    def parts(self) -> Iterator[Part]:
+    def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:
-            yield from sub.parts
+            yield from sub.pod_sets

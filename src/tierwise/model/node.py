@@ -17,10 +17,10 @@ from tierwise.model.arrays import Bools, Ints
 if TYPE_CHECKING:
     from tierwise.api.core import Taint
 
-__all__ = ["Column", "LabelTable", "NodeTable", "plain_nodes"]
+__all__ = ["LabelColumn", "LabelTable", "NodeTable", "plain_nodes"]
 
 
-class Column(msgspec.Struct, frozen=True):
+class LabelColumn(msgspec.Struct, frozen=True):
     """One label over all rows: `values[codes[row]]`, code -1 where a node lacks the label."""
 
     codes: NDArray[np.int32]
@@ -41,10 +41,12 @@ class LabelTable:
     def __init__(self, names: Sequence[str], labels: Sequence[dict[str, str]]) -> None:
         self._names = names
         self._labels = labels
-        self._columns: dict[str, Column] = {}
-        self._absent = Column(np.full(len(labels), -1, dtype=np.int32), (), {})  # one for all labels that no node has
+        self._columns: dict[str, LabelColumn] = {}
+        self._absent = LabelColumn(
+            np.full(len(labels), -1, dtype=np.int32), (), {}
+        )  # one for all labels that no node has
 
-    def column(self, key: str) -> Column:
+    def column(self, key: str) -> LabelColumn:
         found = self._columns.get(key)
         if found is None:
             found = self._columns[key] = self._make(key)
@@ -56,7 +58,7 @@ class LabelTable:
     def __len__(self) -> int:
         return len(self._labels)
 
-    def _make(self, key: str) -> Column:
+    def _make(self, key: str) -> LabelColumn:
         if key == self.NAME:
             found: list[str | None] = list(self._names)
         else:
@@ -66,7 +68,7 @@ class LabelTable:
             return self._absent
         index = {value: code for code, value in enumerate(values)}
         codes = np.fromiter((index.get(v, -1) if v is not None else -1 for v in found), np.int32, len(found))
-        return Column(codes, values, index)
+        return LabelColumn(codes, values, index)
 
 
 class NodeTable(msgspec.Struct, frozen=True):

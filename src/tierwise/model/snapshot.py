@@ -12,7 +12,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
-from tierwise.model.topology import HYPERNODES, Fabric, Topology
+from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 
 if TYPE_CHECKING:
     from tierwise.model.services import Services
@@ -53,18 +53,20 @@ class Snapshot(msgspec.Struct, frozen=True):
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
     kind: str = HYPERNODES  # that declares the tree which rows follow
-    fabrics: dict[str, Fabric] = {}  # further trees, by the kind that declares them
+    alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them
 
-    def fabric(self, constraint: Constraint | None) -> Fabric | None:
+    def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.
 
         A key of a node label may be a tree of its own, beside the one that most keys share.
         """
-        if constraint is None or not self.fabrics:
+        if constraint is None or not self.alternate_topologies:
             return None
-        return self.fabrics.get(f"{constraint.kind} {constraint.tier_name}") or self.fabrics.get(constraint.kind)
+        return self.alternate_topologies.get(
+            f"{constraint.kind} {constraint.tier_name}"
+        ) or self.alternate_topologies.get(constraint.kind)
 
     def knows(self, constraint: Constraint) -> bool:
         """Whether there is a tree of the kind that a constraint is about."""
         names = (constraint.kind, f"{constraint.kind} {constraint.tier_name}")
-        return self.kind in names or self.fabric(constraint) is not None
+        return self.kind in names or self.alternate_topology(constraint) is not None

@@ -15,7 +15,7 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, summed
 
-__all__ = ["HYPERNODES", "LABELS", "LAYERS", "ROOT", "ROOT_NAME", "Fabric", "Problem", "Topology"]
+__all__ = ["HYPERNODES", "LABELS", "LAYERS", "ROOT", "ROOT_NAME", "AlternateTopology", "Problem", "Topology"]
 
 ROOT = 0
 ROOT_NAME = "<cluster-top-hypernode>"
@@ -151,7 +151,7 @@ class Topology(msgspec.Struct, frozen=True):
         return tiers
 
 
-class Fabric(msgspec.Struct, frozen=True, eq=False, dict=True):
+class AlternateTopology(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A further tree over the nodes of a cluster, whose rows stand in another order than the cluster's."""
 
     topology: Topology

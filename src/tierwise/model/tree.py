@@ -1,6 +1,6 @@
 """Grow a `Topology` from declared domains, and set aside whatever is wrong with the declaration.
 
-`dialects` calls `grow` with plain declarations, whatever API object they came from.
+`dialects` calls `build_tree` with plain declarations, whatever API object they came from.
 Nothing here raises for a wrong tree: a wrong tree is a list of problems and a smaller tree.
 
 A domain is broken if it, or anything below it, has an error; a sound domain below a broken one stays usable
@@ -20,7 +20,7 @@ from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.topology import ROOT_NAME, Problem, Topology
 
-__all__ = ["Declared", "grow"]
+__all__ = ["Declared", "build_tree"]
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Declared(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def grow(
+def build_tree(
     declared: Sequence[Declared], node_names: Sequence[str], tiers: Mapping[str, int] | None = None
 ) -> tuple[Topology, list[int]]:
     """The tree over all nodes, and the order of `node_names` in which its rows stand.

@@ -6,7 +6,7 @@ System pods are those of namespace kube-system and of the classes system-cluster
 from __future__ import annotations
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose, VictimFilter
+from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Conformance"]
@@ -22,6 +22,6 @@ class Conformance:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         pass
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """System pods."""
-        return cause.running.critical[victims]
+        return preemptor.running.critical[victims]

@@ -24,7 +24,7 @@ from tierwise.framework.extension import (
     ScoreEffect,
     SearchSpace,
 )
-from tierwise.framework.gathering import Ground, Way
+from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
@@ -41,8 +41,8 @@ class Coscheduling:
     """Gates gang groups, and gathers what asks for it if `awareNetworkTopology` is set."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._fabric = view.snapshot.fabrics.get(LAYERS)
-        self._topology = view.topology if self._fabric is None else self._fabric.topology
+        self._alternate = view.snapshot.alternate_topologies.get(LAYERS)
+        self._topology = view.topology if self._alternate is None else self._alternate.topology
         self._rank = view.nodes.rank
         self._jobs = view.jobs
         self._aware = flag(arguments, "awareNetworkTopology", default=False)
@@ -92,7 +92,7 @@ class Coscheduling:
         None where the layers are not the tree that rows follow: its ways alone confine the gang there.
         """
         gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
-        return None if gather is None or self._fabric is not None else self._limit(gather)
+        return None if gather is None or self._alternate is not None else self._limit(gather)
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
         """Candidate domains by tier, tightest first; whoever evicts asks for them."""
@@ -110,7 +110,7 @@ class Coscheduling:
 
     # -- ways
 
-    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
         """In which ways so many tasks of a job may be gathered, best first; none where it does not ask for that."""
         gather = self._gather(job)
         if gather is None:
@@ -120,7 +120,7 @@ class Coscheduling:
         prefer = tuple(tiers[name] for name in gather.prefer if name in tiers)
         outwards = [tier for tier in (0, *self._topology.at_tier) if tier <= self._limit(gather)]
         if not gather.parallel:
-            return tuple(Way(tier, multiples, prefer) for tier in outwards)
+            return tuple(GatherOption(tier, multiples, prefer) for tier in outwards)
         pipeline = gather.pipeline if count % gather.pipeline == 0 else 1
         return tuple(_in_pipelines(outwards[1:] or outwards, multiples, prefer, pipeline))
 
@@ -146,20 +146,20 @@ class Coscheduling:
         room = np.zeros(nodes, dtype=np.int64)
         room[span] = fits
         drawn = np.bincount(gather.drawn, minlength=nodes)
-        rows = np.arange(nodes) if self._fabric is None else self._fabric.rows
+        rows = np.arange(nodes) if self._alternate is None else self._alternate.rows
         none = np.zeros(nodes, dtype=np.int64)
-        nearest: Ints = rows[Ground(self._topology, self._rank[rows], room[rows], drawn[rows], none).nearest_rows()]
+        nearest: Ints = rows[SlotTree(self._topology, self._rank[rows], room[rows], drawn[rows], none).nearest_rows()]
         return nearest
 
 
 def _in_pipelines(
     tiers: list[int], multiples: tuple[tuple[int, int], ...], prefer: tuple[int, ...], pipeline: int
-) -> Iterator[Way]:
+) -> Iterator[GatherOption]:
     """Outwards: each pipeline in one domain of a lower tier, the lowest first, and then wherever the job has room."""
     for i, tier in enumerate(tiers):
         for lower in tiers[:i] if pipeline > 1 else ():
-            yield Way(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
-        yield Way(tier, multiples, prefer, pipeline, by_name=True)
+            yield GatherOption(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
+        yield GatherOption(tier, multiples, prefer, pipeline, by_name=True)
 
 
 def _asks(gather: Gather) -> bool:

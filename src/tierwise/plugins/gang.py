@@ -18,10 +18,10 @@ from tierwise.api.plurals import joined, verb
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
-    Cause,
     CycleView,
     Gate,
     JobOrder,
+    Preemptor,
     Purpose,
     Readiness,
     Starving,
@@ -34,7 +34,7 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, SubJob
 from tierwise.model.reason import Reason
 
-__all__ = ["Gang"]
+__all__ = ["GangPlugin"]
 
 _TOLD = 3
 """Tasks of which a message says what they wait for."""
@@ -43,7 +43,7 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
 @takes_part(Gate, JobOrder, Readiness, Starving, SubJobOrder, VictimFilter)
-class Gang:
+class GangPlugin:
     """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
 
     answers = frozenset(Purpose)
@@ -67,17 +67,17 @@ class Gang:
         """Whether ready and waiting tasks are fewer than the minimum; pending best-effort ones count for neither."""
         subs = [sub.number for sub in job.subs]
         standing = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
-        best_effort_parts = sum(len(part.tasks) for _, part in job.best_effort_parts)
+        best_effort_parts = sum(len(pod_set.tasks) for _, pod_set in job.best_effort_pod_sets)
         return standing - best_effort_parts < job.minimum
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Tasks that their job needs for its minimum, counted in order, and all of a job that falls as one.
 
         Nobody where whole gangs are weighed.
         """
-        if cause.gang or not len(victims):
+        if preemptor.gang or not len(victims):
             return np.zeros(len(victims), dtype=bool)
-        jobs, place = np.unique(cause.running.job[victims], return_inverse=True)
+        jobs, place = np.unique(preemptor.running.job[victims], return_inverse=True)
         ready = [int(self._ledger.ready[[sub.number for sub in self._jobs[j].subs]].sum()) for j in jobs.tolist()]
         surplus = np.array(ready, dtype=np.int64) - self._minimum[jobs]
         surplus[[self._jobs[j].together for j in jobs.tolist()]] = 0

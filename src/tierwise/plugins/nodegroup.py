@@ -43,8 +43,12 @@ class NodeGroup:
         self._ordered = flag(arguments, "enablePreferredOrder", default=False)
         inherits = flag(arguments, "enableHierarchy", default=False)
         self._groups = {name: _groups(view, name, inherits=inherits) for name in view.queues}
-        parts = ((part, job) for job in view.jobs for part in (*job.parts(), *(p for _, p in job.best_effort_parts)))
-        self._queue = {part.shape.number: job.queue for part, job in parts}
+        pod_sets = (
+            (pod_set, job)
+            for job in view.jobs
+            for pod_set in (*job.pod_sets(), *(p for _, p in job.best_effort_pod_sets))
+        )
+        self._queue = {pod_set.shape.number: job.queue for pod_set, job in pod_sets}
         self._scores: dict[str, Floats] = {}
 
     def why_not(self, shape: Shape) -> Why:

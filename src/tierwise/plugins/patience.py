@@ -59,8 +59,8 @@ class Patience:
     def _fewest(self, job: Job) -> int:
         """A lower bound: shape by shape, as if each had the largest domains for itself."""
         counts: Counter[Shape] = Counter()
-        for part in job.parts():
-            counts[part.shape] += len(part.tasks)
+        for pod_set in job.pod_sets():
+            counts[pod_set.shape] += len(pod_set.tasks)
         return max(self._fewest_of(shape, count) for shape, count in counts.items())
 
     def _fewest_of(self, shape: Shape, count: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Cause, CycleView, Purpose, VictimFilter
+from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
@@ -25,12 +25,12 @@ class DisruptionBudgets:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._allowed = view.ledger.budgets  # counted down with every eviction of the cycle
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         result = np.zeros(len(victims), dtype=bool)
         if not len(self._allowed):
             return result
         left = self._allowed.tolist()
-        tasks = cause.running.tasks
+        tasks = preemptor.running.tasks
         for i, victim in enumerate(victims.tolist()):
             budgets = tasks[victim].budgets
             if not budgets:

@@ -11,22 +11,22 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
-    Cause,
     CycleView,
     JobOrder,
-    PartOrder,
+    Preemptor,
     Purpose,
     Starving,
     SubJobOrder,
+    TaskOrder,
     VictimFilter,
 )
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 
 __all__ = ["Priority"]
 
 
-@takes_part(JobOrder, PartOrder, Starving, SubJobOrder, VictimFilter)
+@takes_part(JobOrder, TaskOrder, Starving, SubJobOrder, VictimFilter)
 class Priority:
     """Orders by the value of the priority class, highest first."""
 
@@ -43,8 +43,8 @@ class Priority:
     def sub_job_key(self, sub: SubJob) -> tuple[float, ...]:
         return (-sub.priority,)
 
-    def part_key(self, part: Part) -> tuple[float, ...]:
-        return (-part.shape.priority,)
+    def task_key(self, pod_set: PodSet) -> tuple[float, ...]:
+        return (-pod_set.shape.priority,)
 
     def starving(self, job: Job) -> bool:
         """Whether pending tasks are left, best-effort and gated ones not counted."""
@@ -53,19 +53,19 @@ class Priority:
         placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum()) - sum(s.ready for s in job.subs)
         return pending > max(placed, 0)
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Tasks of jobs that are as important as the preemptor; nobody where the purpose is to reclaim.
 
         Tasks that fall one by one count by themselves, and so do those of the preemptor's own job.
         """
-        if cause.purpose is Purpose.RECLAIM:
+        if preemptor.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)
-        waits = max((part.shape.priority for part in cause.job.parts()), default=-(2**63))
-        if cause.singly:
-            return cause.running.priority[victims] >= waits
-        jobs = cause.running.job[victims]
-        spared: Bools = self._of_job[jobs] >= cause.job.priority
-        if not cause.gang:
-            own = jobs == cause.job.number
-            spared[own] = cause.running.priority[victims[own]] >= waits
+        waits = max((pod_set.shape.priority for pod_set in preemptor.job.pod_sets()), default=-(2**63))
+        if preemptor.by_pod:
+            return preemptor.running.priority[victims] >= waits
+        jobs = preemptor.running.job[victims]
+        spared: Bools = self._of_job[jobs] >= preemptor.job.priority
+        if not preemptor.gang:
+            own = jobs == preemptor.job.number
+            spared[own] = preemptor.running.priority[victims[own]] >= waits
         return spared

@@ -15,7 +15,7 @@ __all__ = ["QosSort", "ordinary_key", "waiting_shapes"]
 
 def waiting_shapes(job: Job) -> list[Shape]:
     """The shapes of a job's pending tasks."""
-    return [part.shape for part in (*job.parts(), *(part for _, part in job.best_effort_parts))]
+    return [pod_set.shape for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets))]
 
 
 def ordinary_key(job: Job) -> tuple[float, ...]:

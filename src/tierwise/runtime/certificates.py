@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tierwise.kube.errors import ApiError
 
-__all__ = ["Bundle", "Certificate", "Names", "expires", "issue", "place_files", "secure"]
+__all__ = ["Bundle", "Certificate", "CertificateNames", "expires", "issue", "place_files", "secure"]
 
 
 _LIFE: Final = timedelta(days=365)
@@ -121,7 +121,7 @@ _END: Final = b"-----END CERTIFICATE-----\n"
 _CONFIGURATIONS: Final = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 
 
-class Names(msgspec.Struct, frozen=True):
+class CertificateNames(msgspec.Struct, frozen=True):
     """Which Secret and Service in which namespace, and which two configurations."""
 
     namespace: str
@@ -148,7 +148,7 @@ class _Asks(Protocol):
         """The answer of the API server; ApiError for a no."""
 
 
-async def secure(client: _Asks, names: Names, now: datetime) -> Bundle:
+async def secure(client: _Asks, names: CertificateNames, now: datetime) -> Bundle:
     """A certificate that is good for a while yet, known to the API server; made anew where there is none."""
     for _ in range(_ATTEMPTS):
         secret = await _find(client, names)
@@ -170,7 +170,7 @@ def place_files(bundle: Bundle, folder: Path) -> None:
         fresh.replace(folder / name)
 
 
-async def _find(client: _Asks, names: Names) -> dict[str, Any] | None:
+async def _find(client: _Asks, names: CertificateNames) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = msgspec.json.decode(await client.ask("GET", f"{_secrets(names)}/{names.secret}"))
     except ApiError as error:
@@ -192,7 +192,7 @@ def _bundle(secret: Mapping[str, Any]) -> Bundle | None:
 
 
 async def _renew(
-    client: _Asks, names: Names, secret: dict[str, Any] | None, present: Bundle | None, now: datetime
+    client: _Asks, names: CertificateNames, secret: dict[str, Any] | None, present: Bundle | None, now: datetime
 ) -> Bundle | None:
     """A new certificate in the Secret; None where somebody else was faster."""
     made = issue(names.hosts(), now)
@@ -214,7 +214,7 @@ async def _renew(
     return made
 
 
-async def _trust(client: _Asks, names: Names, authority: bytes) -> None:
+async def _trust(client: _Asks, names: CertificateNames, authority: bytes) -> None:
     """Let the API server believe what the authority has signed; nothing is written where it does already."""
     wanted = base64.b64encode(authority).decode()
     for plural in _CONFIGURATIONS:
@@ -235,7 +235,7 @@ async def _trust(client: _Asks, names: Names, authority: bytes) -> None:
             await client.ask("PATCH", path, patch, kind="application/json-patch+json")
 
 
-def _secrets(names: Names) -> str:
+def _secrets(names: CertificateNames) -> str:
     return f"/api/v1/namespaces/{names.namespace}/secrets"
 
 

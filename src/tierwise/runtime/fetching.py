@@ -20,7 +20,7 @@ from tierwise.api.core import ConfigMap
 from tierwise.controllers.discovery.sources import FETCHED
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources
 from tierwise.discovery import record
-from tierwise.discovery.record import Record
+from tierwise.discovery.record import FetchRecord
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.port import Create, Effect, Key, Objects, Update
 
@@ -34,15 +34,15 @@ class _Known(msgspec.Struct, frozen=True):
 
     source: OtherSource
     manifest: Raw | None
-    record: Record | None  # None as well where somebody else wrote the manifest
+    record: FetchRecord | None  # None as well where somebody else wrote the manifest
 
 
 class _Ended(msgspec.Struct, frozen=True):
     """A try that is over, and the record that it began with."""
 
     source: OtherSource
-    before: Record | None
-    result: Record
+    before: FetchRecord | None
+    result: FetchRecord
 
 
 class Fetching:
@@ -112,7 +112,7 @@ class Fetching:
         self._tries[source.kind] = None
         threading.Thread(target=self._fetch, args=(source, known.record), name=source.kind, daemon=True).start()
 
-    def _fetch(self, source: OtherSource, before: Record | None) -> None:
+    def _fetch(self, source: OtherSource, before: FetchRecord | None) -> None:
         """The thread."""
         now = self._clock()
         try:

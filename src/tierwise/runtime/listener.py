@@ -21,7 +21,7 @@ from aiohttp import web
 
 from tierwise.api.errors import InputError
 
-__all__ = ["Entrance", "Limits", "listen", "listening", "place", "runner_of"]
+__all__ = ["ConnectionLimiter", "Limits", "listen", "listening", "place", "runner_of"]
 
 _HEAD_ENDS = b"\r\n\r\n"
 _BACKLOG = 256
@@ -50,7 +50,7 @@ def runner_of(app: web.Application, limits: Limits | None = None) -> web.AppRunn
 class _Connection(asyncio.Protocol):
     """One connection: hands everything on to the server's protocol, and notes when the head of a request has come."""
 
-    def __init__(self, entrance: Entrance, inner: asyncio.Protocol) -> None:
+    def __init__(self, entrance: ConnectionLimiter, inner: asyncio.Protocol) -> None:
         self._entrance = entrance
         self._inner = inner
         self._tail = b""
@@ -98,7 +98,7 @@ class _Connection(asyncio.Protocol):
             self.task.cancel()  # still in its handshake
 
 
-class Entrance:
+class ConnectionLimiter:
     """Takes connections for a server, so many at a time."""
 
     def __init__(self, server: web.Server, limits: Limits, tls: ssl.SSLContext | None) -> None:
@@ -185,11 +185,11 @@ class Entrance:
 
 async def listen(
     runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None = None, limits: Limits | None = None
-) -> Entrance:
+) -> ConnectionLimiter:
     """Open the place to callers; InputError where it is taken or cannot be had. Close it before the runner."""
     server = runner.server
     assert server is not None, "the runner is not set up"
-    entrance = Entrance(server, limits or Limits(), tls)
+    entrance = ConnectionLimiter(server, limits or Limits(), tls)
     try:
         await entrance.open(host, port)
     except OSError as error:
@@ -203,7 +203,7 @@ def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
     """Serve an application meanwhile; InputError where the place is taken or cannot be had."""
     loop = asyncio.new_event_loop()
     runner = runner_of(app)
-    entrances: list[Entrance] = []
+    entrances: list[ConnectionLimiter] = []
 
     async def start() -> None:
         await runner.setup()

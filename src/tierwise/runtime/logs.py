@@ -84,7 +84,7 @@ def _waiting(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dic
     for decision in report.decisions:
         bound[decision.job.key] += decision.count() if decision.bound else 0
     jobs = (job for job in snapshot.jobs if job.key in report.rejections)
-    pending = {job.key: sum(len(part.tasks) for part in job.parts()) for job in jobs}
+    pending = {job.key: sum(len(pod_set.tasks) for pod_set in job.pod_sets()) for job in jobs}
     for key, rejection in report.rejections.items():
         yield (
             "waiting",

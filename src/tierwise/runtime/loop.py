@@ -50,7 +50,7 @@ from tierwise.snapshot.consistency import differences
 from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import statuses
 
-__all__ = ["Loop", "Observer", "Refused", "SchedulerProfile", "Turn"]
+__all__ = ["Loop", "LoopPass", "Observer", "RefusedEvictions", "SchedulerProfile"]
 
 
 # Pods that could not be evicted: spared for a while, so that the next plan is another one.
@@ -63,7 +63,7 @@ _LONG: Final = 60.0
 _MARK: Final = "volcano.sh/preemptable"
 
 
-class Refused:
+class RefusedEvictions:
     """Who is spared until when; times are of a clock that never jumps."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class SchedulerProfile(msgspec.Struct, frozen=True):
     profile: Profile
 
 
-class Turn(msgspec.Struct, frozen=True):
+class LoopPass(msgspec.Struct, frozen=True):
     """One cycle as it went: what it saw, what it decided by which profile, what came of it, and the seconds it took."""
 
     snapshot: Snapshot
@@ -135,7 +135,7 @@ class Turn(msgspec.Struct, frozen=True):
 class Observer(Protocol):
     """Somebody who is told of each turn: metrics, logs, a page."""
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         """Called after the turn's effects were applied."""
 
     def crashed(self, crash: Crash) -> None:
@@ -165,7 +165,7 @@ class Loop:
         self._fetching = fetching
         self._observers = observers
         self._settled: Objects | None = None
-        self._refused = Refused()
+        self._refused = RefusedEvictions()
         self._guard = Guard(ticks, self._crashed)
         self._untold: list[Effect] = []  # events about objects that were set aside, and about plugins
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
@@ -181,7 +181,7 @@ class Loop:
         seen = Version(-1)
         while not stopping():
             # Whoever may not act has nothing to do at any time; being let is a change.
-            version = self._cluster.wait(seen, self._patience(period) if may() else period)
+            version = self._cluster.wait(seen, self._wait_time(period) if may() else period)
             if stopping():
                 return
             if version != seen >= 0:
@@ -190,11 +190,11 @@ class Loop:
             # Noted before reading, so that what changes from here on brings another turn.
             seen = version
             if may():
-                self.turn()
+                self.run_once()
             else:
                 self.turned = self._ticks()
 
-    def _patience(self, period: float) -> float:
+    def _wait_time(self, period: float) -> float:
         """How long to wait for a change: until time alone gives a controller something to do."""
         if not self._with_controllers:
             return period
@@ -207,7 +207,7 @@ class Loop:
         # What could not be done at its time is tried again soon, but not without a pause.
         return period if due is None else max(_LEAST, min(period, due - self._clock()))
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Everything once."""
         guard = self._guard
         if self._with_controllers:
@@ -227,7 +227,7 @@ class Loop:
     def _crashed(self, crash: Crash) -> None:
         """Say it: in the log with its trace the first time, in the metrics, and to the owner of the object."""
         if crash.times == 1:
-            log.error("%s: %s\n%s", crash.fault.subject, crash.text, crash.trace)
+            log.error("%s: %s\n%s", crash.fault.subject, crash.text, crash.traceback)
         else:
             log.error("%s: %s (%d times)", crash.fault.subject, crash.text, crash.times)
         for observer in self._observers:
@@ -244,7 +244,7 @@ class Loop:
             told = failure.plugin, failure.method, failure.error
             if told not in self._failed and len(self._failed) < _MOST_FAILURES:
                 self._failed.add(told)
-                log.error("%s%s", failure.text, f"\n{failure.trace}" if failure.trace else "")
+                log.error("%s%s", failure.text, f"\n{failure.traceback}" if failure.traceback else "")
                 self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
 
     def _fetch(self) -> None:
@@ -312,7 +312,7 @@ class Loop:
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        turn = Turn(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
+        turn = LoopPass(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
         for observer in self._observers:
             self._guard.call("telling of a turn", partial(observer.saw, turn))
         return True

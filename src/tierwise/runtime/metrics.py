@@ -125,8 +125,8 @@ class Metrics:
         self._cycles.inc()
         for stage, seconds in stages.items():
             self._stage.labels(stage).observe(seconds)
-        self._domains.inc(report.work.domains)
-        self._trials.inc(report.work.trials)
+        self._domains.inc(report.search_counts.domains)
+        self._trials.inc(report.search_counts.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
         for failure in report.failures:

@@ -78,7 +78,7 @@ def cycle_wire(snapshot: Snapshot, report: CycleReport, stages: dict[str, float]
         "stages": dict(stages),
         "nodes": len(snapshot.nodes),
         "jobs": len(snapshot.jobs),
-        "work": {"trials": report.work.trials, "domains": report.work.domains},
+        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
         "decisions": [
             {
                 "decision": decision_id(snapshot.now, decision.job.key),

@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from tierwise.admission import Finding, Ground, complete, judge, judge_deletion, survey
+from tierwise.admission import FieldFinding, ReviewContext, complete, judge, judge_deletion, review_context
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.port import Objects, key_of_raw
 
-__all__ = ["Answer", "Request", "Reviewer", "read_request"]
+__all__ = ["Request", "ReviewResponse", "Reviewer", "read_request"]
 
 _VERSION: Final = "admission.k8s.io/v1"
 _MOST_WARNINGS: Final = 8
@@ -44,7 +44,7 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
     request: Request
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReviewResponse(msgspec.Struct, frozen=True):
     """What the API server is told; errors deny, warnings reach whoever sent the object."""
 
     request: Request
@@ -88,48 +88,48 @@ class Reviewer:
 
     def __init__(self, read: Callable[[], Objects]) -> None:
         self._read = read
-        self._ground: Ground | None = None
+        self._ground: ReviewContext | None = None
 
-    def validate(self, request: Request) -> Answer:
+    def validate(self, request: Request) -> ReviewResponse:
         """Whether an object may be created, changed or deleted; whatever is there may be relabelled."""
         if request.operation == "DELETE":
             return self._validate_deletion(request)
         if request.object is None or _untouched(request):
-            return Answer(request)
+            return ReviewResponse(request)
         raw = _named(request, request.object)
         try:
             objects = self._read().changed({(key := key_of_raw(raw)): raw})
             before = codec.decode(_named(request, request.old_object)) if request.old_object else None
         except InputError as error:
-            return Answer(request, errors=(str(error),), code=400)
-        self._ground = survey(objects, self._ground)
+            return ReviewResponse(request, errors=(str(error),), code=400)
+        self._ground = review_context(objects, self._ground)
         verdict = judge(objects, key, self._ground, before)
-        return Answer(request, errors=_texts(verdict.errors), warnings=_texts(verdict.warnings))
+        return ReviewResponse(request, errors=_texts(verdict.errors), warnings=_texts(verdict.warnings))
 
-    def _validate_deletion(self, request: Request) -> Answer:
+    def _validate_deletion(self, request: Request) -> ReviewResponse:
         """Deleting again what is on its way out passes, and so does what cannot be read."""
         meta = request.old_object.get("metadata") if request.old_object is not None else None
         if request.old_object is None or (isinstance(meta, dict) and meta.get("deletionTimestamp")):
-            return Answer(request)
+            return ReviewResponse(request)
         try:
             record = codec.decode(_named(request, request.old_object))
         except InputError:
-            return Answer(request)
+            return ReviewResponse(request)
         errors = judge_deletion(self._read(), record).errors
-        return Answer(request, errors=tuple(finding.message for finding in errors), code=403)
+        return ReviewResponse(request, errors=tuple(finding.message for finding in errors), code=403)
 
-    def mutate(self, request: Request) -> Answer:
+    def mutate(self, request: Request) -> ReviewResponse:
         """The defaults that an object leaves out, as a patch; what cannot be read is left to validation."""
         if request.object is None:
-            return Answer(request)
+            return ReviewResponse(request)
         try:
             completed = complete(_named(request, request.object))
         except InputError:
-            return Answer(request)
+            return ReviewResponse(request)
         written, filled = request.object.get("spec", {}), completed.get("spec", {})
         if "spec" not in request.object and filled:
-            return Answer(request, patch=({"op": "add", "path": "/spec", "value": filled},))
-        return Answer(request, patch=tuple(_changes(written, filled, "/spec")))
+            return ReviewResponse(request, patch=({"op": "add", "path": "/spec", "value": filled},))
+        return ReviewResponse(request, patch=tuple(_changes(written, filled, "/spec")))
 
 
 def _untouched(request: Request) -> bool:
@@ -155,7 +155,7 @@ def _named(request: Request, raw: Raw) -> Raw:
     return {**raw, "metadata": filled}
 
 
-def _texts(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+def _texts(findings: tuple[FieldFinding, ...]) -> tuple[str, ...]:
     return tuple(f"{finding.path}: {finding.message}" for finding in findings)
 
 

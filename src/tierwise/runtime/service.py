@@ -24,7 +24,7 @@ from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
 
-__all__ = ["LoopTiming", "Service", "SteadyClock"]
+__all__ = ["LoopRunner", "LoopTiming", "SteadyClock"]
 
 
 # The time of a process: right in the long run, and never in a hurry.
@@ -73,7 +73,7 @@ class LoopTiming(msgspec.Struct, frozen=True):
     rest: float = 0.05
 
 
-class Service:
+class LoopRunner:
     """Controllers, scheduler or both on a real cluster, until told to end."""
 
     def __init__(

@@ -15,9 +15,9 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 
 from tierwise.api.codec import Raw
-from tierwise.kube.cluster import Pulse
+from tierwise.kube.cluster import ConnectionFigures
 from tierwise.runtime.logs import decision_lines, release_lines
-from tierwise.runtime.loop import Turn
+from tierwise.runtime.loop import LoopPass
 from tierwise.runtime.metrics import Metrics
 from tierwise.runtime.probes import cycle_wire
 from tierwise.scheduler.guard import Crash
@@ -27,21 +27,21 @@ __all__ = ["Telemetry"]
 log = logging.getLogger(__name__)
 
 
-class _Pulsing(Protocol):
-    def pulse(self) -> Pulse:
+class _Connection(Protocol):
+    def figures(self) -> ConnectionFigures:
         """How the connection is at the moment."""
 
 
 class Telemetry:
     """Metrics and logs of every turn, and the report of the last one."""
 
-    def __init__(self, registry: CollectorRegistry, cluster: _Pulsing) -> None:
+    def __init__(self, registry: CollectorRegistry, cluster: _Connection) -> None:
         self._metrics = Metrics(registry)
         self._cluster = cluster
         self._said: dict[object, object] = {}  # what was last logged of each job that waits
         self._last: Callable[[], Raw] | None = None
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         """Count a turn, and log its decisions; a job that waits is told of when an event would be: as news."""
         self._metrics.observe(turn.snapshot, turn.report, turn.seconds)
         effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
@@ -56,7 +56,7 @@ class Telemetry:
         """Count a stage that raised."""
         self._metrics.crash(crash.stage, crash.key.kind if crash.key is not None else "")
 
-    def _log(self, turn: Turn) -> None:
+    def _log(self, turn: LoopPass) -> None:
         said: dict[object, object] = {}
         lines = (decision_lines(turn.snapshot, turn.report), release_lines(turn.snapshot, turn.outcomes))
         for text, fields in chain(*lines):
@@ -73,11 +73,11 @@ class Telemetry:
 
     def refresh(self) -> None:
         """Take the figures of the connection as they are now."""
-        pulse = self._cluster.pulse()
-        self._metrics.leads(yes=pulse.leading)
-        self._metrics.lease_losses(pulse.losses)
-        self._metrics.binds_in_flight(pulse.binds)
-        for kind, seconds in pulse.lag.items():
+        figures = self._cluster.figures()
+        self._metrics.leads(yes=figures.leading)
+        self._metrics.lease_losses(figures.losses)
+        self._metrics.binds_in_flight(figures.binds)
+        for kind, seconds in figures.lag.items():
             self._metrics.watch_lag(kind, seconds)
-        for kind, number in pulse.missed.items():
+        for kind, number in figures.missed.items():
             self._metrics.cache_drift(kind, number)

@@ -19,9 +19,9 @@ from aiohttp.typedefs import Handler
 
 from tierwise.api.errors import InputError
 from tierwise.runtime.certificates import Certificate, expires
-from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
+from tierwise.runtime.listener import ConnectionLimiter, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
-from tierwise.runtime.review import Answer, Request, Reviewer, read_request
+from tierwise.runtime.review import Request, Reviewer, ReviewResponse, read_request
 
 __all__ = ["Webhook", "application"]
 
@@ -42,7 +42,7 @@ def application(reviewer: Reviewer, metrics: AdmissionMetrics) -> web.Applicatio
     return app
 
 
-def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionMetrics) -> Handler:
+def _handler(path: str, review: Callable[[Request], ReviewResponse], metrics: AdmissionMetrics) -> Handler:
     async def handle(http: web.Request) -> web.Response:
         start = time.perf_counter()
         try:
@@ -65,7 +65,7 @@ def _handler(path: str, review: Callable[[Request], Answer], metrics: AdmissionM
     return handle
 
 
-def _tell(path: str, answer: Answer) -> None:
+def _tell(path: str, answer: ReviewResponse) -> None:
     say = log.debug if answer.allowed else log.info
     meta = (answer.request.object or {}).get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else ""
@@ -93,7 +93,7 @@ class Webhook(msgspec.Struct, frozen=True):
         await runner.setup()
         self._told()
         watching = asyncio.create_task(self.certificate.watch(look, self._told))
-        entrance: Entrance | None = None
+        entrance: ConnectionLimiter | None = None
         try:
             entrance = await listen(runner, host, port, self.certificate.context, limits)
             await stop.wait()

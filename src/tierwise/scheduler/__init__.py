@@ -1,5 +1,5 @@
 """The scheduler as functions: one cycle over a snapshot, and (`effects`) what its report asks of the cluster."""
 
-from tierwise.scheduler.cycle import ACTIONS, check_profile, cycle, open_cycle, probe_for
+from tierwise.scheduler.cycle import ACTIONS, check_profile, cycle, inspector_for, open_cycle
 
-__all__ = ["ACTIONS", "check_profile", "cycle", "open_cycle", "probe_for"]
+__all__ = ["ACTIONS", "check_profile", "cycle", "inspector_for", "open_cycle"]

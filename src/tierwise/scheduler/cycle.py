@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.allocate import MakeRoom, allocate
+from tierwise.actions.allocate import Preempt, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
@@ -35,9 +35,9 @@ from tierwise.plugins import PLUGINS
 from tierwise.scheduler.prebind import prepare
 
 if TYPE_CHECKING:
-    from tierwise.framework.probe import Probe
+    from tierwise.framework.probe import PodInspector
 
-__all__ = ["ACTIONS", "check_profile", "cycle", "open_cycle", "probe_for"]
+__all__ = ["ACTIONS", "check_profile", "cycle", "inspector_for", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
@@ -62,14 +62,14 @@ def _allocate(current: Cycle, profile: Profile) -> None:
     allocate(current, rescue=_rescue(current, profile))
 
 
-def _rescue(current: Cycle, profile: Profile) -> MakeRoom | None:
+def _rescue(current: Cycle, profile: Profile) -> Preempt | None:
     """What makes room for a job as soon as it is refused; None where that is for later actions."""
     names = [name for name in profile.actions if name in AT_ONCE] if profile.immediate_preemption else []
     if not names:
         return None
     from tierwise.actions.eviction.immediate import ImmediatePreemption
 
-    return ImmediatePreemption(current, names, profile.rescues).make_room
+    return ImmediatePreemption(current, names, profile.rescues).preempt_for
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
@@ -84,9 +84,9 @@ def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], No
 
 def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
     def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.eviction.gang import Options, gang_evict
+        from tierwise.actions.eviction.gang import EvictionOptions, gang_evict
 
-        gang_evict(current, purpose, Options.of(name, profile.action_arguments.get(name, {})))
+        gang_evict(current, purpose, EvictionOptions.of(name, profile.action_arguments.get(name, {})))
 
     return run
 
@@ -167,12 +167,12 @@ def cycle(
     snapshot: Snapshot,
     profile: Profile,
     *,
-    probe: Probe | None = None,
+    inspector: PodInspector | None = None,
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
 ) -> CycleReport:
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
-    current = open_cycle(snapshot, profile, probe=probe, watch=watch, plugins=plugins)
+    current = open_cycle(snapshot, profile, inspector=inspector, watch=watch, plugins=plugins)
     if "enqueue" not in profile.actions:
         promote(current)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
@@ -244,7 +244,7 @@ def open_cycle(
     snapshot: Snapshot,
     profile: Profile,
     *,
-    probe: Probe | None = None,
+    inspector: PodInspector | None = None,
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
 ) -> Cycle:
@@ -265,14 +265,16 @@ def open_cycle(
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
-    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(probe=probe, watch=watch))
+    return Cycle(
+        snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(inspector=inspector, watch=watch)
+    )
 
 
-def probe_for(pod: str) -> Probe:
+def inspector_for(pod: str) -> PodInspector:
     """A probe that looks at one pod (namespace/name) when its turn comes."""
     from tierwise.actions.diagnosis.domain_scores import (
-        rate,  # only `explain` looks, and importing the core must stay cheap
+        score_domains,  # only `explain` looks, and importing the core must stay cheap
     )
-    from tierwise.framework.probe import Probe
+    from tierwise.framework.probe import PodInspector
 
-    return Probe(pod, rate)
+    return PodInspector(pod, score_domains)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
-from tierwise.framework.report import CycleReport, Decision, Placed
+from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
@@ -110,7 +110,7 @@ def amended(report: CycleReport, outcomes: Iterable[Outcome]) -> CycleReport:
     return replace(report, decisions=kept, rejections=rejections)
 
 
-def _left(placed: Placed, failed: Iterable[str]) -> Placed:
+def _left(placed: PlacedTasks, failed: Iterable[str]) -> PlacedTasks:
     kept = [i for i, task in enumerate(placed.tasks) if task.key not in failed]
     return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[np.array(kept, dtype=np.intp)])
 

@@ -46,7 +46,7 @@ class Crash(msgspec.Struct, frozen=True):
     stage: str
     key: Key | None
     error: str
-    trace: str
+    traceback: str
     times: int = 1  # how often that has happened by now
 
     @property

@@ -95,7 +95,7 @@ def _refused(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
                     yield job, pod
 
 
-class _Guest(msgspec.Struct, frozen=True):
+class _BoundPod(msgspec.Struct, frozen=True):
     """A pod on a node that holds too much."""
 
     task: Task
@@ -115,7 +115,7 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
         if any(not guest.stays and bound_at(guest.pod) is None for guest in there):
             continue  # bound a moment ago: the server's word on when is on its way
         free = snapshot.nodes.allocatable[:, row].copy()
-        for guest in sorted(there, key=lambda guest: _turn(guest, times)):
+        for guest in sorted(there, key=lambda guest: _binding_order(guest, times)):
             asks = guest.task.shape.request
             if not ((asks > free) & (asks > 0)).any():
                 free -= asks
@@ -123,16 +123,16 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
                 yield guest.job, guest.pod
 
 
-def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, list[_Guest]]:
+def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, list[_BoundPod]]:
     pods = objects.every(Pod)
-    found: dict[int, list[_Guest]] = {row: [] for row in sorted(rows)}
+    found: dict[int, list[_BoundPod]] = {row: [] for row in sorted(rows)}
     everyone = ((job, task) for job in snapshot.jobs for task in job.tasks)
     for job, task in (*everyone, *((None, task) for task in snapshot.others)):
         if task.row in rows and task.status in (Status.RUNNING, Status.RELEASING) and task.key in pods:
             pod = pods[task.key]
             up = bool(pod.status.start_time) or pod.status.phase not in ("", "Pending")
             ours = job if job is not None and job.declared else None
-            found[task.row].append(_Guest(task, pod, ours, up))
+            found[task.row].append(_BoundPod(task, pod, ours, up))
     return found
 
 
@@ -150,6 +150,6 @@ def _times(objects: Objects, gangs: set[str]) -> dict[str, float]:
     return times
 
 
-def _turn(guest: _Guest, times: dict[str, float]) -> tuple[bool, float, NaturalKey, NaturalKey]:
+def _binding_order(guest: _BoundPod, times: dict[str, float]) -> tuple[bool, float, NaturalKey, NaturalKey]:
     gang = _gang(guest.pod)
     return not guest.stays, 0.0 if guest.stays else times[gang], natural(gang), natural(guest.task.key)

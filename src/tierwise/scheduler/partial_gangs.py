@@ -145,7 +145,7 @@ def _in_question(
         return True
     if not any(task.status is Status.RUNNING for task in job.tasks):
         return False
-    several = bool(job.roles or job.policies) and any(sub.parts for sub in job.subs)
+    several = bool(job.roles or job.policies) and any(sub.pod_sets for sub in job.subs)
     return job.phase in _NEVER_WHOLE or several or sum(sub.ready for sub in job.subs) < job.minimum
 
 

@@ -16,7 +16,7 @@ from tierwise.api.plurals import of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preparation
 from tierwise.framework.ledger import job_ready
-from tierwise.framework.report import Decision, Placed
+from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.port import Key, Prepare
@@ -109,7 +109,7 @@ def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -
         return job_ready(ledger, job)
 
 
-def _some(placed: Placed, waiting: set[str], *, those: bool) -> Placed:
+def _some(placed: PlacedTasks, waiting: set[str], *, those: bool) -> PlacedTasks:
     kept = [i for i, task in enumerate(placed.tasks) if (task.key in waiting) is those]
     return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[kept])
 

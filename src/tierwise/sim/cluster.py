@@ -1,8 +1,9 @@
 """The embedded cluster: an object store that carries out effects.
 
-Without a clock it knows one moment alone: an evicted or deleted pod is gone at once, and `settle` lets that moment
-pass, so that bound pods run and terminating ones are gone. With a clock it does what an API server does: objects are
-born at a time, and a pod that stands on a node gets its time to terminate, until whoever plays the kubelet removes it.
+Without a clock it knows one moment alone: an evicted or deleted pod is gone at once, and `advance_pods` lets that
+moment pass, so that bound pods run and terminating ones are gone. With a clock it does what an API server does:
+objects are born at a time, and a pod that stands on a node gets its time to terminate, until whoever plays the
+kubelet removes it.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class EmbeddedCluster:
         return self._objects
 
     def wait(self, since: Version, timeout: float) -> Version:
-        """Nothing happens here but by `apply` and `settle`, so there is nothing to wait for."""
+        """Nothing happens here but by `apply` and `advance_pods`, so there is nothing to wait for."""
         return self._objects.version
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
@@ -215,7 +216,7 @@ class EmbeddedCluster:
                 self.events.append(effect)
                 return Outcome(effect, ok=True)
 
-    def settle(self) -> None:
+    def advance_pods(self) -> None:
         """One moment later: pods with a node run, pods on their way out are gone."""
         batch = Batch(self._objects, None)
         for pod in self._objects.every(Pod).values():

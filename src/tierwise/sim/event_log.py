@@ -12,10 +12,10 @@ from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.volcano.annotations import role_of
 from tierwise.dialects.volcano.job import defaulted
 from tierwise.explain.job_location import job_location
-from tierwise.explain.naming import Names, domain_title
+from tierwise.explain.naming import ObjectNames, domain_title
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import count
-from tierwise.explain.timeline import Happening
+from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
@@ -35,9 +35,9 @@ class EventLog:
 
     def __init__(self, start: float) -> None:
         self.start = start
-        self.happenings: list[Happening] = []
+        self.happenings: list[TimelineEntry] = []
         self.places: dict[str, str] = {}  # the hyperNode where each pod group was last placed
-        self._names = Names(())
+        self._names = ObjectNames(())
         self._said: dict[tuple[Key, str], str] = {}
         self._waiting: set[Key] = set()
 
@@ -47,21 +47,21 @@ class EventLog:
             self.happenings += filter(self._news, self._of_effect(effect, before, after, now - self.start))
         self.happenings += self._phases(before, after, now - self.start)
 
-    def _news(self, happening: Happening) -> bool:
+    def _news(self, entry: TimelineEntry) -> bool:
         """Whether this happened, or, where it says how things stand, whether they stand otherwise than before."""
-        if happening.reason not in _STATES:
+        if entry.reason not in _STATES:
             return True
-        about = happening.about, happening.reason
-        known, self._said[about] = self._said.get(about), happening.text
-        return known != happening.text
+        about = entry.about, entry.reason
+        known, self._said[about] = self._said.get(about), entry.text
+        return known != entry.text
 
     def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
         """Note where a cycle placed what."""
-        self._names = Names(snapshot.jobs)
+        self._names = ObjectNames(snapshot.jobs)
         for decision in report.decisions:
             self.happenings.append(self._placed(snapshot, decision, now - self.start))
 
-    def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> Happening:
+    def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> TimelineEntry:
         job = decision.job
         namespace, _, name = job.key.partition("/")
         about = Key(_GROUP, "PodGroup", namespace, name)
@@ -83,9 +83,9 @@ class EventLog:
                 subs.setdefault(place.name, []).append(sub)
         if subs:
             text += ": " + ", ".join(f"{compact(named)} in {domain}" for domain, named in subs.items())
-        return Happening(at, about, "Placed", text, job=self._names.of(job))
+        return TimelineEntry(at, about, "Placed", text, job=self._names.of(job))
 
-    def _of_effect(self, effect: Effect, before: Objects, after: Objects, at: float) -> Iterator[Happening]:
+    def _of_effect(self, effect: Effect, before: Objects, after: Objects, at: float) -> Iterator[TimelineEntry]:
         match effect:
             case Create(raw):
                 key = key_of_raw(raw)
@@ -124,36 +124,38 @@ class EventLog:
         *,
         warning: bool = False,
         detail: bool = False,
-    ) -> Happening:
+    ) -> TimelineEntry:
         """A happening about a pod, with the job that it is of; or about anything else, with what it is called."""
         record = objects.record(key)
         if isinstance(record, PodGroup):
-            return Happening(at, key, reason, text, warning, job=_called(record), detail=detail)
+            return TimelineEntry(at, key, reason, text, warning, job=_called(record), detail=detail)
         job = role = ""
         if isinstance(record, Pod):
             job = record.metadata.annotations.get("volcano.sh/job-name", "")
             role = role_of(record) if job else ""
-        return Happening(at, key, reason, text, warning, job, role, detail)
+        return TimelineEntry(at, key, reason, text, warning, job, role, detail)
 
-    def _phases(self, before: Objects, after: Objects, at: float) -> Iterator[Happening]:
+    def _phases(self, before: Objects, after: Objects, at: float) -> Iterator[TimelineEntry]:
         if not after.alike(before, PodGroup):
             old = before.every(PodGroup)
             for path, group in after.every(PodGroup).items():
                 past, present = old[path].status.phase if path in old else "", group.status.phase
                 if present and present != past:
                     lone = any(owner.kind == "Pod" for owner in group.metadata.owner_references)
-                    yield Happening(at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone)
+                    yield TimelineEntry(
+                        at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone
+                    )
         if not after.alike(before, Job):
             known = before.every(Job)
             for path, job in after.every(Job).items():
                 was = known.get(path)
                 past, present = was.status.state.phase if was is not None else "", job.status.state.phase
                 if present and present != past:
-                    yield Happening(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")
+                    yield TimelineEntry(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")
                 retries = job.status.retry_count
                 if retries and (was is None or retries > was.status.retry_count):
                     most = defaulted(job).spec.max_retry
-                    yield Happening(at, key_of(job), "Retry", f"retry {retries} of {most}", warning=True)
+                    yield TimelineEntry(at, key_of(job), "Retry", f"retry {retries} of {most}", warning=True)
 
 
 def _turned(past: str, present: str) -> str:

@@ -18,14 +18,14 @@ from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 from tierwise.sim.cluster import grace
 from tierwise.sim.pod_behaviour import PodBehaviour, behaviour
 
-__all__ = ["Turn", "killed", "turn"]
+__all__ = ["PodSync", "killed", "sync_pod"]
 
 _ENDED: Final = ("Succeeded", "Failed")
 _BACK_OFF: Final = 10
 _LONGEST_BACK_OFF: Final = 300
 
 
-class Turn(msgspec.Struct, frozen=True):
+class PodSync(msgspec.Struct, frozen=True):
     """What a kubelet does about a pod now, and when it will look at it again (None: not on its own)."""
 
     effects: tuple[Effect, ...] = ()
@@ -33,13 +33,13 @@ class Turn(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-def turn(pod: Pod, now: float) -> Turn:
+def sync_pod(pod: Pod, now: float) -> PodSync:
     """A pod that stands on a living node, at a time."""
     own = behaviour(pod.metadata.annotations)
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
     if pod.status.phase in _ENDED:
-        return Turn()
+        return PodSync()
     if pod.status.phase != "Running":
         return _starting(pod, own, now)
     return _running(pod, own, now)
@@ -62,44 +62,44 @@ def killed(pod: Pod, now: float, exit_code: int, reason: str = "") -> tuple[Effe
     return _written(pod, phase, over, now), _event(pod, kind, word, f"exit code {exit_code} ({reason})")
 
 
-def _leaving(pod: Pod, own: PodBehaviour, now: float) -> Turn:
+def _leaving(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
     """A container stops when it likes, and is stopped when its grace is over."""
     asked = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
     stops = asked + min(own.stop, grace(pod))
     if pod.status.phase in _ENDED or now >= stops:
-        return Turn((_event(pod, "Normal", "Gone", f"stopped on node {pod.spec.node_name}"),), gone=True)
-    return Turn(wake=stops)
+        return PodSync((_event(pod, "Normal", "Gone", f"stopped on node {pod.spec.node_name}"),), gone=True)
+    return PodSync(wake=stops)
 
 
-def _starting(pod: Pod, own: PodBehaviour, now: float) -> Turn:
+def _starting(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
     since = pod.status.start_time
     if not since and own.start:
         waiting: Raw = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
         patch = _written(pod, "Pending", waiting, now, startTime=stamp(now))
-        return Turn((patch,), wake=now + own.start)
+        return PodSync((patch,), wake=now + own.start)
     due = parse_time(since) + own.start if since else now
     if now < due:
-        return Turn(wake=due)
+        return PodSync(wake=due)
     started = _event(pod, "Normal", "Started", f"on node {pod.spec.node_name}")
-    return Turn((_up(pod, now, since or stamp(now)), started), wake=_end(own, now))
+    return PodSync((_up(pod, now, since or stamp(now)), started), wake=_end(own, now))
 
 
-def _running(pod: Pod, own: PodBehaviour, now: float) -> Turn:
+def _running(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
     status = _first(pod)
     if status is None or (status.state.running is None and status.state.waiting is None):
         # Somebody else says that it runs: what is left of its life is counted from now on.
-        return Turn((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(own, now))
+        return PodSync((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(own, now))
     if status.state.running is not None:
         end = _end(own, parse_time(status.state.running.started_at))
         if end is None or now < end:
-            return Turn(wake=end)
-        return Turn(killed(pod, now, own.exit_code), wake=now)
+            return PodSync(wake=end)
+        return PodSync(killed(pod, now, own.exit_code), wake=now)
     last = status.last_state.terminated
     due = now if last is None else _back(last, status.restart_count)
     if now < due:
-        return Turn(wake=due)
+        return PodSync(wake=due)
     again = _event(pod, "Normal", "Restarted", f"on node {pod.spec.node_name}, restart {status.restart_count}")
-    return Turn((_up(pod, now, pod.status.start_time), again), wake=_end(own, now))
+    return PodSync((_up(pod, now, pod.status.start_time), again), wake=_end(own, now))
 
 
 def _end(own: PodBehaviour, since: float) -> float | None:

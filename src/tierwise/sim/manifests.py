@@ -23,7 +23,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.json_text import values
 from tierwise.api.yaml_text import documents
 
-__all__ = ["LARGEST_FILE", "Loaded", "Progress", "Remarks", "Source", "read", "sources"]
+__all__ = ["LARGEST_FILE", "Loaded", "ManifestSource", "Progress", "Remarks", "read", "sources"]
 
 
 # Where manifests come from: files, folders, standard input, as bytes.
@@ -38,7 +38,7 @@ _ENDINGS: Final = (".yaml", ".yml", ".json", ".jsonl")
 _STANDARD_INPUT: Final = "standard input"
 
 
-class Source(msgspec.Struct, frozen=True):
+class ManifestSource(msgspec.Struct, frozen=True):
     """One file to read. `size` is what it had when it was found, for progress only."""
 
     name: str
@@ -52,7 +52,7 @@ class Source(msgspec.Struct, frozen=True):
         return self.name.endswith((".json", ".jsonl"))
 
 
-def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[Source]:
+def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[ManifestSource]:
     """What the paths stand for, in order; a folder stands for the manifests below it, sorted, hidden ones left out."""
     for path in paths:
         if path == "-":
@@ -63,7 +63,7 @@ def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[S
             yield _file(path)
 
 
-def _standard_input(stdin: TextIO | BinaryIO | None) -> Source:
+def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
     if stdin is None:
         raise InputError("there is none", file=_STANDARD_INPUT)
     stream = getattr(stdin, "buffer", stdin)  # the bytes below a text stream: its own decoding could fail
@@ -74,15 +74,15 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> Source:
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogateescape")
     _refuse_huge(data, _STANDARD_INPUT)
-    return Source(_STANDARD_INPUT, len(data), lambda: data)
+    return ManifestSource(_STANDARD_INPUT, len(data), lambda: data)
 
 
-def _file(path: str, *, found: bool = False) -> Source:
+def _file(path: str, *, found: bool = False) -> ManifestSource:
     try:
         size = Path(path).stat().st_size
     except (OSError, ValueError) as error:
         raise _unreadable(error, path) from None
-    return Source(path, size, lambda: _content(path), found)
+    return ManifestSource(path, size, lambda: _content(path), found)
 
 
 def _content(path: str) -> bytes:
@@ -184,7 +184,7 @@ class _Reading:
         self._named: dict[tuple[str, str, str, str], int] = {}
         self._shared: set[tuple[str, str]] = set()  # files that give the same objects
 
-    def read(self, source: Source, report: Callable[[int], None]) -> None:
+    def read(self, source: ManifestSource, report: Callable[[int], None]) -> None:
         index, empty = 0, True
         texts = _documents(source)
         while True:
@@ -208,7 +208,7 @@ class _Reading:
         if empty:
             self._leave_out(source, "it is empty")
 
-    def _take(self, document: object, source: Source, index: int) -> int:
+    def _take(self, document: object, source: ManifestSource, index: int) -> int:
         """Decode the objects of a document; the number of objects so far."""
         raws = _unlisted(document)
         while True:
@@ -242,11 +242,11 @@ class _Reading:
             self._remarks.left_out.append((file, f"what {other} has already, such as {label}"))
         return False
 
-    def _leave_out(self, source: Source, what: str) -> None:
+    def _leave_out(self, source: ManifestSource, what: str) -> None:
         if (source.name, what) not in self._remarks.left_out:
             self._remarks.left_out.append((source.name, what))
 
-    def _refuse(self, source: Source, error: InputError) -> None:
+    def _refuse(self, source: ManifestSource, error: InputError) -> None:
         """A text that cannot be read; one with braces in pairs is a template, and no manifest yet."""
         template = b"{{" in source.read()
         if template and source.found:
@@ -287,7 +287,7 @@ def _no_manifest(document: object, *, found: bool) -> str:
     return f"a configuration of kind {kind}" if not known and document.get("metadata") is None else ""
 
 
-def _documents(source: Source) -> Iterator[tuple[object, int]]:
+def _documents(source: ManifestSource) -> Iterator[tuple[object, int]]:
     """Every document with the offset at which it ends. The text itself says whether it is JSON, not its name."""
     data = source.read()
     if not source.is_json and not (data.lstrip()[:1] in (b"{", b"[") and b"\n---" not in data):

@@ -19,7 +19,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
 from tierwise.sim.kubelet import killed
 
-__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "SimNodes", "Watch"]
+__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
 
 NOTICED_AFTER: Final = 40
 """Seconds of silence after which a node counts as lost: Kubernetes' node-monitor-grace-period."""
@@ -33,7 +33,7 @@ _LOST_FOR_GOOD: Final = 255
 """The exit code of a container whose machine went down: what a kubelet reports after a reboot."""
 
 
-class Watch(msgspec.Struct, frozen=True):
+class NodeSync(msgspec.Struct, frozen=True):
     """What the node controller asks for, which pods are gone for good, and when it looks again."""
 
     effects: tuple[Effect, ...] = ()
@@ -59,7 +59,7 @@ class SimNodes(msgspec.Struct):
             e for pod in ran if not pod.metadata.deletion_timestamp for e in killed(pod, now, _LOST_FOR_GOOD, "Unknown")
         ]
 
-    def watch(self, objects: Objects, now: float) -> Watch:
+    def sync(self, objects: Objects, now: float) -> NodeSync:
         """What the node controller does at a time."""
         effects: list[Effect] = []
         gone: list[Key] = []
@@ -81,7 +81,7 @@ class SimNodes(msgspec.Struct):
                 effects.append(RecordEvent(deed, "Normal", "Gone", f"removed with node {pod.spec.node_name}"))
             effects += deed if isinstance(deed, tuple) else ()
             wakes += [wake] if wake is not None else []
-        return Watch(tuple(effects), tuple(gone), min(wakes, default=None))
+        return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
 
     def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
         """What becomes of one pod on a lost machine: effects, or its key where it is gone; and when to look again."""

@@ -9,11 +9,11 @@ import msgspec
 from tierwise import controllers
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.framework.probe import Look, Probe
+from tierwise.framework.probe import PodInspection, PodInspector
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects
-from tierwise.scheduler import cycle, probe_for
+from tierwise.scheduler import cycle, inspector_for
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster import EmbeddedCluster
@@ -111,7 +111,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
         return False
     snapshot, report, asked = decided
     cluster.apply(asked)
-    cluster.settle()
+    cluster.advance_pods()
     cluster.apply(guard.run("writing statuses", cluster.read(), lambda shown: statuses(shown, snapshot, report)) or ())
     _remember(history, snapshot, report)
     history.nominations = {}
@@ -134,24 +134,24 @@ def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None
     history.reports.append((snapshot, report))
 
 
-def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[Look | None, History]:
+def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[PodInspection | None, History]:
     """What one pod sees in the first cycle that reaches it."""
     history = History(EmbeddedCluster(objects), profile)
     guard = history.guard
 
-    def probed(shown: Objects) -> tuple[Probe, Snapshot, CycleReport]:
-        probe, snapshot = probe_for(pod), build(shown, now, profile)
-        return probe, snapshot, cycle(snapshot, profile, probe=probe)
+    def probed(shown: Objects) -> tuple[PodInspector, Snapshot, CycleReport]:
+        inspector, snapshot = inspector_for(pod), build(shown, now, profile)
+        return inspector, snapshot, cycle(snapshot, profile, inspector=inspector)
 
     for _ in range(_MOST):
         reconcile(history.cluster, now, profile, guard)
         looked = guard.run("scheduling", history.cluster.read(), probed)
         if looked is None:
             break
-        probe, snapshot, report = looked
-        if probe.found is not None:
+        inspector, snapshot, report = looked
+        if inspector.inspection is not None:
             _remember(history, snapshot, report)
-            return probe.found, history
+            return inspector.inspection, history
         if not _round(history, profile, now):
             break
     return None, history

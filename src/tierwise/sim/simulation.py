@@ -17,7 +17,7 @@ from tierwise import controllers
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
-from tierwise.explain.timeline import Happening
+from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
@@ -30,13 +30,13 @@ from tierwise.sim import rounds
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.event_log import EventLog
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.kubelet import killed, turn
+from tierwise.sim.kubelet import killed, sync_pod
 from tierwise.sim.nodes import SimNodes
 from tierwise.sim.pod_behaviour import check_habits
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import statuses
 
-__all__ = ["Moment", "Nobody", "Simulation", "User"]
+__all__ = ["Moment", "NoUser", "Simulation", "User"]
 
 
 # Who uses a simulated cluster from outside while it lives.
@@ -52,7 +52,7 @@ class User(Protocol):
         """The next moment at which something is to be done whatever happens until then; None where none is."""
 
 
-class Nobody:
+class NoUser:
     """A user who leaves the cluster to itself."""
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
@@ -70,7 +70,7 @@ class Moment(msgspec.Struct, frozen=True):
     """One stop of the clock: what happened then, in order, and how the cluster stands after it."""
 
     at: float  # seconds since the start
-    happenings: Sequence[Happening]
+    entries: Sequence[TimelineEntry]
     objects: Objects
     snapshot: Snapshot
     report: CycleReport
@@ -99,7 +99,7 @@ class Simulation:
         self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
         self.guard = Guard(tell=self._tell)
-        self._user = user or Nobody()
+        self._user = user or NoUser()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = SimNodes()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
@@ -111,7 +111,7 @@ class Simulation:
         now = self.start
         while True:
             told = len(self.chronicle.happenings)
-            wake = self._live(now)
+            wake = self._advance(now)
             snapshot, report = self._last or self._cycle(now)
             yield Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
             following = self._following(now, wake)
@@ -129,9 +129,9 @@ class Simulation:
         self.chronicle.happenings.clear()
         self.cluster.events.clear()
 
-    def _live(self, now: float) -> float | None:
+    def _advance(self, now: float) -> float | None:
         """Everything that happens at one moment; the time at which kubelets have something to do again."""
-        self._befall(now)
+        self._apply_incidents(now)
         for _ in range(_MOST):
             before = self.cluster.read()
             self.cluster.apply(self._user.act(before, now))
@@ -169,7 +169,7 @@ class Simulation:
         self.cluster.apply(told or ())
         self._note(before, now)
         self.cycles += 1
-        self._again = math.inf if report.again is None else math.ceil(report.again)
+        self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
         self._seen, self._last = before, (snapshot, report)
         return self._last
 
@@ -182,13 +182,13 @@ class Simulation:
     def _kubelets(self, now: float) -> float | None:
         """Let the node controller and every kubelet that lives do its work."""
         before = self.cluster.read()
-        watch = self._machines.watch(before, now)
+        watch = self._machines.sync(before, now)
         asked, gone, wakes = list(watch.effects), list(watch.gone), [watch.wake]
         nodes = before.every(Node)
         for path, pod in before.every(Pod).items():
             node = pod.spec.node_name
             if node in nodes and node not in self._machines.down:
-                own = self.guard.call(f"running pod {path}", partial(turn, pod, now))
+                own = self.guard.call(f"running pod {path}", partial(sync_pod, pod, now))
                 if own is None:
                     continue
                 asked += own.effects
@@ -201,7 +201,7 @@ class Simulation:
         self._note(before, now)
         return min((wake for wake in wakes if wake is not None), default=None)
 
-    def _befall(self, now: float) -> None:
+    def _apply_incidents(self, now: float) -> None:
         """What comes from outside at this moment."""
         while self._ahead and self.start + self._ahead[0].after <= now:
             before = self.cluster.read()

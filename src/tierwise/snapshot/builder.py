@@ -31,8 +31,8 @@ from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.jobs import JobCache
-from tierwise.snapshot.nodes import Site, look, node_table
-from tierwise.snapshot.pods import Population
+from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes
+from tierwise.snapshot.pods import TaskStore
 from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.shapes import Priorities, Shapes
 from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
@@ -86,7 +86,7 @@ class Reader:
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
         self._objects = Objects()
         self._last: Snapshot | None = None
-        self._site: Site | None = None
+        self._site: NodeIndex | None = None
         self._table: NodeTable | None = None
         self._services = Services()
         self._declared = Declared()
@@ -97,7 +97,7 @@ class Reader:
         self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
-        self._population: Population
+        self._population: TaskStore
         self._roster: JobCache
 
     def read(self, objects: Objects, now: float) -> Snapshot:
@@ -109,13 +109,13 @@ class Reader:
         self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
-        site, axis, table = self._ground(objects, quotas)
-        self._settle(site, axis, table, changed, objects, quotas, budgets)
+        site, axis, table = self._read_nodes(objects, quotas)
+        self._finish(site, axis, table, changed, objects, quotas, budgets)
         if not self._countable():
-            site, axis, table = self._ground(objects, quotas)
-            self._settle(site, axis, table, {}, objects, quotas, budgets)
+            site, axis, table = self._read_nodes(objects, quotas)
+            self._finish(site, axis, table, {}, objects, quotas, budgets)
         population = self._population
-        drawn = drawn_to(population.drawn.values(), table.row)
+        drawn = drawn_to(population.attracting.values(), table.row)
         first = {
             cohort.named: next(iter(cohort.members.values())).pod
             for cohort in population.cohorts()
@@ -137,7 +137,7 @@ class Reader:
             nodes=table,
             topology=site.topology,
             kind=site.kind,
-            fabrics=site.fabrics,
+            alternate_topologies=site.alternate_topologies,
             queues={**_queues(objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
             shapes=population.shapes.all(),
@@ -181,9 +181,9 @@ class Reader:
                 self._firm += firm(pod.metadata)
         return changed
 
-    def _ground(self, objects: Objects, quotas: Quotas) -> tuple[Site, Axis, NodeTable]:
+    def _read_nodes(self, objects: Objects, quotas: Quotas) -> tuple[NodeIndex, Axis, NodeTable]:
         """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more."""
-        site = look(objects, self._site, self._objects)
+        site = read_nodes(objects, self._site, self._objects)
         common = self._templates.common()
         offered = site.resources | _ALWAYS
         apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
@@ -219,9 +219,9 @@ class Reader:
         self._tight = True
         return False
 
-    def _settle(
+    def _finish(
         self,
-        site: Site,
+        site: NodeIndex,
         axis: Axis,
         table: NodeTable,
         changed: Mapping[str, bool],
@@ -246,7 +246,7 @@ class Reader:
         )
         if frame != self._frame:
             self._frame = frame
-            self._begin(axis, table, np.array(most, dtype=np.int64), common, Priorities(classes), quotas, budgets)
+            self._start_store(axis, table, np.array(most, dtype=np.int64), common, Priorities(classes), quotas, budgets)
             changed = dict.fromkeys(self._pods, False)
         for path, moved in changed.items():
             if path not in self._pods:
@@ -255,9 +255,9 @@ class Reader:
                 self._population.move(path, self._pods[path][0])
             else:
                 self._population.put(path, *self._pods[path])
-        self._population.settle(objects.every(Pod))
+        self._population.flush(objects.every(Pod))
 
-    def _begin(
+    def _start_store(
         self,
         axis: Axis,
         table: NodeTable,
@@ -278,7 +278,7 @@ class Reader:
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
         )
-        self._population = Population(shapes, table.row, len(axis), self._schedulers, budgets)
+        self._population = TaskStore(shapes, table.row, len(axis), self._schedulers, budgets)
         singly = not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(

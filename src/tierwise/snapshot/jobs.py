@@ -28,7 +28,7 @@ from tierwise.port import Key
 from tierwise.snapshot.pods import Cohort
 from tierwise.snapshot.shapes import Priorities
 
-__all__ = ["JobCache", "Sorted"]
+__all__ = ["JobCache", "SortedPods"]
 
 Stamp = tuple[tuple[Cohort, int], ...]
 """Cohorts as they were at one time."""
@@ -37,7 +37,7 @@ Whole = tuple[Key, str]
 """The object that declares a group, and what the group is called: one object may declare several."""
 
 
-class Sorted(msgspec.Struct, frozen=True):
+class SortedPods(msgspec.Struct, frozen=True):
     """Pods by what they are to this scheduler."""
 
     jobs: list[Job]
@@ -46,7 +46,7 @@ class Sorted(msgspec.Struct, frozen=True):
     faults: list[Fault]  # what groups say of each other and cannot be
 
 
-class _Rest(msgspec.Struct, frozen=True):
+class _UngroupedPods(msgspec.Struct, frozen=True):
     """The members of a cohort that is no group's."""
 
     lone: list[Member]  # pending
@@ -82,7 +82,7 @@ class JobCache:
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
         self._of_pod: dict[str, tuple[Member, Job]] = {}
-        self._rest: dict[Cohort, tuple[int, _Rest]] = {}
+        self._rest: dict[Cohort, tuple[int, _UngroupedPods]] = {}
 
     def sort(
         self,
@@ -92,7 +92,7 @@ class JobCache:
         records: Mapping[str, GangRecord],
         declared: Mapping[Name, Group],
         drawn: Drawn,
-    ) -> Sorted:
+    ) -> SortedPods:
         """Every pod to its job, or to those that belong to none; `declared` are groups of other languages."""
         gangs = self._read_gangs(cohorts, records)
         grouped: dict[str, list[Cohort]] = {}
@@ -118,7 +118,7 @@ class JobCache:
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
-        return Sorted(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
+        return SortedPods(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
 
     def _group_jobs(
         self, builder: JobBuilder, groups: Mapping[str, PodGroup], cohorts: Mapping[str, list[Cohort]]
@@ -205,7 +205,7 @@ class JobCache:
         self._of_gangs = stamp if not drawn else None, jobs
         return jobs
 
-    def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_Rest]:
+    def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_UngroupedPods]:
         kept = {}
         for cohort in cohorts:
             last = self._rest.get(cohort)
@@ -214,8 +214,8 @@ class JobCache:
         self._rest = kept
         return [rest for _, rest in kept.values()]
 
-    def _look_at(self, cohort: Cohort) -> _Rest:
-        rest = _Rest([], [], [], {})
+    def _look_at(self, cohort: Cohort) -> _UngroupedPods:
+        rest = _UngroupedPods([], [], [], {})
         named = cohort.group or cohort.gang or (cohort.named[1] if cohort.named is not None else "")
         for member in cohort.members.values():
             task = member.task
@@ -230,7 +230,7 @@ class JobCache:
                 rest.lone.append(member)
         return rest
 
-    def _single_jobs(self, builder: JobBuilder, found: Sequence[_Rest], drawn: Drawn) -> list[Job]:
+    def _single_jobs(self, builder: JobBuilder, found: Sequence[_UngroupedPods], drawn: Drawn) -> list[Job]:
         jobs = []
         kept = {}
         for member in _merged([rest.lone for rest in found]):

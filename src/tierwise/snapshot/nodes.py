@@ -23,11 +23,11 @@ from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.snapshot import Fault
-from tierwise.model.topology import HYPERNODES, LAYERS, Fabric, Topology
-from tierwise.model.tree import grow
+from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology
+from tierwise.model.tree import build_tree
 from tierwise.port import Objects
 
-__all__ = ["Planted", "Site", "look", "node_resources", "node_table", "plant"]
+__all__ = ["NodeIndex", "OrderedTopology", "node_resources", "node_table", "order_topology", "read_nodes"]
 
 
 # Node records into columns, in the order of the topology's rows.
@@ -89,17 +89,17 @@ def _ready(node: Node) -> bool:
 R = TypeVar("R")
 
 
-class Planted(msgspec.Struct, frozen=True, eq=False):
+class OrderedTopology(msgspec.Struct, frozen=True, eq=False):
     """The tree that rows follow, the order of the nodes in it, the kind that declares it, and further trees."""
 
     topology: Topology
     order: list[int]
     kind: str = HYPERNODES
     faults: tuple[Fault, ...] = ()
-    fabrics: dict[str, Fabric] = {}
+    alternate_topologies: dict[str, AlternateTopology] = {}
 
 
-class Site(msgspec.Struct, frozen=True, eq=False):
+class NodeIndex(msgspec.Struct, frozen=True, eq=False):
     """Nodes by row, the trees over them, and what is wrong with these."""
 
     nodes: tuple[Node, ...]
@@ -108,10 +108,10 @@ class Site(msgspec.Struct, frozen=True, eq=False):
     topology: Topology
     faults: tuple[Fault, ...]
     kind: str = HYPERNODES
-    fabrics: dict[str, Fabric] = {}
+    alternate_topologies: dict[str, AlternateTopology] = {}
 
 
-def look(objects: Objects, last: Site | None = None, at: Objects | None = None) -> Site:
+def read_nodes(objects: Objects, last: NodeIndex | None = None, at: Objects | None = None) -> NodeIndex:
     """The site of these objects; what has not changed since the last one, seen `at` earlier objects, is taken from it.
 
     Kubelets report every few minutes and controllers write statuses: that changes records, and no site.
@@ -119,18 +119,20 @@ def look(objects: Objects, last: Site | None = None, at: Objects | None = None) 
     records = objects.every(Node)
     if last is None or at is None or not _same_tree(objects, at):
         nodes = list(records.values())
-        found = plant(objects, nodes)
+        found = order_topology(objects, nodes)
         ordered = tuple(nodes[i] for i in found.order)
         names = tuple(node.metadata.name for node in ordered)
         resources = frozenset(node_resources(nodes))
-        return Site(ordered, names, resources, found.topology, found.faults, found.kind, found.fabrics)
+        return NodeIndex(
+            ordered, names, resources, found.topology, found.faults, found.kind, found.alternate_topologies
+        )
     if objects.alike(at, Node) or _equal(records, at.every(Node), lambda node: (node.spec, node.status)):
         return last
     ordered = tuple(records[name] for name in last.names)
     return replace(last, nodes=ordered, resources=frozenset(node_resources(ordered)))
 
 
-def plant(objects: Objects, nodes: Sequence[Node]) -> Planted:
+def order_topology(objects: Objects, nodes: Sequence[Node]) -> OrderedTopology:
     """The trees over these nodes.
 
     Rows follow that of the hyperNodes where there are any, else that of the layers, else the first that labels make.
@@ -145,16 +147,16 @@ def plant(objects: Objects, nodes: Sequence[Node]) -> Planted:
         faults = tuple(layer_faults(layers, nodes))
     trees += (planned for tree in label_trees(objects) for planned in plan(tree, nodes))
     if hypernodes or not trees:
-        kind, (topology, order) = HYPERNODES, grow(declare(hypernodes.values(), nodes), names)
+        kind, (topology, order) = HYPERNODES, build_tree(declare(hypernodes.values(), nodes), names)
     else:
         first = trees.pop(0)
-        kind, (topology, order) = first.kind, grow(first.declared, names, first.tiers)
+        kind, (topology, order) = first.kind, build_tree(first.declared, names, first.tiers)
     ordered = [names[i] for i in order]
-    fabrics: dict[str, Fabric] = {}
+    alternate_topologies: dict[str, AlternateTopology] = {}
     for tree in trees:
-        other, rows = grow(tree.declared, ordered, tree.tiers)
-        fabrics[tree.kind] = Fabric(other, np.array(rows, dtype=np.int64))
-    return Planted(topology, order, kind, faults, fabrics)
+        other, rows = build_tree(tree.declared, ordered, tree.tiers)
+        alternate_topologies[tree.kind] = AlternateTopology(other, np.array(rows, dtype=np.int64))
+    return OrderedTopology(topology, order, kind, faults, alternate_topologies)
 
 
 def _same_tree(now: Objects, then: Objects) -> bool:

@@ -27,7 +27,7 @@ from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.shapes import Shapes
 from tierwise.snapshot.templates import Template
 
-__all__ = ["Cohort", "Population"]
+__all__ = ["Cohort", "TaskStore"]
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _HOLDING = (Status.RUNNING, Status.RELEASING)
@@ -45,7 +45,7 @@ class Cohort(msgspec.Struct, eq=False):
     version: int = 0  # grows with every change
 
 
-class Population:
+class TaskStore:
     """Tasks by cohort, and what they hold together."""
 
     def __init__(
@@ -53,13 +53,13 @@ class Population:
     ) -> None:
         self.shapes = shapes
         self.used: Ints = np.zeros((resources, len(rows)), dtype=np.int64)
-        self.drawn: dict[str, Pod] = {}  # pods that draw others towards them
+        self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
         self._rows = rows
         self._schedulers = schedulers
         self._budgets = budgets
         self._cohorts: dict[tuple[bool, str, str, Name | None], Cohort] = {}
-        self._homes: dict[str, Cohort] = {}  # by path of the pod
+        self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
         self._came: list[Task] = []
         self._went: list[Task] = []
@@ -70,11 +70,11 @@ class Population:
 
     def knows(self, path: str) -> bool:
         """Whether a pod is here; one that left without ever having had a node is not."""
-        return path in self._homes
+        return path in self._cohort_of
 
     def move(self, path: str, pod: Pod) -> None:
         """A pod that is here has come to another node or state, and is otherwise what it was."""
-        home, status = self._homes[path], _status(pod)
+        home, status = self._cohort_of[path], _status(pod)
         if status is None:
             self.drop(path)
             return
@@ -86,37 +86,37 @@ class Population:
         self._came.append(task)
         home.members[path] = Member(pod, task)
         home.version += 1
-        if path in self.drawn:
-            self.drawn[path] = pod
+        if path in self.attracting:
+            self.attracting[path] = pod
 
     def put(self, path: str, pod: Pod, template: Template) -> None:
         """A pod comes, or has become another."""
-        before = self._homes.get(path)
+        before = self._cohort_of.get(path)
         if before is not None:
             self._let_go(path, before)
         task = self._task(path, pod, template)
         if task is None:
             self._remove(path)
             return
-        home = self._home(pod)
+        home = self._cohort_for(pod)
         if home is not before:
             self._remove(path)
-            self._homes[path] = home
+            self._cohort_of[path] = home
             self._unsorted.add(home)
         home.members[path] = Member(pod, task)
         home.version += 1
         self._came.append(task)
         if pod.metadata.annotations.get(SELECTOR):
-            self.drawn[path] = pod
+            self.attracting[path] = pod
 
     def drop(self, path: str) -> None:
         """A pod is gone."""
-        before = self._homes.get(path)
+        before = self._cohort_of.get(path)
         if before is not None:
             self._let_go(path, before)
             self._remove(path)
 
-    def settle(self, paths: Iterable[str]) -> None:
+    def flush(self, paths: Iterable[str]) -> None:
         """After changes: members stand in the order of these paths again, and what they hold is counted."""
         if self._unsorted:
             place = {path: i for i, path in enumerate(paths)}
@@ -135,7 +135,7 @@ class Population:
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], rows, sign * requests[r])
 
-    def _home(self, pod: Pod) -> Cohort:
+    def _cohort_for(self, pod: Pod) -> Cohort:
         key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod), named_group(pod))
         found = self._cohorts.get(key)
         if found is None:
@@ -147,11 +147,11 @@ class Population:
         task = cohort.members[path].task
         self.shapes.leave(task.shape)
         self._went.append(task)
-        self.drawn.pop(path, None)
+        self.attracting.pop(path, None)
         self.faults.pop(path, None)
 
     def _remove(self, path: str) -> None:
-        cohort = self._homes.pop(path, None)
+        cohort = self._cohort_of.pop(path, None)
         if cohort is not None:
             del cohort.members[path]
             cohort.version += 1

@@ -53,7 +53,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 
 def unschedulable(job: Job, rejection: Rejection, bound: int) -> str:
     """How many tasks of a gang wait, and why."""
-    pending = sum(len(part.tasks) for part in job.parts()) - bound
+    pending = sum(len(pod_set.tasks) for pod_set in job.pod_sets()) - bound
     return f"{pending}/{len(job.tasks)} tasks in gang unschedulable: {message(rejection)}"
 
 

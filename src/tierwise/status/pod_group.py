@@ -17,8 +17,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.volcano.annotations import group_of
-from tierwise.dialects.volcano.pod_group import formers
-from tierwise.explain.job_location import Place, job_location
+from tierwise.dialects.volcano.pod_group import previous_placements
+from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase
@@ -135,14 +135,14 @@ class _Writer:
             marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
         stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
         if stand:
-            known = {sub: msgspec.to_builtins(former) for sub, former in formers(record.metadata).items()}
+            known = {sub: msgspec.to_builtins(former) for sub, former in previous_placements(record.metadata).items()}
             text = json.dumps({**known, **stand}, separators=(",", ":"))
             if len(text) <= _LONGEST:
                 marks[SUB_GROUPS_ANNOTATION] = text
         return marks
 
 
-def _wire(place: Place) -> Raw:
+def _wire(place: DomainLocation) -> Raw:
     return {"hyperNode": place.name, "tier": place.tier}
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from tierwise.web.shows import Answer, Show, Source
+from tierwise.web.shows import CachedBody, RunSource, RunView
 
 __all__ = ["LOOPBACK", "add_pages", "pages"]
 
@@ -34,13 +34,13 @@ _LARGE: Final = 1400  # bytes that fit a packet are sent as they are
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """What this machine calls itself."""
 
-Ask = Callable[[Show, str], Answer | None]
+Ask = Callable[[RunView, str], CachedBody | None]
 
 
-def add_pages(app: web.Application, source: Source) -> None:
+def add_pages(app: web.Application, source: RunSource) -> None:
     """Let an application show what a source knows, from "/" on."""
     for path, (body, kind) in _static().items():
-        app.router.add_get(path, _file(Answer.of(body), kind))
+        app.router.add_get(path, _file(CachedBody.of(body), kind))
     asks: dict[str, Ask] = {
         "/api/board": lambda show, _: show.board(),
         "/api/nodes/{name:.+}": lambda show, name: show.nodes(name),
@@ -51,7 +51,7 @@ def add_pages(app: web.Application, source: Source) -> None:
     app.on_response_prepare.append(_add_headers)
 
 
-def pages(source: Source, hosts: Collection[str] = ()) -> web.Application:
+def pages(source: RunSource, hosts: Collection[str] = ()) -> web.Application:
     """An application that shows a source and nothing else; where hosts are given, only to those who ask for them."""
     app = web.Application(middlewares=[_only_for(hosts)] if hosts else [])
     add_pages(app, source)
@@ -86,14 +86,14 @@ def _static() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def _file(answer: Answer, kind: str) -> Handler:
+def _file(answer: CachedBody, kind: str) -> Handler:
     async def serve(request: web.Request) -> web.Response:
         return _respond(request, answer, kind)
 
     return serve
 
 
-def _data(source: Source, ask: Ask) -> Handler:
+def _data(source: RunSource, ask: Ask) -> Handler:
     async def serve(request: web.Request) -> web.Response:
         # Reading files and making a board take their time: other requests are answered meanwhile.
         show = await asyncio.to_thread(source.show)
@@ -107,7 +107,7 @@ def _data(source: Source, ask: Ask) -> Handler:
     return serve
 
 
-def _respond(request: web.Request, answer: Answer, kind: str) -> web.Response:
+def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:
     """The body, unless the caller has it already. Nothing is kept without asking again."""
     headers = {"ETag": f'"{answer.mark}"', "Cache-Control": "no-cache"}
     if any(etag.value in (answer.mark, "*") for etag in request.if_none_match or ()):

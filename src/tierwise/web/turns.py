@@ -14,27 +14,27 @@ from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.text.schedule import Run
 from tierwise.framework.report import plugin_faults
 from tierwise.model.snapshot import Fault
-from tierwise.runtime.loop import Turn
+from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler.guard import Crash
-from tierwise.web.shows import Show
+from tierwise.web.shows import RunView
 
-__all__ = ["Turns"]
+__all__ = ["LiveRuns"]
 
 _KEPT: Final = 20
 
 
-class Turns:
+class LiveRuns:
     """Remembers the turns of the profile that was seen first; pods of others count as used room, as in its cycles."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._lock = threading.Lock()
         self._number = 0
-        self._turn: Turn | None = None
+        self._turn: LoopPass | None = None
         self._cycles: deque[Raw] = deque(maxlen=_KEPT)
-        self._show: Show | None = None
+        self._show: RunView | None = None
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         """Keep a turn; one in which nothing happened and nobody came or went changes nothing."""
         with self._lock:
             if self._turn is not None and turn.profile is not self._turn.profile:
@@ -49,16 +49,16 @@ class Turns:
     def crashed(self, crash: Crash) -> None:
         """Nothing to show: the turn that follows names what was set aside."""
 
-    def show(self) -> Show | str:
+    def show(self) -> RunView | str:
         with self._lock:
             if self._turn is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                self._show = Show(Board(_run(self._turn), list(self._cycles)), mode="scheduler", title=self._title)
+                self._show = RunView(Board(_run(self._turn), list(self._cycles)), mode="scheduler", title=self._title)
             return self._show
 
 
-def _same(old: Turn, new: Turn) -> bool:
+def _same(old: LoopPass, new: LoopPass) -> bool:
     """Whether a turn saw what the one before it saw, and had as little to decide."""
     if new.report.decisions or new.report.evictions or old.report.decisions or old.report.evictions:
         return False
@@ -66,7 +66,7 @@ def _same(old: Turn, new: Turn) -> bool:
     return same and new.report.rejections == old.report.rejections
 
 
-def _run(turn: Turn) -> Run:
+def _run(turn: LoopPass) -> Run:
     told = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in turn.report.complaints]
     told += plugin_faults(turn.report)
     return Run([(turn.snapshot, turn.report)], turn.snapshot, turn.profile, turn.report.evictions, told)

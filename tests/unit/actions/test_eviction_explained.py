@@ -79,11 +79,16 @@ def test_classic_actions_say_so_too() -> None:
 def test_the_story_tells_domains_and_bundles() -> None:
     """Of a plan that was carried out: the domains weighed, the one cleared, and each bundle with what went of it."""
     outcome = told(gang("tight", "n0", "n0"), gang("loose", "n1", "n1", minimum=1), urgent(""))
-    (story,) = outcome.report.stories["default/urgent"]
+    (attempt,) = outcome.report.eviction_attempts["default/urgent"]
 
-    assert ("gangpreempt", None, ("r0", "r1"), "r1") == (story.action, story.obstacle, story.looked, story.domain)
+    assert ("gangpreempt", None, ("r0", "r1"), "r1") == (
+        attempt.action,
+        attempt.obstacle,
+        attempt.domains_considered,
+        attempt.domain,
+    )
     assert [("default/loose", True, 1, 1), ("default/loose", False, 1, 0)] == [
-        (note.job, note.safe, note.tasks, note.taken) for note in story.bundles
+        (note.job, note.safe, note.tasks, note.taken) for note in attempt.bundles
     ]
 
 
@@ -147,7 +152,7 @@ def test_both_actions_are_told() -> None:
 
     assert "gangpreempt: nobody was evicted" in message(outcome, "urgent-0")
     assert "gangreclaim: nobody was evicted" in message(outcome, "urgent-0")
-    assert ["gangpreempt", "gangreclaim"] == [s.action for s in outcome.report.stories["default/urgent"]]
+    assert ["gangpreempt", "gangreclaim"] == [s.action for s in outcome.report.eviction_attempts["default/urgent"]]
 
 
 def test_hard_topologies_are_left_to_the_gang_variant() -> None:

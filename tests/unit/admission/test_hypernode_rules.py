@@ -12,7 +12,7 @@ from tests.support.manifests import (
 )
 from tests.support.verdicts import errors, warnings
 
-from tierwise.admission import Finding, validate
+from tierwise.admission import FieldFinding, validate
 from tierwise.api.codec import Raw
 
 CLUSTER = [node("n0", rack="r0"), node("n1", rack="r1")]
@@ -81,7 +81,7 @@ def test_findings_name_the_object() -> None:
     """People find the object by its kind and name."""
     verdict = validate(objects(hypernode("rack-1", -2, nodes("n0"))))
 
-    assert (Finding("HyperNode rack-1", "spec.tier", "tier is -2, it must be at least 0"),) == verdict.errors
+    assert (FieldFinding("HyperNode rack-1", "spec.tier", "tier is -2, it must be at least 0"),) == verdict.errors
     assert not verdict.valid
 
 

@@ -11,12 +11,12 @@ from tests.support.koordinator import (
     pod,
 )
 
-from tierwise.admission import Verdict, validate
+from tierwise.admission import ValidationResult, validate
 
 FLAT = {"s0": {"b0": "n0 n1"}}
 
 
-def _errors(verdict: Verdict) -> list[str]:
+def _errors(verdict: ValidationResult) -> list[str]:
     return [f"{finding.path}: {finding.message}" for finding in verdict.errors]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tierwise.cli.run import duties_of
+from tierwise.cli.run import profiles_of
 
 CONF = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n'
 
@@ -28,7 +28,7 @@ def test_every_name_has_one_profile(
     """A name with a profile of its own is served by that one alone; the others share one."""
     file = tmp_path / "scheduler.conf"
     file.write_text(CONF)
-    duties = duties_of(names, None, tuple(f"{name}={file}" for name in own))
+    duties = profiles_of(names, None, tuple(f"{name}={file}" for name in own))
 
     assert expected == [set(duty.schedulers) for duty in duties]
     assert len(expected) == len({duty.schedulers for duty in duties})  # they are told apart by their names
@@ -37,4 +37,4 @@ def test_every_name_has_one_profile(
 def test_profile_needs_a_name_and_a_file() -> None:
     """Half of NAME=FILE is a mistake."""
     with pytest.raises(click.UsageError, match="NAME=FILE"):
-        duties_of((), None, ("batch",))
+        profiles_of((), None, ("batch",))

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tierwise.cli.progress import patience
+from tierwise.cli.progress import show_progress
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ def test_nothing_is_shown_for_what_is_quick(stream: type[io.StringIO], monkeypat
     standard_error = stream()
     monkeypatch.setattr("sys.stderr", standard_error)
 
-    with patience("reading", 10) as step:
+    with show_progress("reading", 10) as step:
         step(1)
         step(5, 20)
 

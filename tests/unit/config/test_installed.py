@@ -29,7 +29,7 @@ OTHERS = {
     "usage": _points("NodeScorer"),
     "Peaks": _points("NodeScorer"),
     "fair": _points("JobOrder", "NodeScorer"),
-    "choosy": _points("VictimSelector", "PartOrder"),
+    "choosy": _points("VictimSelector", "TaskOrder"),
 }
 
 

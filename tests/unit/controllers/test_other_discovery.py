@@ -20,7 +20,7 @@ from tests.support.manifests import (
 
 from tierwise.api.codec import Raw
 from tierwise.discovery import record
-from tierwise.discovery.record import Record
+from tierwise.discovery.record import FetchRecord
 from tierwise.discovery.tree import Tree
 from tierwise.port import Objects
 
@@ -29,7 +29,7 @@ CLUSTER = [node(f"n{i}") for i in range(4)]
 TWO_RACKS = fabric("s0: r0[n0 n1] r1[n2 n3]")
 
 
-def _record(found: Record, kind: str = "slurm") -> Raw:
+def _record(found: FetchRecord, kind: str = "slurm") -> Raw:
     return record.manifest(found, kind, "volcano-system")
 
 

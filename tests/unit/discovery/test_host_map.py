@@ -3,9 +3,9 @@
 import pytest
 
 from tierwise.discovery.host_map import parse_csv, parse_json
-from tierwise.discovery.tree import Discovered, Step
+from tierwise.discovery.tree import Discovered, PathElement
 
-PLACES = {"n0": (Step(2, "s0"), Step(1, "r0")), "n1": (Step(2, "s0"), Step(1, "r1"))}
+PLACES = {"n0": (PathElement(2, "s0"), PathElement(1, "r0")), "n1": (PathElement(2, "s0"), PathElement(1, "r1"))}
 
 
 def _csv(text: str, host: str = "", *tiers: str) -> Discovered:
@@ -46,7 +46,7 @@ def test_one_name_in_two_places_is_two_domains_and_no_problem() -> None:
 
 def test_an_empty_cell_passes_a_tier_over() -> None:
     """The node hangs on the next tier that is known."""
-    assert (Step(2, "s0"),) == _csv("host,rack,spine\nn0,,s0\nn1,r1,s0\n").tree.places["n0"]
+    assert (PathElement(2, "s0"),) == _csv("host,rack,spine\nn0,,s0\nn1,r1,s0\n").tree.places["n0"]
 
 
 @pytest.mark.parametrize(

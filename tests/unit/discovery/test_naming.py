@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.drawn_fabric import fabric, trees
 
 from tierwise.discovery.naming import LONGEST, names
-from tierwise.discovery.tree import Step, Tree
+from tierwise.discovery.tree import PathElement, Tree
 
 DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -45,7 +45,7 @@ def test_a_name_that_another_source_has_is_left_to_it() -> None:
     tree = fabric("s: r0[n0] r1[n1]")
 
     assert ["r1", "s"] == list(names(tree, taken={"r0"}).values())[1:]
-    assert names(tree, taken={"r0"})[(Step(2, "s"), Step(1, "r0"))].startswith("r0-")
+    assert names(tree, taken={"r0"})[(PathElement(2, "s"), PathElement(1, "r0"))].startswith("r0-")
 
 
 @given(trees(), st.sampled_from(["", "site1-", "P" * 80, "-"]))

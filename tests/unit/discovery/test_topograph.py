@@ -5,7 +5,7 @@ import pytest
 from tierwise.api.core import Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.discovery import topograph
-from tierwise.discovery.tree import Discovered, Step
+from tierwise.discovery.tree import Discovered, PathElement
 
 NVIDIA = "network.topology.nvidia.com/"
 OLD = {
@@ -33,7 +33,9 @@ def test_every_generation_of_keys_means_the_same(keys: dict[str, str]) -> None:
     values = {"accelerator": "nvl1", "leaf": "s1", "spine": "s2", "core": "s3"}
     found = _read(n0={keys[level]: value for level, value in values.items()}, other={})
 
-    assert {"n0": (Step(4, "s3"), Step(3, "s2"), Step(2, "s1"), Step(1, "nvl1"))} == found.tree.places
+    assert {
+        "n0": (PathElement(4, "s3"), PathElement(3, "s2"), PathElement(2, "s1"), PathElement(1, "nvl1"))
+    } == found.tree.places
     assert {1: "accelerator", 2: "leaf", 3: "spine", 4: "core"} == found.tree.tier_names
 
 
@@ -54,8 +56,8 @@ def test_tiers_are_those_that_some_node_has() -> None:
     switches = _read(n0={CURRENT["leaf"]: "s1", CURRENT["spine"]: "s2"})
     mixed = _read(n0={CURRENT["leaf"]: "s1", CURRENT["accelerator"]: "v"}, n1={CURRENT["leaf"]: "s1"})
 
-    assert {"n0": (Step(2, "s2"), Step(1, "s1"))} == switches.tree.places
-    assert {"n0": (Step(2, "s1"), Step(1, "v")), "n1": (Step(2, "s1"),)} == mixed.tree.places
+    assert {"n0": (PathElement(2, "s2"), PathElement(1, "s1"))} == switches.tree.places
+    assert {"n0": (PathElement(2, "s1"), PathElement(1, "v")), "n1": (PathElement(2, "s1"),)} == mixed.tree.places
 
 
 def test_the_gpu_operators_label_stands_in_for_the_accelerator() -> None:
@@ -89,7 +91,7 @@ def test_without_labels_there_is_nothing_to_read() -> None:
 def test_long_names_become_the_hash_that_topograph_writes() -> None:
     """FNV-1a with 64 bits and an x before it; its published test vector for the text foobar."""
     found = _read(n0={CURRENT["leaf"]: "s"})
-    place = {"n0": (Step(1, "foobar/"),)}
+    place = {"n0": (PathElement(1, "foobar/"),)}
     written = topograph.labels(type(found.tree)(place))
 
     assert {"n0": {CURRENT["leaf"]: f"x{_fnv('foobar/')}"}} == written

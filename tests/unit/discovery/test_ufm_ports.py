@@ -3,7 +3,7 @@
 import pytest
 from tests.support.fabric_manager import ports
 
-from tierwise.discovery.tree import Discovered, Path, Step
+from tierwise.discovery.tree import Discovered, Path, PathElement
 from tierwise.discovery.ufm import read
 
 
@@ -20,9 +20,9 @@ def test_leaves_that_share_a_host_are_one_domain() -> None:
     found = _read("n0-leaf0", "n0-leaf1", "n1-leaf1", "n1-leaf2", "n2-leaf4")
 
     assert {
-        "n0": (Step(2, "fabric"), Step(1, "leaf0")),
-        "n1": (Step(2, "fabric"), Step(1, "leaf0")),
-        "n2": (Step(2, "fabric"), Step(1, "leaf4")),
+        "n0": (PathElement(2, "fabric"), PathElement(1, "leaf0")),
+        "n1": (PathElement(2, "fabric"), PathElement(1, "leaf0")),
+        "n2": (PathElement(2, "fabric"), PathElement(1, "leaf4")),
     } == found.tree.places
     assert ({1: "leaf", 2: "spine"}, ()) == (found.tree.tier_names, found.remarks)
 
@@ -47,7 +47,7 @@ def test_separate_fabrics_stay_apart() -> None:
 
 def test_one_leaf_needs_nothing_above_it() -> None:
     """A domain over all that has one member says nothing."""
-    assert {"n0": (Step(1, "l0"),)} == _read("n0-l0").tree.places
+    assert {"n0": (PathElement(1, "l0"),)} == _read("n0-l0").tree.places
 
 
 def test_a_host_without_a_link_is_named_and_left_out() -> None:
@@ -63,7 +63,7 @@ def test_systems_say_what_a_port_does_not() -> None:
     bare = [{"system_name": "n0", "peer_node_name": "l0"}, {"system_name": "l0", "peer_node_name": "gw"}]
     found = read(bare, [{"system_name": "n0", "type": "host"}], "ufm")
 
-    assert {"n0": (Step(1, "l0"),)} == found.tree.places
+    assert {"n0": (PathElement(1, "l0"),)} == found.tree.places
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tierwise.explain.ranges import compact, numbers, pods
 from tierwise.explain.text.page import ASCII, Page
-from tierwise.explain.text.tables import Column, bar, table
+from tierwise.explain.text.tables import TableColumn, bar, table
 from tierwise.explain.usage import short
 
 
@@ -88,7 +88,11 @@ def test_amounts_at_a_glance(resource: str, amount: int, expected: str) -> None:
 
 def test_a_table_fits_its_page() -> None:
     """A column that may wrap gives way first; then one that may shrink is cut in the middle."""
-    columns = (Column("object", least=8), Column("n", right=True), Column("message", least=12, wraps=True))
+    columns = (
+        TableColumn("object", least=8),
+        TableColumn("n", right=True),
+        TableColumn("message", least=12, wraps=True),
+    )
     lines = table(Page(34, ASCII), columns, [("rack-with-a-long-name", "7", "is not there, nor is its parent")])
 
     assert [
@@ -102,4 +106,4 @@ def test_a_table_fits_its_page() -> None:
 
 def test_a_table_without_rows_is_nothing() -> None:
     """No titles over nothing."""
-    assert [] == table(Page(), (Column("a"),), [])
+    assert [] == table(Page(), (TableColumn("a"),), [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.support.evict_world import Gang, Pod, Scene, objects, profile_of
 
-from tierwise.explain.retrace import retrace
+from tierwise.explain.retrace import decision_bases
 from tierwise.sim import rounds
 
 RACK = Scene({"s0": ("r0",)}, {"r0": ("n0",)}, {"n0": "cpu=4"})
@@ -20,7 +20,7 @@ def test_who_made_room_is_gone_for_those_after() -> None:
     history = rounds.schedule(objects(replace(RACK, gangs=(victim, urgent, modest))), profile, now=0.0, cycles=1)
     (snapshot, report) = history.reports[0]
 
-    (trace,) = retrace(snapshot, report, profile, {"default/modest"}).values()
+    (basis,) = decision_bases(snapshot, report, profile, {"default/modest"}).values()
 
     assert ["gangpreempt", "allocate"] == [decision.action for decision in report.decisions]
-    assert [1] == [tried.fits for tried in trace.tried if tried.tier == 1]
+    assert [1] == [tried.fits for tried in basis.tried if tried.tier == 1]

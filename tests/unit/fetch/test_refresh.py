@@ -18,7 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources
 from tierwise.discovery import record
-from tierwise.discovery.record import Record
+from tierwise.discovery.record import FetchRecord
 from tierwise.fetch.refresh import refresh
 from tierwise.port import Objects
 
@@ -30,7 +30,7 @@ def _source(config: Raw) -> OtherSource:
     return source
 
 
-def _world(config: Raw, found: Record, kind: str = "ufm") -> Objects:
+def _world(config: Raw, found: FetchRecord, kind: str = "ufm") -> Objects:
     cluster = [node(f"n{i}") for i in range(2)]
     return settled(objects(config, *cluster, record.manifest(found, kind, "volcano-system")))
 

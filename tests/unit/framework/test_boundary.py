@@ -17,7 +17,7 @@ from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import cycle, probe_for
+from tierwise.scheduler import cycle, inspector_for
 from tierwise.snapshot.builder import build
 
 ACTIONS = {
@@ -47,7 +47,7 @@ class Sound:
             "limit": lambda gang: 9,
             "gradients": lambda gang, within, evicting=False: (np.array([within]),),
             "propose": lambda units, candidates: None,
-            "ways": lambda job, count: (),
+            "gather_options": lambda job, count: (),
             "needs_gang": lambda: True,
             "global_queue": lambda: False,
             "must_enqueue": lambda job: False,
@@ -61,7 +61,7 @@ class Sound:
             "queue_key": lambda queue: (0.0,),
             "job_key": lambda job: (0.0,),
             "sub_job_key": lambda sub: (0.0,),
-            "part_key": lambda part: (0.0,),
+            "task_key": lambda pod_set: (0.0,),
             "victim_queue_key": lambda queue, taker: (0.0,),
         }
 
@@ -89,11 +89,11 @@ BAD: Mapping[str, list[object]] = {
     "limit": ["two", 1.5],
     "gradients": [None, 7, [None], [np.zeros(0, dtype=np.int64)], [np.array([99])], [[0]]],
     "propose": ["r0", 1],
-    "ways": [None, [1], (1,)],
+    "gather_options": [None, [1], (1,)],
     "queue_key": [None, 1, ("a",), (float("nan"),), [0.0]],
     "job_key": [None, 1, ("a",), (float("nan"),), [0.0]],
     "sub_job_key": [None, ("a",)],
-    "part_key": [None, ("a",)],
+    "task_key": [None, ("a",)],
     "victim_queue_key": [None, ("a",)],
     "admit": [True, "no"],
     "may_enqueue": [False, "no"],
@@ -115,7 +115,7 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "ways"}
+CALLED_ELSEWHERE = {"entitled", "gather_options"}
 """By those who look at queues, or for jobs that are gathered."""
 
 
@@ -149,8 +149,8 @@ def run(factory: Factory, actions: tuple[str, ...], probe: str = "") -> CycleRep
     snapshot = build(objects_of(world, *objects()), now=0.0)
     filters = PluginChoice("conformance"), PluginChoice("priority"), PluginChoice("gang"), PluginChoice("predicates")
     profile = replace(DEFAULT, actions=actions, tiers=((PluginChoice("faulty"),), filters))
-    looks = probe_for(probe) if probe else None
-    return cycle(snapshot, profile, probe=looks, plugins={**PLUGINS, "faulty": factory})
+    looks = inspector_for(probe) if probe else None
+    return cycle(snapshot, profile, inspector=looks, plugins={**PLUGINS, "faulty": factory})
 
 
 def named(report: CycleReport) -> set[tuple[str, str, str]]:
@@ -185,7 +185,7 @@ def _about_waits(view: CycleView, args: tuple[object, ...]) -> bool:
         job = getattr(arg, "job", None)
         number = getattr(arg, "job_number", None) if isinstance(arg, SubJob) else None
         shape = getattr(arg, "number", None) if isinstance(arg, Shape) else None
-        shapes = {part.shape.number for j in view.jobs if j.key == "default/waits" for part in j.parts()}
+        shapes = {pod_set.shape.number for j in view.jobs if j.key == "default/waits" for pod_set in j.pod_sets()}
         if key == "default/waits" or (isinstance(job, Job) and job.key == "default/waits"):
             return True
         if (number is not None and view.jobs[number].key == "default/waits") or shape in shapes:

@@ -57,10 +57,10 @@ def test_a_preemption_must_not_turn_shares_around(need: str, expected: str) -> N
     """A victim goes where its job keeps at least the share that the preemptor would have."""
     hall = mixed()
     plugin = drf({}, hall.view)
-    cause = hall.cause("waits", purpose=Purpose.PREEMPT, need=need)
+    preemptor = hall.cause("waits", purpose=Purpose.PREEMPT, need=need)
 
     assert takes(plugin, VictimFilter)
-    assert expected == hall.go(plugin, cause, "cpus-0 cpus-1 cpus-2 cpus-3")
+    assert expected == hall.go(plugin, preemptor, "cpus-0 cpus-1 cpus-2 cpus-3")
 
 
 def test_no_say_in_reclaim() -> None:

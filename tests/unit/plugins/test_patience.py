@@ -44,7 +44,7 @@ def test_a_wide_place_is_declined() -> None:
     assert not placed(outcome, "train")
     assert "WaitsForCloserPlace" == reason.code
     assert "3 innermost hyperNodes is declined until 1970-01-01T01:00:00Z: 2 at most" in reason.text
-    assert 3600.0 == outcome.report.again
+    assert 3600.0 == outcome.report.retry_at
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_others_take_what_there_is(profile: Profile, asked: Gang) -> None:
     outcome = allocate(SCATTERED, asked, profile=profile)
 
     assert asked.tasks == sum(placed(outcome, "train").values())
-    assert outcome.report.again is None
+    assert outcome.report.retry_at is None
 
 
 def test_a_gang_of_which_some_stand_does_not_wait() -> None:
@@ -123,6 +123,6 @@ def test_the_time_ends() -> None:
 def test_a_life_goes_on_when_the_time_ends() -> None:
     """Though nothing else happens then: the clock jumps there."""
     life = Simulation(objects_of(SCATTERED, train()), patient(time="10m"), start=0.0)
-    bound = [h.at for moment in life.run(86_400) for h in moment.happenings if h.reason == "Placed"]
+    bound = [h.at for moment in life.run(86_400) for h in moment.entries if h.reason == "Placed"]
 
     assert [600.0] == bound

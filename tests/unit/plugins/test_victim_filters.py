@@ -11,7 +11,7 @@ from tierwise.api.codec import Raw
 from tierwise.framework.extension import Purpose, Starving, VictimFilter
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.conformance import Conformance
-from tierwise.plugins.gang import Gang
+from tierwise.plugins.gang import GangPlugin
 from tierwise.plugins.priority import Priority
 
 PREEMPT, RECLAIM = Purpose.PREEMPT, Purpose.RECLAIM
@@ -87,22 +87,22 @@ def test_gang_keeps_every_job_at_its_minimum(purpose: Purpose) -> None:
         gang("loose", tasks=2, minimum=0, on="n7 n8"),
         gang("new", tasks=1),
     )
-    plugin = Gang({}, hall.view)
+    plugin = GangPlugin({}, hall.view)
     everyone = "spare-0 tight-0 loose-0 spare-1 broken-0 loose-1 spare-2"
-    cause = hall.cause("new", purpose=purpose, gang=False)
+    preemptor = hall.cause("new", purpose=purpose, gang=False)
 
     assert takes(plugin, VictimFilter)
     assert plugin.counts
-    assert "spare-0 loose-0 loose-1" == hall.go(plugin, cause, everyone)
+    assert "spare-0 loose-0 loose-1" == hall.go(plugin, preemptor, everyone)
     hall.evict("spare-2")
-    assert "loose-0 loose-1" == hall.go(plugin, cause, everyone)
+    assert "loose-0 loose-1" == hall.go(plugin, preemptor, everyone)
 
 
 def test_gang_has_no_say_where_gangs_are_weighed() -> None:
     """Bundles keep gangs whole there, or take them whole."""
     hall = hall_of("n0 n1", gang("tight", tasks=2, on="n0 n1"), gang("new", tasks=1))
 
-    assert "tight-0 tight-1" == hall.go(Gang({}, hall.view), hall.cause("new"), "tight-0 tight-1")
+    assert "tight-0 tight-1" == hall.go(GangPlugin({}, hall.view), hall.cause("new"), "tight-0 tight-1")
 
 
 def test_gang_starves_below_its_minimum() -> None:
@@ -113,13 +113,15 @@ def test_gang_starves_below_its_minimum() -> None:
         gang("enough", tasks=3, minimum=2, on="n1 n2"),
         gang("light", tasks=2, minimum=2, each="", on="n3"),
     )
-    plugin = Gang({}, hall.view)
+    plugin = GangPlugin({}, hall.view)
 
     assert takes(plugin, Starving)
     assert [True, False, True] == [plugin.starving(hall.job(name)) for name in ("short", "enough", "light")]
     job = hall.job("short")
-    part = job.subs[0].parts[0]
-    hall.ledger.stand(job.subs[0], part, hall.positions(""), hall.vector("pods=1")[:1] + 1, pool=Pool.FUTURE_IDLE)
+    pod_set = job.subs[0].pod_sets[0]
+    hall.ledger.count_placed(
+        job.subs[0], pod_set, hall.positions(""), hall.vector("pods=1")[:1] + 1, pool=Pool.FUTURE_IDLE
+    )
     assert not plugin.starving(job)
 
 

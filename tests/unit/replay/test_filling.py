@@ -16,12 +16,12 @@ from tests.support.depth import examples
 from tierwise.cli.main import cli
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.report.outcome import Data
-from tierwise.replay.shared_gpu.devices import Kinds, State, fitting, fragmentation, stranded
+from tierwise.replay.shared_gpu.devices import DeviceState, PodKinds, fitting, fragmentation, stranded
 from tierwise.replay.shared_gpu.filling import Filling, Fillings
 from tierwise.replay.shared_gpu.openb import Pods, order
 from tierwise.replay.shared_gpu.policies import POLICIES
 
-KINDS = Kinds(
+KINDS = PodKinds(
     cpu=np.array([4, 2, 1, 8]),
     memory=np.array([1, 1, 1, 1]),
     devices=np.array([1, 1, 0, 2]),
@@ -44,13 +44,13 @@ def slow(cpu: int, left: list[int]) -> float:
 def test_fragmentation_is_what_the_definition_says(rows: list[tuple[int, list[int]]]) -> None:
     """All rows and kinds at once, or one by one."""
     cpus = np.array([cpu for cpu, _ in rows])
-    state = State(cpus, np.full(len(rows), 99), np.array([left for _, left in rows]))
+    state = DeviceState(cpus, np.full(len(rows), 99), np.array([left for _, left in rows]))
     assert fragmentation(state, KINDS) == pytest.approx([slow(cpu, left) for cpu, left in rows])
 
 
 def test_gpus_without_cpu_are_stranded() -> None:
     """Pods ask for 4, 2 and 8 cpus with 1, 0.3 and 2 GPUs: 3 for 0.69 GPUs when weighted."""
-    state = State(np.array([8, 3, 0]), np.array([9, 9, 9]), np.array([[1000, 0], [1000, 690], [500, 0]]))
+    state = DeviceState(np.array([8, 3, 0]), np.array([9, 9, 9]), np.array([[1000, 0], [1000, 690], [500, 0]]))
     assert stranded(state, KINDS) == pytest.approx([0.0, 1000.0, 500.0])
 
 
@@ -58,7 +58,7 @@ def test_gpus_without_cpu_are_stranded() -> None:
 @given(st.sampled_from(sorted(POLICIES)), st.lists(st.integers(0, 3), min_size=1, max_size=25))
 def test_what_is_placed_is_taken_once(policy: str, arriving: list[int]) -> None:
     """No device goes below nothing, amounts add up, and a pod is refused only where no node fits."""
-    empty = State(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
+    empty = DeviceState(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
     filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), policy, POLICIES[policy])
     used = 0
     for kind in arriving:
@@ -133,7 +133,9 @@ def test_a_filling_goes_on_from_a_checkpoint(pods: int, tmp_path: Path) -> None:
     """Stopped in the midst of the first policy or of the second, nobody can tell."""
 
     def fillings() -> Fillings:
-        empty = State(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
+        empty = DeviceState(
+            np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]])
+        )
         kinds = Pods(KINDS, np.arange(4))
         policies = {name: POLICIES[name] for name in ("stranding", "best-fit")}
         return Fillings(("a", "b", "c"), empty, kinds, order(kinds, 2.0, 5, seed=3), policies)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.support.traces import FABRIC, profile, trace
 
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
-from tierwise.replay.engine.embedded import Lived
+from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.failures import Incident
 from tierwise.replay.engine.rules import Rules
@@ -27,7 +27,7 @@ EXACT = Rules(period=1.0, look_ahead=1000)
 Starts = dict[int, list[tuple[float, tuple[int, ...]]]]
 
 
-def starts(driver: Engine | Lived) -> Starts:
+def starts(driver: Engine | EmbeddedReplay) -> Starts:
     """When each job started and on which rows, in the course of a replay to its end."""
     found: Starts = {}
     for state in driver.run():
@@ -42,7 +42,7 @@ def starts(driver: Engine | Lived) -> Starts:
 def test_both_ways_start_the_same_jobs_on_the_same_hosts(name: str) -> None:
     """Where nobody is stopped: to the second, rank by rank, and with the same numbers in the end."""
     jobs = JOBS.in_whole_seconds()
-    direct, lived = Engine(SMALL, jobs, BUILT_IN[name](1), EXACT), Lived(SMALL, jobs, BUILT_IN[name](1), EXACT)
+    direct, lived = Engine(SMALL, jobs, BUILT_IN[name](1), EXACT), EmbeddedReplay(SMALL, jobs, BUILT_IN[name](1), EXACT)
 
     assert starts(direct) == starts(lived)
     told = [{key: value for key, value in outcome(d).items() if key != "cycles"} for d in (direct, lived)]
@@ -54,7 +54,7 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     rules = replace(EXACT, incidents=(Incident(500.0, 0, up=False), Incident(4000.0, 0, up=True)))
     told = []
     for _ in range(2):
-        lived = Lived(SMALL, JOBS.first(8), BUILT_IN["default"](1), rules)
+        lived = EmbeddedReplay(SMALL, JOBS.first(8), BUILT_IN["default"](1), rules)
         starts(lived)
         told.append(json.dumps(outcome(lived)))
 
@@ -65,7 +65,7 @@ def test_a_gang_on_a_lost_host_is_restarted_by_its_policy() -> None:
     """It stops when the host does, waits until the loss is noticed, and repeats ten minutes of its work."""
     one = trace(("a", 0.0, 5000.0, 16))
     rules = replace(EXACT, incidents=(Incident(1000.0, 0, up=False), Incident(90_000.0, 0, up=True)))
-    lived = Lived(FABRIC, one, BUILT_IN["default"](1), rules)
+    lived = EmbeddedReplay(FABRIC, one, BUILT_IN["default"](1), rules)
     (first, rows), (second, others) = starts(lived)[0]
 
     assert 0 in rows
@@ -81,7 +81,7 @@ def test_reclaimed_gangs_come_back() -> None:
     """Two queues of equal weight: evicted Jobs restart by their policy, go on from their checkpoints, and all end."""
     jobs: Trace = trace(*[("a", 0.0, 10_000.0, 8)] * 12, *[("b", 1000.0, 3000.0, 8)] * 6)
     rules = replace(EXACT, queues=weighted_queues("equal", jobs, FABRIC))
-    lived = Lived(FABRIC, jobs, Contender("shares", profile("gangreclaim", "proportion")), rules)
+    lived = EmbeddedReplay(FABRIC, jobs, Contender("shares", profile("gangreclaim", "proportion")), rules)
     again = starts(lived)
     state = lived.state
 

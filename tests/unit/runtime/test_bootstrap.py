@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tierwise.kube.errors import ApiError
-from tierwise.runtime.certificates import Bundle, Certificate, Names, expires, issue, place_files, secure
+from tierwise.runtime.certificates import Bundle, Certificate, CertificateNames, expires, issue, place_files, secure
 
-NAMES = Names("tierwise")
+NAMES = CertificateNames("tierwise")
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SECRET = "/api/v1/namespaces/tierwise/secrets/tierwise-webhook"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/tierwise"

@@ -16,7 +16,7 @@ from tests.support.ports import HOST, free_port
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
 from tierwise.runtime.certificates import Bundle, Certificate, issue
-from tierwise.runtime.listener import Entrance, Limits, listen, runner_of
+from tierwise.runtime.listener import ConnectionLimiter, Limits, listen, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.probes import probes
 from tierwise.runtime.review import Reviewer
@@ -34,7 +34,7 @@ def _app() -> web.Application:
 @contextlib.asynccontextmanager
 async def _serving(
     app: web.Application, limits: Limits, certificate: Certificate | None = None
-) -> AsyncIterator[tuple[Entrance, int]]:
+) -> AsyncIterator[tuple[ConnectionLimiter, int]]:
     runner, port = runner_of(app, limits), free_port()
     await runner.setup()
     entrance = await listen(runner, HOST, port, certificate.context if certificate is not None else None, limits)

@@ -12,7 +12,7 @@ from tests.support.ports import free_port
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.kube.auth import Access
-from tierwise.kube.once import look_once
+from tierwise.kube.once import list_once
 from tierwise.runtime.listener import listening
 
 SERVED = {
@@ -53,7 +53,7 @@ def _server(forbidden: str = "", size: int = 2) -> web.Application:
 def _look(app: web.Application, left_out: Callable[[str], None] = lambda plural: None) -> list[Raw]:
     port = free_port()
     with listening(app, "127.0.0.1", port):
-        return asyncio.run(look_once(Access(f"http://127.0.0.1:{port}"), left_out))
+        return asyncio.run(list_once(Access(f"http://127.0.0.1:{port}"), left_out))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -85,4 +85,4 @@ def test_without_pods_there_is_nothing_to_see() -> None:
 def test_a_server_that_is_not_there_is_bad_input() -> None:
     """The address stands in the message."""
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:9: the API server cannot be reached"):
-        asyncio.run(look_once(Access("http://127.0.0.1:9"), lambda plural: None))
+        asyncio.run(list_once(Access("http://127.0.0.1:9"), lambda plural: None))

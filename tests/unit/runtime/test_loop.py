@@ -14,7 +14,7 @@ from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
 from tierwise.runtime import loop as loop_module
-from tierwise.runtime.loop import Loop, Refused, SchedulerProfile, Turn
+from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerProfile
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 
@@ -43,9 +43,9 @@ class _Refusing(EmbeddedCluster):
 
 class _Watcher:
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[LoopPass] = []
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         self.turns.append(turn)
 
     def crashed(self, crash: Crash) -> None:
@@ -68,7 +68,7 @@ def _gang(size: int) -> list[Raw]:
 def test_turn_places_and_tells() -> None:
     """Pods are bound, each with an event, and observers see the turn with the seconds of its stages."""
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
-    _loop(cluster, watcher).turn()
+    _loop(cluster, watcher).run_once()
 
     assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
     told = [e.message for e in cluster.asked if isinstance(e, RecordEvent) and e.about.kind == "Pod"]
@@ -80,7 +80,7 @@ def test_turn_places_and_tells() -> None:
 def test_failed_bind_is_no_success() -> None:
     """A pod that could not be bound is not counted as placed, and its group says what happened."""
     cluster, watcher = _Refusing([node("n0"), *_gang(3)], refused=["p1"]), _Watcher()
-    _loop(cluster, watcher).turn()
+    _loop(cluster, watcher).run_once()
 
     (turn,) = watcher.turns
     assert [2] == [decision.count() for decision in turn.report.decisions]
@@ -105,7 +105,7 @@ def test_quiet_cluster_is_not_built_again() -> None:
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
     loop = _loop(cluster, watcher)
     for _ in range(4):
-        loop.turn()
+        loop.run_once()
 
     first, *_, before, last = (turn.snapshot for turn in watcher.turns)
     assert (True, False) == (before.jobs is last.jobs, first.jobs is last.jobs)
@@ -124,7 +124,7 @@ def test_refused_victims_are_spared_for_a_while() -> None:
     """A pod that may not be evicted is read as marked so, and no longer when the time is over."""
     objects = _objects([node("n0"), pod("v", on="n0")])
     key = Key("", "Pod", "default", "v")
-    refused = Refused()
+    refused = RefusedEvictions()
     refused.note([Outcome(Evict(key, "", "default/g", "preempt"), ok=False, error="budget")], NOW)
 
     def mark(now: float) -> str | None:
@@ -143,14 +143,14 @@ def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPat
     duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: next(time), observers=[watcher])
 
-    loop.turn()
+    loop.run_once()
     while watcher.turns[-1].drift is None:
-        loop.turn()
+        loop.run_once()
     assert [] == watcher.turns[-1].drift
 
     monkeypatch.setattr(loop_module, "differences", lambda kept, fresh: ["default/g"])
     monkeypatch.setattr(loop_module, "_CHECK", 0.0)
-    loop.turn()
+    loop.run_once()
     assert ["default/g"] == watcher.turns[-1].drift
 
 
@@ -162,7 +162,7 @@ def test_what_has_drifted_is_read_anew_from_then_on() -> None:
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0], observers=[watcher])
 
     def cpu() -> int:
-        loop.turn()
+        loop.run_once()
         return int(watcher.turns[-1].snapshot.nodes.allocatable[0][0])
 
     assert 8000 == cpu()
@@ -188,8 +188,8 @@ def test_tier_of_a_gang_follows_the_tree() -> None:
     loop, group = _loop(cluster), Key("scheduling.volcano.sh", "PodGroup", "default", "g")
 
     def tier() -> str | None:
-        loop.turn()
-        loop.turn()
+        loop.run_once()
+        loop.run_once()
         found = cluster.read().record(group)
         assert found is not None
         return found.metadata.annotations.get("tierwise.io/tier")
@@ -212,7 +212,7 @@ def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
 
     def tries(hours: int, ticks: float) -> int:
         times.update(wall=NOW + 3600 * hours, ticks=ticks)
-        loop.turn()
+        loop.run_once()
         return sum(isinstance(effect, Evict) for effect in cluster.asked)
 
     assert [1, 1, 2] == [tries(0, 0.0), tries(1, 59.0), tries(-1, 60.0)]
@@ -222,7 +222,7 @@ def test_what_was_withheld_is_not_spared() -> None:
     """Nobody has refused an eviction that was not sent: the next leader's plan may be the same."""
     objects = _objects([node("n0"), pod("v", on="n0")])
     evict = Evict(Key("", "Pod", "default", "v"), "", "default/g", "preempt")
-    refused = Refused()
+    refused = RefusedEvictions()
     refused.note([Outcome(evict, ok=False, error="withheld: no longer the leader")], NOW)
 
     assert objects is refused.over(objects, NOW + 1)
@@ -239,7 +239,7 @@ class _Crashes:
     def __init__(self) -> None:
         self.heard: list[Crash] = []
 
-    def saw(self, turn: Turn) -> None:
+    def saw(self, turn: LoopPass) -> None:
         raise OSError("no space left")
 
     def crashed(self, crash: Crash) -> None:
@@ -251,7 +251,7 @@ def test_observer_that_raises_is_no_objects_fault() -> None:
     cluster, broken, watcher = _Refusing([node("n0"), *_gang(2)]), _Crashes(), _Hearing()
     duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[broken, watcher])
-    loop.turn()
+    loop.run_once()
 
     assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
     assert 1 == len(watcher.turns)
@@ -284,7 +284,7 @@ def test_loop_wakes_up_when_a_time_is_over() -> None:
     duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: times[0], ticks=lambda: times[0])
     for _ in range(3):  # its group is let in, and its pod is made
-        loop.turn()
+        loop.run_once()
 
     def patience(now: float) -> float:
         times[0], steps = now, iter((False, True))
@@ -307,7 +307,7 @@ class _Stubborn(_Refusing):
 def test_what_the_server_keeps_otherwise_is_not_written_again_and_again() -> None:
     """Twice in a turn, which shows that it is of no use, and not until the turn is full."""
     cluster = _Stubborn([node("n0"), _rack(1)])
-    _loop(cluster).turn()
+    _loop(cluster).run_once()
 
     assert 1 == sum(isinstance(effect, PatchStatus) for effect in cluster.asked)
 
@@ -320,7 +320,7 @@ def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
 
     def told(now: float) -> list[str]:
         ticks[0] = now
-        loop.turn()
+        loop.run_once()
         [found] = cluster.read().every(Pod).values()
         return [condition.message for condition in found.status.conditions]
 

@@ -75,7 +75,7 @@ def test_a_cycle_is_counted() -> None:
     assert 1 == value("tierwise_gangs_waiting", {"reason": reason})
     assert 4 == value("tierwise_pods_total", {"outcome": "bound"})
     assert 2 == value("tierwise_gang_tier_total", {"tier": "1"})
-    assert 2 * report.work.domains == value("tierwise_domains_evaluated_total")
+    assert 2 * report.search_counts.domains == value("tierwise_domains_evaluated_total")
     assert 1.0 == value("tierwise_stage_duration_seconds_sum", {"stage": "decide"})
 
 

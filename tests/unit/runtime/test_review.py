@@ -12,7 +12,7 @@ from tierwise.admission import complete
 from tierwise.api import codec
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
-from tierwise.runtime.review import Answer, Request, Reviewer, read_request
+from tierwise.runtime.review import Request, Reviewer, ReviewResponse, read_request
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 QUEUE: dict[str, Any] = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 1}}
@@ -252,7 +252,7 @@ def _patched(raw: Any, patch: list[dict[str, Any]]) -> Any:
 
 def test_first_warnings_are_shown() -> None:
     """An API server takes only so many; what is beyond them is left out, and not the other way round."""
-    answer = Answer(_created(QUEUE), warnings=tuple(f"w{i}" for i in range(10)))
+    answer = ReviewResponse(_created(QUEUE), warnings=tuple(f"w{i}" for i in range(10)))
 
     assert [f"w{i}" for i in range(8)] == answer.wire()["response"]["warnings"]  # type: ignore[index]
 

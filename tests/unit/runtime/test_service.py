@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.service import LoopTiming, Service
+from tierwise.runtime.service import LoopRunner, LoopTiming
 
 
 class _Cluster:
@@ -26,8 +26,8 @@ class _Cluster:
         pass
 
 
-def _service(cluster: _Cluster) -> Service:
-    return Service(cast(KubeCluster, cluster), [], with_controllers=False, pace=LoopTiming())
+def _service(cluster: _Cluster) -> LoopRunner:
+    return LoopRunner(cast(KubeCluster, cluster), [], with_controllers=False, pace=LoopTiming())
 
 
 def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tests.support.ports import free_ports
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
-from tierwise.kube.cluster import Pulse
+from tierwise.kube.cluster import ConnectionFigures
 from tierwise.port import Key, Update
 from tierwise.runtime.listener import listening, place
 from tierwise.runtime.loop import Loop, SchedulerProfile
@@ -30,9 +30,9 @@ WORLD = objects_of(
 )
 
 
-class Pulsing:
-    def pulse(self) -> Pulse:
-        return Pulse(leading=True, binds=2, lag={"Pod": 0.5}, missed={"Pod": 0}, losses=2)
+class Connection:
+    def figures(self) -> ConnectionFigures:
+        return ConnectionFigures(leading=True, binds=2, lag={"Pod": 0.5}, missed={"Pod": 0}, losses=2)
 
 
 def _loop(telemetry: Telemetry) -> Loop:
@@ -50,12 +50,12 @@ def _loop(telemetry: Telemetry) -> Loop:
 def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """A gang that keeps waiting for the same reason is logged once, and counted every time."""
     found = registry()
-    loop = _loop(Telemetry(found, Pulsing()))
+    loop = _loop(Telemetry(found, Connection()))
 
     with caplog.at_level(logging.INFO, "tierwise.runtime.telemetry"):
-        loop.turn()
-        loop.turn()
-        loop.turn()
+        loop.run_once()
+        loop.run_once()
+        loop.run_once()
 
     told = [(record.getMessage(), getattr(record, "fields", {})["job"]) for record in caplog.records]
     assert 1 == told.count(("bound", "default/fits"))
@@ -66,14 +66,14 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
     """A gang that waits for something else than before is logged again, and once."""
-    cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Pulsing())
+    cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Connection())
     duty = SchedulerProfile(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
 
     def told() -> int:
         caplog.clear()
         with caplog.at_level(logging.INFO, "tierwise.runtime.telemetry"):
-            loop.turn()
+            loop.run_once()
         return [record.getMessage() for record in caplog.records].count("waiting")
 
     told()
@@ -87,7 +87,7 @@ def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
 def test_crashes_are_counted_by_stage_and_kind() -> None:
     """An alert can tell that objects are set aside, and where."""
     found = registry()
-    telemetry = Telemetry(found, Pulsing())
+    telemetry = Telemetry(found, Connection())
     for key in (Key("", "Pod", "default", "evil"), None):
         telemetry.crashed(Crash("scheduling", key, "ValueError", ""))
 
@@ -98,8 +98,8 @@ def test_crashes_are_counted_by_stage_and_kind() -> None:
 def test_the_pages_show_the_turn_and_the_connection() -> None:
     """Over HTTP, from a thread of its own: the last cycle, and figures as they are now."""
     found = registry()
-    telemetry = Telemetry(found, Pulsing())
-    _loop(telemetry).turn()
+    telemetry = Telemetry(found, Connection())
+    _loop(telemetry).run_once()
     app = probes(found, live=lambda: "", ready=lambda: "", refresh=telemetry.refresh)
     port, apart = free_ports(2)
 

@@ -11,7 +11,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.port import PatchStatus, RecordEvent
-from tierwise.sim.kubelet import Turn, killed, turn
+from tierwise.sim.kubelet import PodSync, killed, sync_pod
 from tierwise.sim.pod_behaviour import behaviour, check_habits
 
 START = 1_760_000_000.0
@@ -28,9 +28,9 @@ def pod(status: Raw | None = None, policy: str = "Never", deleted: str = "", **m
     return objects(raw).every(Pod)["default/p"]
 
 
-def lived(start: Pod, now: float) -> tuple[Pod, Turn]:
+def lived(start: Pod, now: float) -> tuple[Pod, PodSync]:
     """The pod after a kubelet has looked at it, and what it did."""
-    done = turn(start, now)
+    done = sync_pod(start, now)
     return after(start, done.effects), done
 
 
@@ -43,7 +43,7 @@ def after(start: Pod, effects: Any) -> Pod:
     return objects(raw).every(Pod)["default/p"]
 
 
-def reasons(done: Turn) -> list[str]:
+def reasons(done: PodSync) -> list[str]:
     """What people are told."""
     return [effect.reason for effect in done.effects if isinstance(effect, RecordEvent)]
 
@@ -52,7 +52,7 @@ def test_a_pod_starts_runs_and_ends() -> None:
     """Pending with a start time, Running, and at its end Succeeded with the exit code of its container."""
     fresh, first = lived(pod(start_after="5s", run_for="60s"), START)
     assert ("Pending", START + 5) == (fresh.status.phase, first.wake)
-    assert Turn(wake=START + 5) == turn(fresh, START + 4)
+    assert PodSync(wake=START + 5) == sync_pod(fresh, START + 4)
 
     up, second = lived(fresh, START + 5)
     assert ("Running", ["Started"], START + 65) == (up.status.phase, reasons(second), second.wake)
@@ -63,14 +63,14 @@ def test_a_pod_starts_runs_and_ends() -> None:
     assert ("Succeeded", ["Completed"]) == (over.status.phase, reasons(third))
     assert ended is not None
     assert (0, "Completed", "2025-10-09T08:54:25Z") == (ended.exit_code, ended.reason, ended.finished_at)
-    assert Turn() == turn(over, START + 1000)
+    assert PodSync() == sync_pod(over, START + 1000)
 
 
 def test_a_pod_without_an_end_runs_on() -> None:
     """Nothing is going to happen to it on its own."""
     up, _ = lived(lived(pod(), START)[0], START + 1)
 
-    assert Turn() == turn(up, START + 10**9)
+    assert PodSync() == sync_pod(up, START + 10**9)
 
 
 def test_an_exit_code_fails_the_pod() -> None:
@@ -106,8 +106,8 @@ def test_restarts_back_off() -> None:
     now, pauses = START + 1, []
     for _ in range(8):
         current = after(current, killed(current, now, 1))
-        waits = turn(current, now).wake
-        due = waits if not reasons(turn(current, now)) else now
+        waits = sync_pod(current, now).wake
+        due = waits if not reasons(sync_pod(current, now)) else now
         assert due is not None
         pauses.append(due - now)
         current, now = lived(current, due)[0], due
@@ -121,8 +121,8 @@ def test_a_deleted_pod_stops_in_its_time() -> None:
     patient = pod({"phase": "Running"}, deleted="2025-10-09T08:53:50Z", stop_after="10s")
     stubborn = pod({"phase": "Running"}, deleted="2025-10-09T08:53:50Z", stop_after="1h")
 
-    assert (Turn(wake=START + 10), True) == (turn(patient, START + 9), turn(patient, START + 10).gone)
-    assert (Turn(wake=START + 30), True) == (turn(stubborn, START + 29), turn(stubborn, START + 30).gone)
+    assert (PodSync(wake=START + 10), True) == (sync_pod(patient, START + 9), sync_pod(patient, START + 10).gone)
+    assert (PodSync(wake=START + 30), True) == (sync_pod(stubborn, START + 29), sync_pod(stubborn, START + 30).gone)
 
 
 def test_a_pod_that_runs_already_lives_from_now_on() -> None:
@@ -130,7 +130,7 @@ def test_a_pod_that_runs_already_lives_from_now_on() -> None:
     up, done = lived(pod({"phase": "Running"}, run_for="10s"), START)
 
     assert (START + 10, []) == (done.wake, reasons(done))
-    assert Turn(wake=START + 10) == turn(up, START + 9)
+    assert PodSync(wake=START + 10) == sync_pod(up, START + 9)
 
 
 @pytest.mark.parametrize(

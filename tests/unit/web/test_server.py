@@ -19,7 +19,7 @@ from tierwise.api.errors import InputError
 from tierwise.cli.serve import manifest_source
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages
-from tierwise.web.shows import Show, Source, Watched
+from tierwise.web.shows import RunSource, RunView, WatchedSource
 
 WORLD = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),
@@ -29,7 +29,7 @@ WORLD = objects_of(
 
 
 @contextmanager
-def _serving(source: Source) -> Iterator[http.client.HTTPConnection]:
+def _serving(source: RunSource) -> Iterator[http.client.HTTPConnection]:
     port = free_port()
     with listening(pages(source, LOOPBACK), HOST, port):
         connection = http.client.HTTPConnection(HOST, port, timeout=10)
@@ -144,7 +144,7 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     manifests(tmp_path, *(WORLD.raw(key) for key in WORLD if key.kind == "Node"))
     mended = source.show()
 
-    told = [json.loads(show.board().body) for show in (first, broken, mended) if isinstance(show, Show)]
+    told = [json.loads(show.board().body) for show in (first, broken, mended) if isinstance(show, RunView)]
     assert first is same
     assert ["", "", 2, 2, 0] == [told[0]["fault"], told[2]["fault"], *(board["jobs"]["count"] for board in told)]
     assert str(file) in told[1]["fault"]
@@ -163,8 +163,8 @@ def test_without_the_libraries_one_line_says_what_to_install(monkeypatch: pytest
 def test_there_must_be_something_to_begin_with() -> None:
     """Bad input before anything was shown ends the command."""
 
-    def fail() -> Show:
+    def fail() -> RunView:
         raise InputError("no use")
 
     with pytest.raises(InputError, match="no use"):
-        Watched(lambda: 0, fail)
+        WatchedSource(lambda: 0, fail)

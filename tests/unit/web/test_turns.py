@@ -17,8 +17,8 @@ from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import probes
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.web.app import add_pages
-from tierwise.web.shows import Show
-from tierwise.web.turns import Turns
+from tierwise.web.shows import RunView
+from tierwise.web.turns import LiveRuns
 
 WORLD = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),
@@ -27,7 +27,7 @@ WORLD = objects_of(
 )
 
 
-def _loop(turns: Turns) -> Loop:
+def _loop(turns: LiveRuns) -> Loop:
     moments = iter(range(100))
     return Loop(
         EmbeddedCluster(WORLD),
@@ -38,25 +38,25 @@ def _loop(turns: Turns) -> Loop:
     )
 
 
-def _told(turns: Turns) -> Any:
+def _told(turns: LiveRuns) -> Any:
     show = turns.show()
-    assert isinstance(show, Show)
+    assert isinstance(show, RunView)
     return json.loads(show.board().body)
 
 
 def test_before_the_first_turn_there_is_a_sentence() -> None:
     """A replica that does not lead has no cycle to show."""
-    assert "no cycle has ended yet" in str(Turns("here").show())
+    assert "no cycle has ended yet" in str(LiveRuns("here").show())
 
 
 def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
     """What was bound stands on the board at once; later turns that decide nothing do not push it out."""
-    turns = Turns("here")
+    turns = LiveRuns("here")
     loop = _loop(turns)
-    loop.turn()
+    loop.run_once()
     immediate_preemption = _told(turns)
     for _ in range(4):
-        loop.turn()
+        loop.run_once()
     later = _told(turns)
 
     decided = [decision["job"] for cycle in later["cycles"] for decision in cycle["decisions"]]
@@ -71,8 +71,8 @@ def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
 
 def test_pages_stand_beside_metrics_on_one_port() -> None:
     """The listener of a scheduler shows both, and the pages open with what its last cycle left."""
-    turns, port = Turns("here"), free_port()
-    _loop(turns).turn()
+    turns, port = LiveRuns("here"), free_port()
+    _loop(turns).run_once()
     app = probes(registry(), live=lambda: "", ready=lambda: "")
     add_pages(app, turns)
 
@@ -101,11 +101,11 @@ def test_pages_need_a_port() -> None:
 
 def test_a_turn_in_which_nothing_happens_changes_no_byte() -> None:
     """So that pages which ask again are told that they have it all."""
-    turns = Turns("here")
+    turns = LiveRuns("here")
     loop = _loop(turns)
     for _ in range(4):
-        loop.turn()
+        loop.run_once()
     settled = turns.show()
-    loop.turn()
+    loop.run_once()
 
     assert settled is turns.show()

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import put
-from tierwise.actions.placement.gather import everything, ground_of, rows_of
-from tierwise.actions.placement.search import BOTH, SearchResult, candidates, current_domain, search_lot
-from tierwise.actions.placement.uniform_groups import alike, groups_held
+from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
+from tierwise.actions.placement.search import BOTH, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.uniform_groups import groups_held, uniform_groups
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
-from tierwise.framework.gathering import Ground, Way
+from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, SubJob
@@ -122,88 +122,99 @@ _GATHERED_SHOWN = 3
 """How many domains a rejection names."""
 
 
-def ungathered(cycle: Cycle, job: Job, task_group: TaskGroup, ways: Sequence[Way]) -> tuple[Reason, tuple[Tried, ...]]:
+def ungathered(
+    cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption]
+) -> tuple[Reason, tuple[Tried, ...]]:
     """Why so many tasks cannot be gathered in any way, and how far each layer came."""
     whole = everything(task_group)
-    if _odd(task_group.need, ways[-1]) and not _odd(whole.need, ways[-1]):
+    if _odd(task_group.need, options[-1]) and not _odd(whole.need, options[-1]):
         task_group = whole  # the minimum alone could not come in multiples: all of it was looked for
-    shape = max(task_group.remaining, key=lambda tasks_left: tasks_left.left).part.shape
-    ground = ground_of(cycle, shape, task_group.sub, job, Pool.FUTURE_IDLE)
-    widest = ways[-1]
-    where = "the cluster" if widest.tier == int(ground.topology.tier[ROOT]) else f"one {_layer(ground, widest.tier)}"
+    shape = max(task_group.remaining, key=lambda tasks_left: tasks_left.left).pod_set.shape
+    slot_tree = slot_tree_of(cycle, shape, task_group.sub, job, Pool.FUTURE_IDLE)
+    widest = options[-1]
+    where = (
+        "the cluster" if widest.tier == int(slot_tree.topology.tier[ROOT]) else f"one {_layer(slot_tree, widest.tier)}"
+    )
     text = f"{count(task_group.need, 'pod')} cannot be gathered in {where}"
     odd = _odd(task_group.need, widest)
     if odd:  # whatever room there is
-        said = f"pods come in multiples of {_multiples(ground, widest)}, and {task_group.need} is no multiple of {odd}"
+        said = (
+            f"pods come in multiples of {_multiples(slot_tree, widest)}, and {task_group.need} is no multiple of {odd}"
+        )
         return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
-    text += _offers(cycle, job, ground, widest)
+    text += _offers(cycle, job, slot_tree, widest)
     if widest.multiples:
-        text += f"; pods come in multiples of {_multiples(ground, widest)}"
-    tried = tried_ways(cycle, job, ground, shape, task_group.need, ways)
+        text += f"; pods come in multiples of {_multiples(slot_tree, widest)}"
+    tried = tried_ways(cycle, job, slot_tree, shape, task_group.need, options)
     return Reason("CannotGather", "coscheduling", text, curable=True), tried
 
 
 def tried_ways(
-    cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, ways: Sequence[Way]
+    cycle: Cycle, job: Job, slot_tree: SlotTree, shape: Shape, tasks: int, options: Sequence[GatherOption]
 ) -> tuple[Tried, ...]:
     """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
-    by_tier = {way.tier: way for way in ways if way.tier > 0}  # of several ways in one tier the last asks the least
-    found = (_gather_tried(cycle, job, ground, shape, tasks, way, widest=way is ways[-1]) for way in by_tier.values())
+    by_tier = {
+        option.tier: option for option in options if option.tier > 0
+    }  # of several ways in one tier the last asks the least
+    found = (
+        _gather_tried(cycle, job, slot_tree, shape, tasks, option, widest=option is options[-1])
+        for option in by_tier.values()
+    )
     return tuple(tried for tried in found if tried is not None)
 
 
 def _gather_tried(
-    cycle: Cycle, job: Job, ground: Ground, shape: Shape, tasks: int, way: Way, *, widest: bool
+    cycle: Cycle, job: Job, slot_tree: SlotTree, shape: Shape, tasks: int, option: GatherOption, *, widest: bool
 ) -> Tried | None:
-    places, room = ground.offers(way)
+    places, room = slot_tree.offers(option)
     if not len(places):
         return None
     best = int(places[0])
-    span = ground.topology.span(best)
+    span = slot_tree.topology.span(best)
     rows = rows_of(cycle, job, np.arange(span.start, span.stop))
     short = causes(cycle, shape, rows)
-    if widest and not short and not way.multiples:  # which leave nodes that are not full
+    if widest and not short and not option.multiples:  # which leave nodes that are not full
         short = once_full(cycle, shape, rows)
     return Tried(
-        tier=way.tier,
+        tier=option.tier,
         domains=len(places),
-        best=ground.topology.name[best],
+        best=slot_tree.topology.name[best],
         fits=min(max(int(room[0]), 0), tasks),
         asked=tasks,
         nodes=span.stop - span.start,
         causes=short,
-        layer=_layer(ground, way.tier),
+        layer=_layer(slot_tree, option.tier),
     )
 
 
-def _layer(ground: Ground, tier: int) -> str:
-    names = (name for name, number in ground.topology.tier_names.items() if number == tier)
+def _layer(slot_tree: SlotTree, tier: int) -> str:
+    names = (name for name, number in slot_tree.topology.tier_names.items() if number == tier)
     return next(names, f"domain of tier {tier}" if tier else "node")
 
 
-def _offers(cycle: Cycle, job: Job, ground: Ground, way: Way) -> str:
+def _offers(cycle: Cycle, job: Job, slot_tree: SlotTree, option: GatherOption) -> str:
     """What the roomiest domains take."""
-    places, room = ground.offers(way)
+    places, room = slot_tree.offers(option)
     if not len(places):
-        return ", none of which holds its running pods" if ground.standing.any() else ", of which there is none"
-    if way.tier <= 0:
+        return ", none of which holds its running pods" if slot_tree.standing.any() else ", of which there is none"
+    if option.tier <= 0:
         places = rows_of(cycle, job, places)
-    names = cycle.nodes.names if way.tier <= 0 else ground.topology.name
+    names = cycle.nodes.names if option.tier <= 0 else slot_tree.topology.name
     shown = [
-        f"{names[place] if place != ROOT or way.tier <= 0 else 'it'} takes {max(number, 0)}"
+        f"{names[place] if place != ROOT or option.tier <= 0 else 'it'} takes {max(number, 0)}"
         for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
     ]
     more = len(places) - len(shown)
     return ": " + ", ".join(shown) + (f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else "")
 
 
-def _multiples(ground: Ground, way: Way) -> str:
-    return ", ".join(f"{number} in each {_layer(ground, tier)}" for tier, number in way.multiples)
+def _multiples(slot_tree: SlotTree, option: GatherOption) -> str:
+    return ", ".join(f"{number} in each {_layer(slot_tree, tier)}" for tier, number in option.multiples)
 
 
-def _odd(tasks: int, way: Way) -> int:
+def _odd(tasks: int, option: GatherOption) -> int:
     """A multiple that so many tasks are none of, 0 where there is none such."""
-    return next((number for _, number in way.multiples if tasks % number), 0)
+    return next((number for _, number in option.multiples if tasks % number), 0)
 
 
 _SHOWN = 3
@@ -215,9 +226,9 @@ _TRIALS = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
-    ways = cycle.pipeline.ways(job, demand.tasks)
-    if ways:
-        return Rejection("fit", job.key, *ungathered(cycle, job, demand.task_groups[0], ways))
+    options = cycle.pipeline.gather_options(job, demand.tasks)
+    if options:
+        return Rejection("fit", job.key, *ungathered(cycle, job, demand.task_groups[0], options))
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
@@ -229,8 +240,8 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
 
 def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
     """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
-    ways = cycle.pipeline.ways(job, demand.tasks)
-    if ways:
+    options = cycle.pipeline.gather_options(job, demand.tasks)
+    if options:
         return diagnose(cycle, job, demand, bounded=False).tried
     return tuple(_tried(cycle, job, demand, tuple(_searched_for(cycle, job, ROOT))))
 
@@ -243,7 +254,7 @@ def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
         return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
     if stands:
         return count(number, "more pod")
-    if number < sum(cycle.backlog.left(part) for part in job.parts()):
+    if number < sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets()):
         return f"its minimum of {count(number, 'pod')}"
     return "its pod" if number == 1 else f"its {number} pods"
 
@@ -259,7 +270,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
             yield Rejection("space", task_group.sub.key, reason)
             continue
         inner = cycle.pipeline.limit(task_group.sub)
-        kind = (inner, task_group.need, tuple(tasks_left.part.shape.number for tasks_left in task_group.remaining))
+        kind = (inner, task_group.need, tuple(tasks_left.pod_set.shape.number for tasks_left in task_group.remaining))
         if inner is None or (limit is not None and inner >= limit) or kind in seen:
             continue
         seen.add(kind)
@@ -374,7 +385,7 @@ def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
     """What keeps the largest of the demanded shapes out of a span; where nothing does, what they lack once full."""
-    shapes = [tasks_left.part.shape for task_group in demand.task_groups for tasks_left in task_group.remaining]
+    shapes = [tasks_left.pod_set.shape for task_group in demand.task_groups for tasks_left in task_group.remaining]
     if not shapes:
         return ()
     shape = max(shapes, key=lambda s: s.number)
@@ -387,12 +398,12 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
     promising domains are filled to see how many fit together.
     """
-    uniform = alike(cycle, job, demand) if len(demand.task_groups) > 1 else None
+    uniform = uniform_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
     if uniform is not None:
         return uniform.size, groups_held(cycle, uniform, Pool.FUTURE_IDLE)[group] * uniform.size
     left: dict[Shape, int] = {}  # task groups of one shape share its room
     for tasks_left in (tasks_left for task_group in demand.task_groups for tasks_left in task_group.remaining):
-        left[tasks_left.part.shape] = left.get(tasks_left.part.shape, 0) + tasks_left.left
+        left[tasks_left.pod_set.shape] = left.get(tasks_left.pod_set.shape, 0) + tasks_left.left
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
         total += np.minimum(_room(cycle, shape)[group], number)
@@ -413,7 +424,7 @@ def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain
             if len(task_groups) > 1 and cycle.pipeline.limit(task_group.sub) is not None:
                 placed += (
                     task_group.need
-                    if isinstance(search_lot(cycle, job, task_group, within=domain), SearchResult)
+                    if isinstance(search_group(cycle, job, task_group, within=domain), SearchResult)
                     else 0
                 )
             else:
@@ -426,12 +437,12 @@ def _filled(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> int:
     missing, roles, used = task_group.need, dict(task_group.roles), [0] * len(task_group.remaining)
     for least_only in (True, False):
         for i, tasks_left in enumerate(task_group.remaining):
-            role = tasks_left.part.role_number
+            role = tasks_left.pod_set.role_number
             wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
             wanted = min(wanted, tasks_left.left - used[i])
             if wanted > 0:
                 found = put(
-                    cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left.part, wanted, domain, BOTH
+                    cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, wanted, domain, BOTH
                 )
                 placed = sum(len(placement.rows) for placement in found)
                 used[i] += placed

@@ -12,15 +12,15 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 
-__all__ = ["rate"]
+__all__ = ["score_domains"]
 
 
-def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
+def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     """Score by name of every domain that holds the minimum, in the first gradient that has one."""
     asked = demand(cycle, job)
     if job.policies and sub.constraint is None and len(asked.task_groups) > 1:
         return _of_job(cycle, job, asked)
-    task_group = _lot_of(cycle, job, sub, asked)
+    task_group = _task_group_of(cycle, job, sub, asked)
     if task_group is None:
         return {}
     gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
@@ -35,7 +35,7 @@ def rate(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     return {}
 
 
-def _lot_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
+def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
     task_groups = (*asked.task_groups, *asked.spares, *surplus(cycle, job))
     return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 

@@ -28,7 +28,7 @@ class RejectionCache:
         self._told: dict[tuple[int, int, float], tuple[Tried, ...]] = {}
         self._releases = cycle.ledger.releases
 
-    def known(self, job: Job, asked: Demand) -> Rejection | None:
+    def lookup(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal that holds for this job too: of as much or less, with no more room to search.
 
         A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
@@ -37,18 +37,18 @@ class RejectionCache:
         kind = self._kind(job, asked) if self._known else None
         return self._speaks_for(job, kind, asked.tasks) if kind is not None else None
 
-    def foretold(self, job: Job) -> Rejection | None:
+    def lookup_early(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
         self._forget_after_releases()
         plain = not (job.policies or job.roles or self._cycle.gathered(job) or job.min_resources is not None)
-        if not self._known or not plain or len(job.subs[0].parts) != 1:
+        if not self._known or not plain or len(job.subs[0].pod_sets) != 1:
             return None
-        sub, part = job.subs[0], job.subs[0].parts[0]
+        sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
         need = job.minimum - int(self._cycle.ledger.ready[sub.number])
-        counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(part.shape)
-        if not counted or not 0 < need <= len(part.tasks):
+        counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(pod_set.shape)
+        if not counted or not 0 < need <= len(pod_set.tasks):
             return None
-        return self._speaks_for(job, (part.shape.number, ()), need)
+        return self._speaks_for(job, (pod_set.shape.number, ()), need)
 
     def _speaks_for(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
         limit = self._limit(job)
@@ -68,13 +68,13 @@ class RejectionCache:
             self._told[key] = found
         return found
 
-    def like(self, job: Job, asked: Demand) -> Rejection | None:
+    def similar(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal of the same kind and limit, however much was asked."""
         kind = self._kind(job, asked) if self._known else None
         found = self._known.get(kind, {}).get(self._limit(job)) if kind is not None else None
         return found[1] if found is not None else None
 
-    def learn(self, job: Job, asked: Demand, rejection: Rejection) -> None:
+    def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
         kind = self._kind(job, asked)
         if kind is None or rejection.bounded:
@@ -99,7 +99,7 @@ class RejectionCache:
         first = asked.task_groups[0]
         if len(first.remaining) != 1 or first.roles or job.min_resources is not None or self._cycle.gathered(job):
             return None
-        shape = first.remaining[0].part.shape
+        shape = first.remaining[0].pod_set.shape
         if self._cycle.pipeline.moving(shape):
             return None
         if any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs):
@@ -109,7 +109,7 @@ class RejectionCache:
         if len(job.policies) > 1 or asked.spares or asked.alternatives is not None:
             return None
         sizes = {
-            (task_group.need, task_group.remaining[0].part.shape.number, len(task_group.remaining))
+            (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))
             for task_group in asked.task_groups
         }
         return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None

@@ -127,13 +127,13 @@ class _Judge:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
         cycle = self._cycle
         plain = not (job.policies or job.roles or cycle.gathered(job)) and len(job.subs) == 1
-        if not plain or job.min_resources is not None or len(job.subs[0].parts) != 1:
+        if not plain or job.min_resources is not None or len(job.subs[0].pod_sets) != 1:
             return False
-        sub, part = job.subs[0], job.subs[0].parts[0]
-        if cycle.ledger.placed_rows(sub) is not None or cycle.pipeline.moving(part.shape):
+        sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
+        if cycle.ledger.placed_rows(sub) is not None or cycle.pipeline.moving(pod_set.shape):
             return False
         need = max(job.minimum - int(cycle.ledger.ready[sub.number]), 1)
-        return need <= self._capacity_for(part.shape, cycle.pipeline.limit(job))
+        return need <= self._capacity_for(pod_set.shape, cycle.pipeline.limit(job))
 
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:
         """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""
@@ -154,11 +154,13 @@ class _Judge:
         if cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
             return ()
         left = [task_group for task_group in surplus(cycle, job) if task_group.need]
-        for number, part in job.best_effort_parts:
-            if cycle.backlog.left(part):
+        for number, pod_set in job.best_effort_pod_sets:
+            if cycle.backlog.left(pod_set):
                 left.append(
                     TaskGroup(
-                        job.subs[number], (RemainingTasks(part, cycle.backlog.left(part)),), cycle.backlog.left(part)
+                        job.subs[number],
+                        (RemainingTasks(pod_set, cycle.backlog.left(pod_set)),),
+                        cycle.backlog.left(pod_set),
                     )
                 )
         return tuple(left)
@@ -184,12 +186,12 @@ class _Judge:
             )
             for task_group in (*task_groups, *asked.spares)
         )
-        pods = sum(cycle.backlog.left(part) for part in job.parts())
+        pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
         return limit(job), len(task_groups), bool(asked.task_groups), asked.alternatives is not None, least, pods, told
 
     def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
         cycle = self._cycle
-        work = cycle.report.work
+        work = cycle.report.search_counts
         before = work.trials, work.domains
         try:
             with cycle.ledger.statement():
@@ -217,15 +219,15 @@ class _Judge:
             return self._may_fit(task_groups)
         if not asked.task_groups:
             return any(place_surplus(cycle, job, task_group) for task_group in task_groups)
-        if cycle.pipeline.ways(job, asked.tasks):
-            from tierwise.actions.placement.gather import everything, gather_lot
+        if cycle.pipeline.gather_options(job, asked.tasks):
+            from tierwise.actions.placement.gather import everything, gather_group
 
             least = asked.task_groups[0]
-            return any(gather_lot(cycle, job, task_group) is not None for task_group in (least, everything(least)))
+            return any(gather_group(cycle, job, task_group) is not None for task_group in (least, everything(least)))
         return find_place(cycle, job, asked) is not False
 
     def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
-        shapes = [tasks_left.part.shape for task_group in task_groups for tasks_left in task_group.remaining]
+        shapes = [tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining]
         moving = any(self._cycle.pipeline.moving(shape) for shape in shapes)
         needs_others = any(s.affinity is not None and s.affinity.pod_affinity is not None for s in shapes)
         return moving and (self._cycle.ledger.followed or needs_others)
@@ -234,7 +236,7 @@ class _Judge:
         """By counting alone: every task group by itself finds nodes that take so many of its tasks."""
         return all(
             sum(
-                min(int(self._cycle.fit_counts.of(p.part.shape).domains(Pool.FUTURE_IDLE)[ROOT]), p.left)
+                min(int(self._cycle.fit_counts.of(p.pod_set.shape).domains(Pool.FUTURE_IDLE)[ROOT]), p.left)
                 for p in task_group.remaining
             )
             >= task_group.need
@@ -251,7 +253,9 @@ class _Judge:
             return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
         if found.reason.code != "NotEnoughResources":
             return found
-        shapes = {p.part.shape.number: p.part.shape for task_group in asked.task_groups for p in task_group.remaining}
+        shapes = {
+            p.pod_set.shape.number: p.pod_set.shape for task_group in asked.task_groups for p in task_group.remaining
+        }
         nowhere = [s for s in shapes.values() if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
         if nowhere and alone:
             what = (
@@ -283,7 +287,7 @@ class _Judge:
 
 
 def _shapes(remaining: Sequence[RemainingTasks]) -> tuple[tuple[int, int, int], ...]:
-    return tuple((p.part.shape.number, p.part.role_number, p.left) for p in remaining)
+    return tuple((p.pod_set.shape.number, p.pod_set.role_number, p.left) for p in remaining)
 
 
 def _verdict(rejection: Rejection) -> Verdict:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
@@ -27,10 +27,10 @@ _ALIKE = 0.05 - 1e-9
 """Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
-def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
+def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> Bundles:
     """The bundles of the candidates `local` (positions in the running table); `helps` says whose going makes room."""
-    running, asked = cause.running, cause.weighed
-    shares = running.request[np.ix_(asked, local)] / cause.need[asked, None]
+    running, asked = preemptor.running, preemptor.weighed
+    shares = running.request[np.ix_(asked, local)] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = np.lexsort(
         (
@@ -45,19 +45,19 @@ def bundle_up(cycle: Cycle, cause: Cause, local: Ints, helps: Bools) -> Bundles:
         )
     )
     local = local[order]
-    core = _core(cycle, cause, local)
+    core = _core(cycle, preemptor, local)
     jobs = running.job[local]
     useful = np.isin(jobs, jobs[core & helps[order]])  # a core is taken whole, and only where some of it makes room
     offered = helps[order] | (core & useful)
     local, core = local[offered], core[offered]
     by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
     local, core = local[by_bundle], core[by_bundle]
-    return _columns(cycle, cause, local, core)
+    return _columns(cycle, preemptor, local, core)
 
 
-def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
+def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     """Which candidates, sorted by job, their gang cannot spare."""
-    jobs = cause.running.job[local]
+    jobs = preemptor.running.job[local]
     first = np.flatnonzero(np.append(True, jobs[1:] != jobs[:-1])) if len(jobs) else np.zeros(0, dtype=np.int64)
     sizes = np.diff(np.append(first, len(jobs)))
     core = np.zeros(len(local), dtype=bool)
@@ -68,7 +68,7 @@ def _core(cycle: Cycle, cause: Cause, local: Ints) -> Bools:
             continue
         here = slice(start, start + size)
         if roles_count(job) or any(policy.minimum for policy in job.policies):
-            core[here] = _gated_core(cycle, cause, job, local[here], surplus)
+            core[here] = _gated_core(cycle, preemptor, job, local[here], surplus)
         else:
             core[start + min(surplus, size) : start + size] = True
     return core
@@ -84,9 +84,9 @@ def surplus_of(cycle: Cycle, job: Job) -> int:
     return min(surplus, 0) if job.together else surplus
 
 
-def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int) -> Bools:
+def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surplus: int) -> Bools:
     """The same where roles or numbers of sub-jobs have minimums of their own: each is a gate."""
-    ledger, running = cycle.ledger, cause.running
+    ledger, running = cycle.ledger, preemptor.running
     roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
     ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
     by_number = {sub.number: sub for sub in job.subs}
@@ -111,8 +111,8 @@ def _gated_core(cycle: Cycle, cause: Cause, job: Job, local: Ints, surplus: int)
     return core
 
 
-def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
-    running, asked = cause.running, cause.weighed
+def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bundles:
+    running, asked = preemptor.running, preemptor.weighed
     jobs = running.job[local]
     edges = np.append(True, (jobs[1:] != jobs[:-1]) | (core[1:] != core[:-1])) if len(jobs) else np.zeros(0, dtype=bool)
     first = np.flatnonzero(edges)
@@ -121,31 +121,31 @@ def _columns(cycle: Cycle, cause: Cause, local: Ints, core: Bools) -> Bundles:
         nothing = np.zeros(0)
         return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing, jobs)
     freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
-    gain = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
-    whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / cause.need[asked, None]
+    gain = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
+    whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / preemptor.need[asked, None]
     cost = np.where(core[first], whole.sum(axis=0), 0.0)
     return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
 
 
-def sort_bundles(cycle: Cycle, cause: Cause, bundles: Bundles) -> Bundles:
+def sort_bundles(cycle: Cycle, preemptor: Preemptor, bundles: Bundles) -> Bundles:
     """Cheapest first: safe before whole; then by priority (preempt) or by queue (reclaim), then by efficiency.
 
     A plugin that selects victims decides instead, and may leave bundles out.
     """
     if not len(bundles):
         return bundles
-    selected = cycle.pipeline.select_victims(cause, bundles)
+    selected = cycle.pipeline.select_victims(preemptor, bundles)
     if selected is not None:
         return replace(bundles, group=np.arange(len(bundles))).pick(selected)
     jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
     names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
     youngest = -np.array([job.created for job in jobs])
     priority = np.array([job.priority for job in jobs], dtype=np.int64)
-    if cause.purpose is Purpose.PREEMPT:
+    if preemptor.purpose is Purpose.PREEMPT:
         group = _dense([(bool(not s), int(p)) for s, p in zip(bundles.safe, priority, strict=True)])
         keys = [names, youngest, _steps(bundles.efficiency(), group), group]
     else:
-        known, taker = cycle.snapshot.queues, cycle.snapshot.queues[cause.job.queue]
+        known, taker = cycle.snapshot.queues, cycle.snapshot.queues[preemptor.job.queue]
         keys_of = {job.queue: cycle.pipeline.victim_queue_key(known[job.queue], taker) for job in jobs}
         queues = [keys_of[job.queue] for job in jobs]
         group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
@@ -171,21 +171,21 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     return result
 
 
-def keep_allowed(cycle: Cycle, cause: Cause, bundles: Bundles, breakable: Bools) -> Bundles:
+def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable: Bools) -> Bundles:
     """Ask the filters about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole.
 
     `breakable` are the bundles that may be taken although their gang breaks. A core that is refused uses up nothing:
     where a filter that counts let part of it go, those behind it are asked again without it.
     """
     going = bundles.safe | breakable
-    free = _allowed(cycle, cause, bundles, going, cycle.pipeline.named)
+    free = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.named)
     going &= bundles.safe | np.array([free[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
     while True:
-        allowed = _allowed(cycle, cause, bundles, going, cycle.pipeline.may_go)
+        allowed = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.may_go)
         refused = np.array([not allowed[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
         refused &= going & ~bundles.safe
         if not refused.any():
-            return _shrunk(cause, bundles, allowed)
+            return _shrunk(preemptor, bundles, allowed)
         for b in np.flatnonzero(refused).tolist():
             going[b] = False
             if allowed[_inside(bundles, b)].any():
@@ -197,16 +197,16 @@ def _inside(bundles: Bundles, b: int) -> slice:
 
 
 def _allowed(
-    cycle: Cycle, cause: Cause, bundles: Bundles, going: Bools, asked: Callable[[Cause, Ints], Bools]
+    cycle: Cycle, preemptor: Preemptor, bundles: Bundles, going: Bools, asked: Callable[[Preemptor, Ints], Bools]
 ) -> Bools:
     """Which victims of the bundles that are `going` may go, as the filters that are `asked` say, in order."""
-    allowed = ~cause.running.not_preemptable[bundles.victims] & np.repeat(going, np.diff(bundles.start))
+    allowed = ~preemptor.running.not_preemptable[bundles.victims] & np.repeat(going, np.diff(bundles.start))
     unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
-    allowed[unmarked] = asked(cause, bundles.victims[unmarked])
+    allowed[unmarked] = asked(preemptor, bundles.victims[unmarked])
     return allowed
 
 
-def _shrunk(cause: Cause, bundles: Bundles, allowed: Bools) -> Bundles:
+def _shrunk(preemptor: Preemptor, bundles: Bundles, allowed: Bools) -> Bundles:
     """The bundles with those of their victims who may go; a core goes whole or is not going at all."""
     kept_victims: list[Ints] = []
     kept: list[int] = []
@@ -219,15 +219,15 @@ def _shrunk(cause: Cause, bundles: Bundles, allowed: Bools) -> Bundles:
     sizes = [len(v) for v in kept_victims]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     flat = np.concatenate(kept_victims) if kept_victims else np.zeros(0, dtype=np.int64)
-    gain = _gains(cause, flat, start)
+    gain = _gains(preemptor, flat, start)
     columns = (bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen], bundles.group[chosen])
     return Bundles(flat, start, *columns)
 
 
-def _gains(cause: Cause, victims: Ints, start: Ints) -> Floats:
+def _gains(preemptor: Preemptor, victims: Ints, start: Ints) -> Floats:
     if len(start) < 2:
         return np.zeros(0)
-    asked = cause.weighed
-    freed = np.add.reduceat(cause.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
-    result: Floats = np.minimum(freed / cause.need[asked, None], 1.0).sum(axis=0)
+    asked = preemptor.weighed
+    freed = np.add.reduceat(preemptor.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
+    result: Floats = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
     return result

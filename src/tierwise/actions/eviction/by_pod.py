@@ -18,7 +18,7 @@ import numpy as np
 from tierwise.actions.eviction.feasibility import fits_in, quota_allows
 from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
 from tierwise.actions.eviction.node_costs import (
-    Prices,
+    NodeCosts,
     VictimOrder,
     beyond_budgets,
     by_importance,
@@ -26,28 +26,28 @@ from tierwise.actions.eviction.node_costs import (
     price_nodes,
     price_of,
 )
-from tierwise.actions.eviction.victims import Plan, choose
+from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import bound_with
-from tierwise.actions.placement.gather import ground_on
+from tierwise.actions.placement.gather import slot_tree_on
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause
-from tierwise.framework.gathering import Ground, Quanta, Way
+from tierwise.framework.extension import Preemptor
+from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import ROOT
 
-__all__ = ["single_plans"]
+__all__ = ["plans_by_pod"]
 
 _ROWS = 8
 """How many single nodes are looked at: the first is the cheapest, others matter where its quota objects."""
 
 
-def single_plans(
-    cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, *, allowed: Ints, victim_order: VictimOrder
-) -> list[Plan]:
+def plans_by_pod(
+    cycle: Cycle, preemptor: Preemptor, asked: Demand, candidates: Ints, *, allowed: Ints, victim_order: VictimOrder
+) -> list[EvictionPlan]:
     """The plans of the first kind of place that can be made; `allowed` are the domains in which a job is searched."""
-    planner = _Planner(cycle, cause, asked, candidates, victim_order)
+    planner = _Planner(cycle, preemptor, asked, candidates, victim_order)
     for kind in planner.kinds(allowed):
         plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
         if plans:
@@ -65,28 +65,30 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Planner:
-    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, candidates: Ints, victim_order: VictimOrder) -> None:
+    def __init__(
+        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, candidates: Ints, victim_order: VictimOrder
+    ) -> None:
         self._cycle = cycle
-        self._cause = cause
+        self._cause = preemptor
         self._asked = asked
         self._candidates = candidates
         self._manner = victim_order
-        self._priorities = np.unique(cause.running.priority[candidates])
+        self._priorities = np.unique(preemptor.running.priority[candidates])
         self._prices = self._priced()
 
-    def _priced(self) -> Prices | None:
+    def _priced(self) -> NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
         task_group = _only(self._asked)
         if (
             task_group is None
             or self._cause.job.policies
-            or self._cycle.pipeline.moving(task_group.remaining[0].part.shape)
+            or self._cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)
         ):
             return None
         return self._prices_for(task_group)
 
-    def _prices_for(self, task_group: TaskGroup) -> Prices:
-        shape, running = task_group.remaining[0].part.shape, self._cause.running
+    def _prices_for(self, task_group: TaskGroup) -> NodeCosts:
+        shape, running = task_group.remaining[0].pod_set.shape, self._cause.running
         return price_nodes(self._cycle, shape, running, self._candidates, task_group.need, self._manner)
 
     @property
@@ -99,11 +101,15 @@ class _Planner:
     def kinds(self, allowed: Ints) -> Iterator[list[_Place]]:
         """Places of equal worth, the tightest first."""
         topology, job = self._cycle.topology, self._cause.job
-        ways = self._cycle.pipeline.ways(job, self._asked.tasks)
-        if ways and self._prices is not None and self._cycle.fabric(job) is None:
-            ground = ground_on(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
-            for way in ways:
-                yield self._rows(ground, way, self._prices) if way.tier <= 0 else self._gathered(ground, way)
+        options = self._cycle.pipeline.gather_options(job, self._asked.tasks)
+        if options and self._prices is not None and self._cycle.alternate_topology(job) is None:
+            slot_tree = slot_tree_on(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
+            for option in options:
+                yield (
+                    self._rows(slot_tree, option, self._prices)
+                    if option.tier <= 0
+                    else self._gathered(slot_tree, option)
+                )
             return
         able = allowed[bound_with(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
         if self._by_node and self._prices is None and ROOT in able:
@@ -113,15 +119,15 @@ class _Planner:
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]
 
-    def _gathered(self, ground: Ground, way: Way) -> list[_Place]:
+    def _gathered(self, slot_tree: SlotTree, option: GatherOption) -> list[_Place]:
         topology = self._cycle.topology
-        quanta = ground.quanta(way) if way.multiples else None
-        found = ground.places(way, self._asked.tasks).tolist()
+        quanta = slot_tree.quanta(option) if option.multiples else None
+        found = slot_tree.places(option, self._asked.tasks).tolist()
         return [_Place(d, topology.span(d), int(topology.rank[d]), quanta) for d in found]
 
-    def _rows(self, ground: Ground, way: Way, prices: Prices) -> list[_Place]:
+    def _rows(self, slot_tree: SlotTree, option: GatherOption, prices: NodeCosts) -> list[_Place]:
         """The cheapest single nodes; there are many, and what they cost is known already."""
-        rows = ground.places(way, self._asked.tasks)
+        rows = slot_tree.places(option, self._asked.tasks)
         leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
         best = self._cheapest_first(prices, rows)[:_ROWS] if len(rows) else rows
         return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
@@ -133,7 +139,7 @@ class _Planner:
         best = self._cheapest_first(prices, np.flatnonzero(prices.room > 0))[:_ROWS]
         return [_Place(ROOT, slice(r, r + 1), int(rank[r])) for r in best.tolist()]
 
-    def _cheapest_first(self, prices: Prices, rows: Ints) -> Ints:
+    def _cheapest_first(self, prices: NodeCosts, rows: Ints) -> Ints:
         """Rows by what all tasks of the demand cost there, then by name."""
         rank = self._cycle.nodes.rank[rows]
         if not self._by_node:
@@ -146,8 +152,8 @@ class _Planner:
 
     # -- who
 
-    def plan(self, place: _Place) -> Plan | None:
-        if self._cycle.fabric(self._cause.job) is not None:
+    def plan(self, place: _Place) -> EvictionPlan | None:
+        if self._cycle.alternate_topology(self._cause.job) is not None:
             return self._tried(place)  # nodes are priced on the tree that rows follow, which is not the job's
         victims = self._cheapest(place)
         if victims is not None and quota_allows(self._cycle, self._cause, victims):
@@ -169,7 +175,7 @@ class _Planner:
             numbers = fewest_in_multiples(self._prices, topology, rank, place.domain, count, place.quanta)
         return None if numbers is None else self._prices.of(numbers)
 
-    def _on_one_node(self, prices: Prices, span: slice) -> Ints | None:
+    def _on_one_node(self, prices: NodeCosts, span: slice) -> Ints | None:
         """The task on the best node of a span; on none where it fits as things are."""
         rows = np.arange(span.start, span.stop)
         numbers = np.zeros(len(prices.free), dtype=np.int64)
@@ -180,7 +186,7 @@ class _Planner:
             numbers[self._cheapest_first(prices, able)[0]] = 1
         return numbers
 
-    def _tried(self, place: _Place) -> Plan | None:
+    def _tried(self, place: _Place) -> EvictionPlan | None:
         """The least important first until the gang fits and its quota allows it, less those who are not needed."""
         running = self._cause.running
         inside = running.inside(place.span)
@@ -192,19 +198,19 @@ class _Planner:
         taken = choose(_one_by_one(running.job, local[::-1]), fits)
         return None if taken is None else self._as_plan(place, np.sort(taken))
 
-    def _as_plan(self, place: _Place, victims: Ints) -> Plan:
+    def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
         """Compared by what the victims cost, then by name."""
         running, tasks = self._cause.running, self._asked.tasks
         cost = price_of(self._cycle, running, victims, self._manner, tasks=tasks, priorities=self._priorities)
         by_job = victims[np.argsort(running.job[victims], kind="stable")]
         bundles = _by_job(running.job, by_job)
-        return Plan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
+        return EvictionPlan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
 
 
 def _only(asked: Demand) -> TaskGroup | None:
     """The task group, where it is the only one and its tasks are all alike."""
     task_group = asked.task_groups[0]
-    alike = len({tasks_left.part.shape.number for tasks_left in task_group.remaining}) == 1
+    alike = len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1
     return task_group if len(asked.task_groups) == 1 and alike and not asked.spares else None
 
 

@@ -14,16 +14,16 @@ import numpy as np
 
 from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.node_costs import node_keys
-from tierwise.actions.eviction.preemptors import Settled, nobody, slots, stands_whole, starving_jobs
-from tierwise.actions.placement.commit import commit, over_now
+from tierwise.actions.eviction.preemptors import ProtectedJobs, has_minimum, slots, starving_jobs, why_no_candidate
+from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, Cause, Purpose
+from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
-from tierwise.framework.report import Eviction, Story
+from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints, summed
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
@@ -32,27 +32,27 @@ __all__ = ["classic_evict"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
-Spot = tuple[SubJob, Part, int]
+Spot = tuple[SubJob, PodSet, int]
 """A task of a part, and the row that it is to stand on."""
 
 
 def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool = False) -> None:
     """Serve every starving job once, in queue and job order; `by_node` compares nodes by whom they would lose."""
-    maker = _Maker(cycle, purpose, action, by_node=by_node)
+    maker = _ClassicPreemptor(cycle, purpose, action, by_node=by_node)
     for job in starving_jobs(cycle):
-        failed = cycle.turn(job, maker.serve)
+        failed = cycle.attempt(job, maker.serve)
         if failed is not None:
-            cycle.report.tell(job, Story(action, failed))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(action, failed))
 
 
-class _Maker:
+class _ClassicPreemptor:
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
         self._cycle = cycle
         self._purpose = purpose
         self._action = action
         self._by_node = by_node
         self._running: RunningTable = cycle.running
-        self._settled = Settled(cycle)
+        self._settled = ProtectedJobs(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.position[eviction.task.key]] = True
@@ -61,7 +61,7 @@ class _Maker:
         cycle = self._cycle
         obstacle = self._beyond_it(job)
         if obstacle is not None:
-            cycle.report.tell(job, Story(self._action, obstacle))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
             return
         cycle.nominations.release(job)
         self._settled.catch_up()
@@ -76,7 +76,7 @@ class _Maker:
             ready = whole and job_ready(cycle.ledger, job, waiting=True)
             enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
         if not enough:
-            cycle.report.tell(job, Story(self._action, self._why_not(job)))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._why_not(job)))
             return
         self._carry_out(job, spots, self._needed(job, spots, victims))
 
@@ -85,7 +85,7 @@ class _Maker:
         cycle = self._cycle
         if job.never_preempts:
             return Reason("NeverPreempts", self._action, "it is marked as one that must not cause evictions")
-        if cycle.pipeline.ways(job, job.minimum):
+        if cycle.pipeline.gather_options(job, job.minimum):
             text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
             return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
@@ -98,24 +98,24 @@ class _Maker:
     def _why_not(self, job: Job) -> Reason:
         """Nobody may go at all, somebody spares those who could, or they stand where it does not help."""
         cycle, running = self._cycle, self._running
-        shapes = [part.shape for part in (*job.parts(), *(part for _, part in job.best_effort_parts))]
+        shapes = [pod_set.shape for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets))]
         need = shapes[0].request if shapes else job.subs[0].request
-        cause = Cause(self._purpose, job, need, gang=False, running=running)
-        if not cycle.pipeline.answered(cause):
+        preemptor = Preemptor(self._purpose, job, need, gang=False, running=running)
+        if not cycle.pipeline.answered(preemptor):
             return Reason(
                 "NotEnoughVictims", self._action, f"no plugin of the profile lets anybody go in {self._action}"
             )
         over = cycle.pipeline.may_reclaim(job, need) if self._purpose is Purpose.RECLAIM else None
         if over is not None:
             return over
-        found = self._candidates(cause, slot=all(shape.best_effort for shape in shapes))
+        found = self._candidates(preemptor, slot=all(shape.best_effort for shape in shapes))
         if not len(found):
             others = np.flatnonzero(running.job != job.number)
             ranks = np.array([other.priority for other in cycle.snapshot.jobs], dtype=np.int64)
             less = ranks[running.job[others]] < job.priority
-            text = nobody(cycle, cause, others, less=less, action=self._action)
+            text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
             return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
-        vetoes = cycle.pipeline.who_spares(cause, found)
+        vetoes = cycle.pipeline.who_spares(preemptor, found)
         spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         text = f"{count(len(found), 'pod')} could go{spared}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
@@ -127,11 +127,11 @@ class _Maker:
         with cycle.ledger.statement() as statement:
             placements = self._stand(job, spots, victims)
             if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
-                cycle.report.tell(job, Story(self._action, self._why_not(job)))
+                cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._why_not(job)))
                 return
             statement.keep()
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
-        bound = bound and over_now(cycle, job, placements) is None and stands_whole(cycle, job)
+        bound = bound and quota_exceeded_now(cycle, job, placements) is None and has_minimum(cycle, job)
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
@@ -144,35 +144,39 @@ class _Maker:
         spots: list[Spot] = []
         victims: list[int] = []
         best_effort_parts = {
-            task_group.remaining[0].part: task_group.need for task_group in slots(self._cycle, job).task_groups
+            task_group.remaining[0].pod_set: task_group.need for task_group in slots(self._cycle, job).task_groups
         }
-        ordered = ((sub, part) for sub in job.subs for part in sorted(sub.parts, key=self._cycle.pipeline.part_key))
-        for sub, part in chain(ordered, ((job.subs[number], part) for number, part in job.best_effort_parts)):
-            if part.shape.never_preempts:
+        ordered = (
+            (sub, pod_set) for sub in job.subs for pod_set in sorted(sub.pod_sets, key=self._cycle.pipeline.task_key)
+        )
+        for sub, pod_set in chain(
+            ordered, ((job.subs[number], pod_set) for number, pod_set in job.best_effort_pod_sets)
+        ):
+            if pod_set.shape.never_preempts:
                 continue
-            for _ in range(best_effort_parts.get(part, self._cycle.backlog.left(part))):
-                if part not in best_effort_parts and (part.shape.best_effort or not self._wanting(job)):
+            for _ in range(best_effort_parts.get(pod_set, self._cycle.backlog.left(pod_set))):
+                if pod_set not in best_effort_parts and (pod_set.shape.best_effort or not self._wanting(job)):
                     break
-                found = self._node_for(Ask(part.shape, sub, job))
+                found = self._node_for(Ask(pod_set.shape, sub, job))
                 if found is None:
                     break  # the others of this part are the same task
                 row, gone = found
                 self._evict(gone)
                 self._gone[gone] = True
                 victims += gone.tolist()
-                self._put(Ask(part.shape, sub, job), part, row)
-                spots.append((sub, part, row))
+                self._put(Ask(pod_set.shape, sub, job), pod_set, row)
+                spots.append((sub, pod_set, row))
         return spots, np.array(victims, dtype=np.int64)
 
     def _evict(self, victims: Ints) -> None:
         if len(victims):
             self._cycle.ledger.evict(self._running, victims, self._cycle.snapshot.jobs)
 
-    def _put(self, ask: Ask, part: Part, row: int) -> Placement:
+    def _put(self, ask: Ask, pod_set: PodSet, row: int) -> Placement:
         """One task on a row: on idle room where there is some."""
         self._cycle.ledger.any_releasing = True  # so that what waits is counted, also where nobody had to go
         pool = Pool.IDLE if self._cycle.fits(ask, slice(row, row + 1), Pool.IDLE)[0] else Pool.FUTURE_IDLE
-        return place_tasks(self._cycle, ask, part, (np.array([row]), np.array([1])), pool)
+        return place_tasks(self._cycle, ask, pod_set, (np.array([row]), np.array([1])), pool)
 
     def _wanting(self, job: Job) -> bool:
         lacking = not job_ready(self._cycle.ledger, job, waiting=True)
@@ -185,10 +189,10 @@ class _Maker:
         lose, as Kubernetes does.
         """
         cycle, shape = self._cycle, ask.shape
-        cause = Cause(self._purpose, ask.job, shape.request, gang=False, running=self._running)
+        preemptor = Preemptor(self._purpose, ask.job, shape.request, gang=False, running=self._running)
         if self._purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(ask.job, shape.request) is not None:
             return None
-        candidates = self._candidates(cause, slot=shape.best_effort)
+        candidates = self._candidates(preemptor, slot=shape.best_effort)
         able = self._able(ask, candidates)
         if not able.any():
             return None
@@ -198,7 +202,7 @@ class _Maker:
         full = ~cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         found = []
         for row in rows[np.lexsort((cycle.nodes.rank[rows], -scores[rows], full[rows]))].tolist():
-            victims = self._victims_on(ask, cause, row, candidates)
+            victims = self._victims_on(ask, preemptor, row, candidates)
             if victims is None:
                 continue
             if not self._by_node or not len(victims):
@@ -212,12 +216,12 @@ class _Maker:
 
     # -- who
 
-    def _candidates(self, cause: Cause, *, slot: bool) -> Ints:
+    def _candidates(self, preemptor: Preemptor, *, slot: bool) -> Ints:
         """Whom the purpose lets go, in the order in which they would: by queue, job and task, the last first.
 
         Where a `slot` is all that is asked for, only tasks that hold nothing else.
         """
-        running, jobs, job = self._running, self._cycle.snapshot.jobs, cause.job
+        running, jobs, job = self._running, self._cycle.snapshot.jobs, preemptor.job
         if self._purpose is Purpose.PREEMPT:
             fair = [o.queue == job.queue and o is not job and o.priority < job.priority for o in jobs]
         else:
@@ -226,7 +230,7 @@ class _Maker:
         per_job = np.array(fair, dtype=bool) & ~self._settled.alone
         eligible = per_job[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
-            highest = max((part.shape.priority for part in job.parts()), default=0)
+            highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
             eligible |= (running.job == job.number) & (running.priority < highest)
         found = np.flatnonzero(eligible & ~self._gone & ~running.not_preemptable)
         if slot:
@@ -261,7 +265,7 @@ class _Maker:
         result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
         return result
 
-    def _victims_on(self, ask: Ask, cause: Cause, row: int, candidates: Ints) -> Ints | None:
+    def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
         """Victims on a node that make room for the task and for its queue, none too many; None where they cannot.
 
         In order first. Filters count in the order in which they are asked, so whoever frees the most is tried in
@@ -279,15 +283,15 @@ class _Maker:
         ):
             helps = (freed > 0).any(axis=0)
             here, freed = here[helps], freed[:, helps]
-        found = self._fewest(ask, cause, row, self._may_go(cause, here))
+        found = self._fewest(ask, preemptor, row, self._may_go(preemptor, here))
         if found is None and len(here) > 1:
             share = np.minimum(freed / lack[lack > 0, None], 1.0).sum(axis=0)
-            found = self._fewest(ask, cause, row, self._may_go(cause, here[np.argsort(-share, kind="stable")]))
+            found = self._fewest(ask, preemptor, row, self._may_go(preemptor, here[np.argsort(-share, kind="stable")]))
         return found
 
-    def _may_go(self, cause: Cause, here: Ints) -> Ints:
+    def _may_go(self, preemptor: Preemptor, here: Ints) -> Ints:
         """Whom no filter spares, and no job that was just given more than its minimum loses more than that."""
-        here = here[self._cycle.pipeline.may_go(cause, here)] if len(here) else here
+        here = here[self._cycle.pipeline.may_go(preemptor, here)] if len(here) else here
         jobs, ledger = self._cycle.snapshot.jobs, self._cycle.ledger
         left: dict[int, int] = {}
         result = []
@@ -300,7 +304,7 @@ class _Maker:
                 result.append(victim)
         return np.array(result, dtype=np.int64)
 
-    def _fewest(self, ask: Ask, cause: Cause, row: int, here: Ints) -> Ints | None:
+    def _fewest(self, ask: Ask, preemptor: Preemptor, row: int, here: Ints) -> Ints | None:
         """The first that are enough, less those, the last first, who are not needed."""
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
@@ -308,20 +312,20 @@ class _Maker:
         room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
         for first in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
             going: Ints = here[:first]
-            if not self._enough(ask, cause, row, going):
+            if not self._enough(ask, preemptor, row, going):
                 continue
             for victim in going[::-1].tolist():
-                if self._enough(ask, cause, row, going[going != victim]):
+                if self._enough(ask, preemptor, row, going[going != victim]):
                     going = going[going != victim]
             return going
         return None
 
-    def _enough(self, ask: Ask, cause: Cause, row: int, victims: Ints) -> bool:
+    def _enough(self, ask: Ask, preemptor: Preemptor, row: int, victims: Ints) -> bool:
         """Whether the task fits a node, its queue and the rules between pods once the victims are gone."""
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         free += self._running.request[np.ix_(shape.asked, victims)].sum(axis=1)
-        if not (free >= shape.request[shape.asked]).all() or not quota_allows(self._cycle, cause, victims):
+        if not (free >= shape.request[shape.asked]).all() or not quota_allows(self._cycle, preemptor, victims):
             return False
         if not self._cycle.pipeline.moving(shape):
             return True
@@ -344,17 +348,17 @@ class _Maker:
         """Evict, and put every task on its row, on the ledger as it is; None where one of them does not fit."""
         cycle = self._cycle
         self._evict(victims)
-        placements: dict[tuple[int, Pool], tuple[SubJob, Part, list[int]]] = {}
-        for sub, part, row in spots:
-            ask = Ask(part.shape, sub, job)
+        placements: dict[tuple[int, Pool], tuple[SubJob, PodSet, list[int]]] = {}
+        for sub, pod_set, row in spots:
+            ask = Ask(pod_set.shape, sub, job)
             fits = cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0]
-            if not fits or cycle.pipeline.quota_exceeded(job, part.shape.request) is not None:
+            if not fits or cycle.pipeline.quota_exceeded(job, pod_set.shape.request) is not None:
                 return None
-            pool = self._put(ask, part, row).pool
-            placements.setdefault((id(part), pool), (sub, part, []))[2].append(row)
+            pool = self._put(ask, pod_set, row).pool
+            placements.setdefault((id(pod_set), pool), (sub, pod_set, []))[2].append(row)
         return [
-            Placement(sub, part, np.array(rows, dtype=np.int64), pool)
-            for (_, pool), (sub, part, rows) in placements.items()
+            Placement(sub, pod_set, np.array(rows, dtype=np.int64), pool)
+            for (_, pool), (sub, pod_set, rows) in placements.items()
         ]
 
     def _eviction(self, job: Job, victim: int) -> Eviction:

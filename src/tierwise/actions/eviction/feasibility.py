@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.gather import gather_lot
-from tierwise.actions.placement.search import SearchResult, search_lot
+from tierwise.actions.placement.gather import gather_group
+from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Ints, summed
 from tierwise.model.reason import Reason
@@ -29,79 +29,81 @@ class Feasibility(Protocol):
     def without(self, victims: Ints) -> bool: ...
 
 
-def fits_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> Feasibility:
+def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
-    gathered = cycle.pipeline.ways(cause.job, asked.tasks)
-    counted = _Counted.of(cycle, cause, asked, domain) if not gathered else None
-    return counted if counted is not None else _Tried(cycle, cause, asked, domain)
+    gathered = cycle.pipeline.gather_options(preemptor.job, asked.tasks)
+    counted = _Counted.of(cycle, preemptor, asked, domain) if not gathered else None
+    return counted if counted is not None else _Tried(cycle, preemptor, asked, domain)
 
 
-def quota_allows(cycle: Cycle, cause: Cause, victims: Ints) -> bool:
+def quota_allows(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> bool:
     """Whether the queues let the gang have its minimum once the victims count for nobody."""
-    return quota_objection(cycle, cause, victims) is None
+    return quota_objection(cycle, preemptor, victims) is None
 
 
-def quota_objection(cycle: Cycle, cause: Cause, victims: Ints) -> Reason | None:
+def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason | None:
     """Why they do not."""
-    if cycle.pipeline.quota_exceeded(cause.job, cause.need) is None:
+    if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None:
         return None
-    running = cause.running
+    running = preemptor.running
     with cycle.ledger.statement():
         for job in dict.fromkeys(running.job[victims].tolist()):
             freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
             cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
-        return cycle.pipeline.quota_exceeded(cause.job, cause.need)
+        return cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need)
 
 
-def place_in(cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> SearchResult | None:
+def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> SearchResult | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
-    job = cause.job
-    if cycle.pipeline.ways(job, asked.tasks):
-        found = gather_lot(cycle, job, asked.task_groups[0])
+    job = preemptor.job
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        found = gather_group(cycle, job, asked.task_groups[0])
         inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
         return found if inside else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
     else:
-        searched = search_lot(cycle, job, asked.task_groups[0], within=domain)
-    return searched if not isinstance(searched, bool) and _as_allowed(cycle, cause, searched) else None
+        searched = search_group(cycle, job, asked.task_groups[0], within=domain)
+    return searched if not isinstance(searched, bool) and _as_allowed(cycle, preemptor, searched) else None
 
 
-def _as_allowed(cycle: Cycle, cause: Cause, found: SearchResult) -> bool:
+def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:
     """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
-    given = np.zeros_like(cause.need)
+    given = np.zeros_like(preemptor.need)
     for placement in found.placements:
-        given += placement.part.shape.request * len(placement.rows)
-    if (given == cause.need).all():
+        given += placement.pod_set.shape.request * len(placement.rows)
+    if (given == preemptor.need).all():
         return True
     with cycle.ledger.statement():
-        cycle.ledger.charge(cause.job, -given)  # it is charged already
-        if cause.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(cause.job, given) is not None:
+        cycle.ledger.charge(preemptor.job, -given)  # it is charged already
+        if preemptor.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(preemptor.job, given) is not None:
             return False
-        return cycle.pipeline.quota_exceeded(cause.job, given) is None
+        return cycle.pipeline.quota_exceeded(preemptor.job, given) is None
 
 
 class _Counted:
     """One plain shape, in one task group or in task groups of which each is confined to an inner domain."""
 
-    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]) -> None:
-        shape = asked.task_groups[0].remaining[0].part.shape
+    def __init__(
+        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints, int]
+    ) -> None:
+        shape = asked.task_groups[0].remaining[0].pod_set.shape
         span = cycle.topology.span(domain)
-        inside = cause.running.inside(span)
+        inside = preemptor.running.inside(span)
         self._cycle = cycle
-        self._cause = cause
+        self._cause = preemptor
         self._free = cycle.ledger.free(shape.asked, span, Pool.FUTURE_IDLE)
         self._asked = shape.request[shape.asked, None]
         self._open = (cycle.fit_counts.of(shape).why[span] == 0).astype(np.int64)
         self._first = inside.start
-        self._rows = cause.running.row[inside] - span.start
-        self._amounts = cause.running.request[shape.asked, inside]
+        self._rows = preemptor.running.row[inside] - span.start
+        self._amounts = preemptor.running.request[shape.asked, inside]
         self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
         self._starts, self._ends, self._size = inner
         self._groups = asked.tasks // self._size
 
     @classmethod
-    def of(cls, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> _Counted | None:
+    def of(cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> _Counted | None:
         """None where counting would not be exact."""
         first = asked.task_groups[0]
         if asked.spares or any(
@@ -109,14 +111,14 @@ class _Counted:
             for task_group in asked.task_groups
         ):
             return None
-        shape = first.remaining[0].part.shape
+        shape = first.remaining[0].pod_set.shape
         if any(
-            task_group.remaining[0].part.shape is not shape for task_group in asked.task_groups
+            task_group.remaining[0].pod_set.shape is not shape for task_group in asked.task_groups
         ) or cycle.pipeline.moving(shape):
             return None
         span = cycle.topology.span(domain)
-        if not cause.job.policies:
-            return cls(cycle, cause, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
+        if not preemptor.job.policies:
+            return cls(cycle, preemptor, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
         if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
             return None
         limits = {cycle.pipeline.limit(task_group.sub) for task_group in asked.task_groups}
@@ -127,7 +129,7 @@ class _Counted:
         inside = inside[cycle.topology.tier[inside] <= limit]
         widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
         starts, ends = cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
-        return cls(cycle, cause, asked, domain, (starts, ends, first.need))
+        return cls(cycle, preemptor, asked, domain, (starts, ends, first.need))
 
     def without(self, victims: Ints) -> bool:
         free = self._free.copy()
@@ -148,18 +150,18 @@ class _Counted:
 class _Tried:
     """Anything: evict, search, rewind."""
 
-    def __init__(self, cycle: Cycle, cause: Cause, asked: Demand, domain: int) -> None:
+    def __init__(self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> None:
         self._cycle = cycle
-        self._cause = cause
+        self._cause = preemptor
         self._asked = asked
         self._domain = domain
 
     def without(self, victims: Ints) -> bool:
-        cycle, cause = self._cycle, self._cause
-        if not quota_allows(cycle, cause, victims):
+        cycle, preemptor = self._cycle, self._cause
+        if not quota_allows(cycle, preemptor, victims):
             return False
         with cycle.ledger.statement():
             if len(victims):
-                cycle.ledger.evict(cause.running, victims, cycle.snapshot.jobs)
-            found = place_in(cycle, cause, self._asked, self._domain)
-            return found is not None and job_ready(cycle.ledger, cause.job, waiting=True)
+                cycle.ledger.evict(preemptor.running, victims, cycle.snapshot.jobs)
+            found = place_in(cycle, preemptor, self._asked, self._domain)
+            return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)

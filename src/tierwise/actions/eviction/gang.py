@@ -5,7 +5,7 @@ sorted, the filters are asked once, the fewest bundles that make room are found,
 The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
 gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. In job-preempt, quota-preempt
 (Koordinator's) and pod-preempt (Kubernetes') tasks fall one by one whatever their gang, and the tightest place counts
-before the cheapest (`single_plans`); quota-preempt takes from the job's own queue, the others from every one.
+before the cheapest (`plans_by_pod`); quota-preempt takes from the job's own queue, the others from every one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles, surplus_of
-from tierwise.actions.eviction.by_pod import single_plans
+from tierwise.actions.eviction.by_pod import plans_by_pod
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
 from tierwise.actions.eviction.node_costs import VictimOrder
-from tierwise.actions.eviction.preemptors import Settled, nobody, of_those_who_may, slots, stands_whole, starving_jobs
-from tierwise.actions.eviction.victims import Plan, make_plan
-from tierwise.actions.placement.commit import commit, over_now
+from tierwise.actions.eviction.preemptors import (
+    ProtectedJobs,
+    has_minimum,
+    slots,
+    starving_jobs,
+    why_no_candidate,
+    without_never_preempting,
+)
+from tierwise.actions.eviction.victims import EvictionPlan, make_plan
+from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_with, room_with
 from tierwise.actions.placement.search import candidates, current_domain
@@ -30,9 +37,9 @@ from tierwise.api.plurals import count
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Arguments, Cause, Purpose
+from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.framework.report import BundleNote, Eviction, Story
+from tierwise.framework.report import BundleSummary, Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
@@ -40,7 +47,7 @@ from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
-__all__ = ["GangPreemptor", "Options", "gang_evict"]
+__all__ = ["EvictionOptions", "GangPreemptor", "gang_evict"]
 
 
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
@@ -50,7 +57,7 @@ _MANNERS = {"jobpreempt": VictimOrder.JOB, "quotapreempt": VictimOrder.QUOTA, "p
 _WITHIN = "quotapreempt"
 
 
-class Options(msgspec.Struct, frozen=True):
+class EvictionOptions(msgspec.Struct, frozen=True):
     """What a profile may set for the action."""
 
     action: str
@@ -61,7 +68,7 @@ class Options(msgspec.Struct, frozen=True):
     across: bool = False  # less important tasks of every queue may go
 
     @classmethod
-    def of(cls, action: str, arguments: Arguments) -> Options:
+    def of(cls, action: str, arguments: Arguments) -> EvictionOptions:
         most = int(number(arguments, "maxDomains", 0))
         return cls(
             action=action,
@@ -73,7 +80,7 @@ class Options(msgspec.Struct, frozen=True):
         )
 
     @property
-    def singly(self) -> bool:
+    def by_pod(self) -> bool:
         """Whether tasks fall one by one, whatever becomes of their gang."""
         return self.victim_order is not None
 
@@ -85,7 +92,7 @@ _SHOWN = 4
 """How many domains a message tells of."""
 
 
-def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
+def gang_evict(cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
     """Serve every starving job once, in queue and job order."""
     starving = list(starving_jobs(cycle))
     if starving:  # or nobody would ask who runs where
@@ -97,13 +104,13 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: Options) -> None:
 class GangPreemptor:
     """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
 
-    def __init__(self, cycle: Cycle, purpose: Purpose, options: Options) -> None:
+    def __init__(self, cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
         self._cycle = cycle
         self._purpose = purpose
         self._options = options
         self._action = options.action
         self._running: RunningTable = cycle.running
-        self._settled = Settled(cycle)
+        self._settled = ProtectedJobs(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
@@ -111,13 +118,15 @@ class GangPreemptor:
         self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
-        self._in_vain: dict[tuple[int, ...], Story] = {}  # by kind of task: it was tried, and no room has come since
+        self._in_vain: dict[
+            tuple[int, ...], EvictionAttempt
+        ] = {}  # by kind of task: it was tried, and no room has come since
 
     def serve_safely(self, job: Job) -> None:
         """The same where a plugin may fail, which costs the job its turn."""
-        failed = self._cycle.turn(job, self.serve)
+        failed = self._cycle.attempt(job, self.serve)
         if failed is not None:
-            self._cycle.report.tell(job, Story(self._action, failed))
+            self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, failed))
 
     def serve(self, job: Job) -> None:
         """Evict for a starving job and nominate it, or say why not."""
@@ -129,29 +138,33 @@ class GangPreemptor:
             wanted = slots(cycle, job)
         if not wanted.task_groups:
             if not cycle.pipeline.gangs and cycle.backlog.some_left(job):
-                cycle.report.tell(job, Story(self._action, Reason("NoGangs", self._action, _NO_GANGS)))
+                cycle.report.add_eviction_attempt(
+                    job, EvictionAttempt(self._action, Reason("NoGangs", self._action, _NO_GANGS))
+                )
             return
-        asked = of_those_who_may(job, wanted)
+        asked = without_never_preempting(job, wanted)
         if asked is None:
-            cycle.report.tell(
+            cycle.report.add_eviction_attempt(
                 job,
-                Story(self._action, Reason("NeverPreempts", self._action, _MARKED if job.never_preempts else _NEVER)),
+                EvictionAttempt(
+                    self._action, Reason("NeverPreempts", self._action, _MARKED if job.never_preempts else _NEVER)
+                ),
             )
             return
         need = needs(asked, len(cycle.view.axis))
         how = self._options
-        cause = Cause(self._purpose, job, need, True, self._running, across=how.across, singly=how.singly)
-        reason = self._objection(cause)
+        preemptor = Preemptor(self._purpose, job, need, True, self._running, across=how.across, by_pod=how.by_pod)
+        reason = self._objection(preemptor)
         if reason is not None:
-            cycle.report.tell(job, Story(self._action, reason))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, reason))
             return
         kind = self._kind(job, asked)
         known = self._in_vain.get(kind) if kind is not None else None
-        story = known if known is not None else self._attempt(cause, asked)
-        if story is not None:
-            cycle.report.tell(job, story)
+        attempt = known if known is not None else self._attempt(preemptor, asked)
+        if attempt is not None:
+            cycle.report.add_eviction_attempt(job, attempt)
             if kind is not None:
-                self._in_vain[kind] = story
+                self._in_vain[kind] = attempt
 
     def _catch_up(self) -> None:
         """Who has gone since, and whether room has come that nobody knew of."""
@@ -166,31 +179,31 @@ class GangPreemptor:
 
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
-        if not self._options.singly or job.declared or job.gather is not None or job.constraint is not None:
+        if not self._options.by_pod or job.declared or job.gather is not None or job.constraint is not None:
             return None
-        shape = asked.task_groups[0].remaining[0].part.shape
+        shape = asked.task_groups[0].remaining[0].pod_set.shape
         return shape.number, int(self._queue[job.number])
 
-    def _attempt(self, cause: Cause, asked: Demand) -> Story | None:
+    def _attempt(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
         """Make room by the cheapest plan that can be carried out; where none can, how that went."""
-        plans, looked = self._plans(cause, asked)
+        plans, looked = self._plans(preemptor, asked)
         for plan in sorted(plans, key=lambda plan: plan.price):
-            if self._carry_out(cause, asked, plan, looked):
+            if self._carry_out(preemptor, asked, plan, looked):
                 return None
-        return Story(self._action, self._why_not(cause, looked), looked)
+        return EvictionAttempt(self._action, self._why_not(preemptor, looked), looked)
 
-    def _objection(self, cause: Cause) -> Reason | None:
+    def _objection(self, preemptor: Preemptor) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
-            reason = self._cycle.pipeline.may_reclaim(cause.job, cause.need)
+            reason = self._cycle.pipeline.may_reclaim(preemptor.job, preemptor.need)
             if reason is not None:
                 return reason
-        reason = self._cycle.pipeline.never_fits(cause.job, cause.need)
-        return reason if reason is not None or not self._options.singly else self._awaited(cause.job)
+        reason = self._cycle.pipeline.never_fits(preemptor.job, preemptor.need)
+        return reason if reason is not None or not self._options.by_pod else self._awaited(preemptor.job)
 
     def _awaited(self, job: Job) -> Reason | None:
         """Who has made room for a job already is waited for before anybody else goes."""
         rows = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
-        highest = max((part.shape.priority for part in job.parts()), default=0)
+        highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
         leaving = (t for t in everyone if t.status is Status.RELEASING and t.row in rows)
         names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
@@ -199,31 +212,31 @@ class GangPreemptor:
         text = f"it waits for {names[0]}, which is on its way out, before it evicts anybody else"
         return Reason("AwaitsVictims", self._action, text)
 
-    def _plans(self, cause: Cause, asked: Demand) -> tuple[list[Plan], tuple[str, ...]]:
+    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[list[EvictionPlan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone."""
         if self._options.victim_order is not None:
-            allowed, victim_order = self._allowed(cause.job), self._options.victim_order
-            plans = single_plans(
-                self._cycle, cause, asked, self._candidates(cause), allowed=allowed, victim_order=victim_order
+            allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
+            plans = plans_by_pod(
+                self._cycle, preemptor, asked, self._candidates(preemptor), allowed=allowed, victim_order=victim_order
             )
             return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
-        eligible = self._eligible(cause)
-        domains = self._domains(cause, asked, eligible)
-        cause = replace(cause, short=self._short(asked, domains))
-        helps = self._helps(cause, asked, eligible)
+        eligible = self._eligible(preemptor)
+        domains = self._domains(preemptor, asked, eligible)
+        preemptor = replace(preemptor, short=self._short(asked, domains))
+        helps = self._helps(preemptor, asked, eligible)
         plans = []
         for domain in domains.tolist():
             inside = self._running.inside(self._cycle.topology.span(domain))
             local = np.flatnonzero(eligible[inside]) + inside.start
-            fits = fits_in(self._cycle, cause, asked, domain)
-            plan = make_plan(self._cycle, cause, domain, self._bundles(cause, local, helps), fits)
-            if plan is None and self._cycle.pipeline.counts_victims(cause):
-                largest = self._bundles(cause, local, helps, largest_first=True)
-                plan = make_plan(self._cycle, cause, domain, largest, fits)
+            fits = fits_in(self._cycle, preemptor, asked, domain)
+            plan = make_plan(self._cycle, preemptor, domain, self._bundles(preemptor, local, helps), fits)
+            if plan is None and self._cycle.pipeline.counts_victims(preemptor):
+                largest = self._bundles(preemptor, local, helps, largest_first=True)
+                plan = make_plan(self._cycle, preemptor, domain, largest, fits)
             if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
-                spread = self._spread(cause, asked, domain, local[helps[local]])
-                bundles = self._bundles(cause, spread, helps, whole=False)
-                other = make_plan(self._cycle, cause, domain, bundles, fits)
+                spread = self._spread(preemptor, asked, domain, local[helps[local]])
+                bundles = self._bundles(preemptor, spread, helps, whole=False)
+                other = make_plan(self._cycle, preemptor, domain, bundles, fits)
                 plan = other if other is not None and (plan is None or other.price < plan.price) else plan
             if plan is not None:
                 plans.append(plan)
@@ -235,7 +248,7 @@ class GangPreemptor:
         short = np.zeros(len(cycle.view.axis), dtype=bool)
         for task_group in asked.task_groups:
             for tasks_left in task_group.remaining:
-                shape = tasks_left.part.shape
+                shape = tasks_left.pod_set.shape
                 free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
                 alone = np.maximum(free // shape.request[shape.asked, None], 0)
                 alone[:, cycle.fit_counts.of(shape).why != 0] = 0
@@ -246,19 +259,19 @@ class GangPreemptor:
         if not short.any():  # enough of each, only not together
             for task_group in asked.task_groups:
                 for tasks_left in task_group.remaining:
-                    short[tasks_left.part.shape.asked] = True
+                    short[tasks_left.pod_set.shape.asked] = True
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
-    def _helps(self, cause: Cause, asked: Demand, eligible: Bools) -> Bools:
+    def _helps(self, preemptor: Preemptor, asked: Demand, eligible: Bools) -> Bools:
         """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
         cycle = self._cycle
         shapes = {
-            p.part.shape.number: p.part.shape
+            p.pod_set.shape.number: p.pod_set.shape
             for task_group in (*asked.task_groups, *asked.spares)
             for p in task_group.remaining
         }
-        if cycle.pipeline.quota_exceeded(cause.job, cause.need) or any(
+        if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(
             cycle.pipeline.moving(s) for s in shapes.values()
         ):
             return np.ones(len(self._running), dtype=bool)
@@ -272,7 +285,7 @@ class GangPreemptor:
             result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
         return result
 
-    def _spread(self, cause: Cause, asked: Demand, domain: int, local: Ints) -> Ints:
+    def _spread(self, preemptor: Preemptor, asked: Demand, domain: int, local: Ints) -> Ints:
         """Of candidates that help, some that make room together while no gang loses more than its surplus.
 
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
@@ -280,10 +293,10 @@ class GangPreemptor:
         """
         cycle, running = self._cycle, self._running
         local = local[~running.not_preemptable[local]]
-        local = local[cycle.pipeline.named(cause, local)]
+        local = local[cycle.pipeline.named(preemptor, local)]
         left = {int(j): surplus_of(cycle, cycle.snapshot.jobs[j]) for j in np.unique(running.job[local])}
         local = local[np.array([left[int(j)] != 0 for j in running.job[local]], dtype=bool)]
-        shape = asked.task_groups[0].remaining[0].part.shape
+        shape = asked.task_groups[0].remaining[0].pod_set.shape
         free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         request = running.request[shape.asked]
         order = np.lexsort((running.rank[local], -running.created[local], running.priority[local]))
@@ -315,17 +328,17 @@ class GangPreemptor:
                     left[int(running.job[task])] -= 1
         return np.sort(np.array(going, dtype=np.int64))
 
-    def _candidates(self, cause: Cause) -> Ints:
+    def _candidates(self, preemptor: Preemptor) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
-        eligible = np.flatnonzero(self._eligible(cause) & ~self._running.not_preemptable)
-        return eligible[self._cycle.pipeline.may_go(cause, eligible)]
+        eligible = np.flatnonzero(self._eligible(preemptor) & ~self._running.not_preemptable)
+        return eligible[self._cycle.pipeline.may_go(preemptor, eligible)]
 
-    def _eligible(self, cause: Cause) -> Bools:
+    def _eligible(self, preemptor: Preemptor) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
         jobs = self._cycle.snapshot.jobs
-        job = cause.job
+        job = preemptor.job
         fair: list[bool] | Bools
-        if self._options.singly:
+        if self._options.by_pod:
             fair = (self._queue == self._queue[job.number]) | self._options.across
         elif self._purpose is Purpose.PREEMPT:
             fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
@@ -336,36 +349,36 @@ class GangPreemptor:
         per_job[job.number] = False
         per_job &= ~self._settled.alone
         result: Bools = per_job[self._running.job] & ~self._gone
-        if not (cause.need > 0)[self._resourceful].any():  # a slot is all that is asked for
+        if not (preemptor.need > 0)[self._resourceful].any():  # a slot is all that is asked for
             result &= ~(self._running.request[self._resourceful] > 0).any(axis=0)
-        if self._options.singly:
-            result &= self._running.priority < max((part.shape.priority for part in job.parts()), default=0)
+        if self._options.by_pod:
+            result &= self._running.priority < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         return result
 
     def _bundles(
-        self, cause: Cause, local: Ints, helps: Bools, *, whole: bool = True, largest_first: bool = False
+        self, preemptor: Preemptor, local: Ints, helps: Bools, *, whole: bool = True, largest_first: bool = False
     ) -> Bundles:
         """What may go, cheapest first.
 
         Filters that count let go in the order in which they are asked: with `largest_first` those who free the most
         are asked in front, so that one who frees little does not use up what would let another go.
         """
-        bundles = sort_bundles(self._cycle, cause, bundle_up(self._cycle, cause, local, helps[local]))
+        bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps[local]))
         if largest_first:
             bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
         breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
-        allowed = keep_allowed(self._cycle, cause, bundles, breakable)
-        return sort_bundles(self._cycle, cause, allowed)
+        allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
+        return sort_bundles(self._cycle, preemptor, allowed)
 
-    def _domains(self, cause: Cause, asked: Demand, eligible: Bools) -> Ints:
+    def _domains(self, preemptor: Preemptor, asked: Demand, eligible: Bools) -> Ints:
         """The domains that the job may use and that could hold it if every candidate were gone."""
         cycle = self._cycle
-        every = self._allowed(cause.job)
+        every = self._allowed(preemptor.job)
         able = every[bound_with(cycle, asked, every, self._running, np.flatnonzero(eligible))]
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able
-        free = cycle.fit_counts.of(asked.task_groups[0].remaining[0].part.shape).domains(Pool.FUTURE_IDLE)[able]
+        free = cycle.fit_counts.of(asked.task_groups[0].remaining[0].pod_set.shape).domains(Pool.FUTURE_IDLE)[able]
         order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
         return able[order[:most]]
 
@@ -379,50 +392,50 @@ class GangPreemptor:
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
         return np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
 
-    def _carry_out(self, cause: Cause, asked: Demand, plan: Plan, looked: tuple[str, ...]) -> bool:
+    def _carry_out(self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]) -> bool:
         """Evict and place in one statement; nothing happens where the gang does not fit after all."""
-        cycle, job = self._cycle, cause.job
+        cycle, job = self._cycle, preemptor.job
         with cycle.ledger.statement() as statement:
             if len(plan.victims):
                 cycle.ledger.evict(self._running, plan.victims, cycle.snapshot.jobs)
-            found = place_in(cycle, cause, asked, plan.domain)
+            found = place_in(cycle, preemptor, asked, plan.domain)
             if found is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
             statement.keep()
-        victims = self._with_remainder(cause, plan)
+        victims = self._with_remainder(preemptor, plan)
         self._gone[victims] = True
         for victim in victims.tolist():
             cycle.report.evict(self._eviction(job, victim))
         idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
-        bound = idle and stands_whole(cycle, job)  # nobody goes for what fits as it is
-        bound = bound and over_now(cycle, job, found.placements) is None
+        bound = idle and has_minimum(cycle, job)  # nobody goes for what fits as it is
+        bound = bound and quota_exceeded_now(cycle, job, found.placements) is None
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
-        cycle.report.tell(job, self._told(plan, looked))
+        cycle.report.add_eviction_attempt(job, self._with_attempt(plan, looked))
         return True
 
-    def _told(self, plan: Plan, looked: tuple[str, ...]) -> Story:
+    def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
         bundles, efficiency = plan.bundles, plan.bundles.efficiency()
         notes = tuple(
-            BundleNote(
+            BundleSummary(
                 job=self._cycle.snapshot.jobs[int(bundles.job[b])].key,
                 safe=bool(bundles.safe[b]),
                 tasks=len(bundles.of(b)),
                 efficiency=float(efficiency[b]),
                 taken=int(np.isin(bundles.of(b), plan.victims).sum()),
-                singly=self._options.singly,
+                by_pod=self._options.by_pod,
             )
             for b in range(len(bundles))
         )
-        return Story(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
+        return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
 
-    def _with_remainder(self, cause: Cause, plan: Plan) -> Ints:
+    def _with_remainder(self, preemptor: Preemptor, plan: EvictionPlan) -> Ints:
         """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
         broken = [int(plan.bundles.job[b]) for b in plan.taken if not plan.bundles.safe[b]]
         if not self._options.remainder or not broken:
             return plan.victims
         rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
         rest = np.setdiff1d(rest, plan.victims)
-        rest = rest[self._cycle.pipeline.may_go(cause, rest) & ~self._running.not_preemptable[rest]]
+        rest = rest[self._cycle.pipeline.may_go(preemptor, rest) & ~self._running.not_preemptable[rest]]
         if len(rest):
             self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
         return np.concatenate((plan.victims, rest))
@@ -434,46 +447,46 @@ class GangPreemptor:
         why = "it is more important" if self._purpose is Purpose.PREEMPT else overuse
         return Eviction(task, owner, job, self._action, f"to make room for {job.key}: {why}")
 
-    def _why_not(self, cause: Cause, looked: tuple[str, ...]) -> Reason:
+    def _why_not(self, preemptor: Preemptor, looked: tuple[str, ...]) -> Reason:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
-        over = quota_objection(self._cycle, cause, self._candidates(cause)) if self._options.singly else None
+        over = quota_objection(self._cycle, preemptor, self._candidates(preemptor)) if self._options.by_pod else None
         if over is not None:
             return Reason("NotEnoughVictims", self._action, f"nobody was evicted: whoever went, {over.text}")
         names = self._cycle.topology.index
-        domains = [names[name] for name in looked] or self._allowed(cause.job).tolist()
+        domains = [names[name] for name in looked] or self._allowed(preemptor.job).tolist()
         if not domains:
             return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
-        notes = "; ".join(self._note(cause, domain) for domain in domains[:_SHOWN])
+        notes = "; ".join(self._note(preemptor, domain) for domain in domains[:_SHOWN])
         more = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
         return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {notes}{more}")
 
-    def _note(self, cause: Cause, domain: int) -> str:
+    def _note(self, preemptor: Preemptor, domain: int) -> str:
         """What stood in the way in one domain."""
         inside = self._running.inside(self._cycle.topology.span(domain))
-        candidates_here = np.flatnonzero(self._eligible(cause)[inside]) + inside.start
+        candidates_here = np.flatnonzero(self._eligible(preemptor)[inside]) + inside.start
         where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
         if not len(candidates_here):
-            return f"{where} {self._nobody(cause, inside)}"
-        if not self._cycle.pipeline.answered(cause):
+            return f"{where} {self._nobody(preemptor, inside)}"
+        if not self._cycle.pipeline.answered(preemptor):
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could go, but no plugin of the profile lets anybody go"
         marked = self._running.not_preemptable[candidates_here]
-        vetoes = self._cycle.pipeline.who_spares(cause, candidates_here[~marked])
+        vetoes = self._cycle.pipeline.who_spares(preemptor, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which makes too little room"
 
-    def _nobody(self, cause: Cause, inside: slice) -> str:
+    def _nobody(self, preemptor: Preemptor, inside: slice) -> str:
         """Why no running pod is a candidate."""
-        running, job = self._running, cause.job
+        running, job = self._running, preemptor.job
         others = np.arange(inside.start, inside.stop)[running.job[inside] != job.number]
-        if self._options.singly:
-            less = running.priority[others] < max((part.shape.priority for part in job.parts()), default=0)
+        if self._options.by_pod:
+            less = running.priority[others] < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         else:
             ranks = np.array([other.priority for other in self._cycle.snapshot.jobs], dtype=np.int64)
             less = ranks[running.job[others]] < job.priority
-        return nobody(self._cycle, cause, others, less=less, action=self._action)
+        return why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
 
 
 def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:

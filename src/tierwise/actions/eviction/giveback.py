@@ -10,12 +10,12 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from tierwise.actions.eviction.preemptors import Settled
+from tierwise.actions.eviction.preemptors import ProtectedJobs
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.report import Eviction, Story
+from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
 
@@ -27,7 +27,7 @@ _ACTION = "giveback"
 def give_back(cycle: Cycle, *, enabled: bool) -> None:
     """Let quotas pay what they owe; `enabled` is what the profile says about it."""
     gone = {eviction.task.key for eviction in cycle.report.evictions}
-    settled = Settled(cycle)
+    settled = ProtectedJobs(cycle)
     settled.catch_up()
     told = []
     for plugin, debt in cycle.pipeline.debts():
@@ -47,7 +47,7 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
     if told:
         for job in _denied(cycle):
             for reason in told:
-                cycle.report.tell(job, Story(_ACTION, reason))
+                cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, reason))
 
 
 def _kept(text: str, *, enabled: bool) -> Reason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tierwise.actions.eviction.gang import GangPreemptor, Options
+from tierwise.actions.eviction.gang import EvictionOptions, GangPreemptor
 from tierwise.actions.eviction.preemptors import may_evict
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Purpose
@@ -27,12 +27,12 @@ class ImmediatePreemption:
         self._only = only
         self._makers: dict[str, GangPreemptor] = {}
 
-    def make_room(self, job: Job) -> None:
+    def preempt_for(self, job: Job) -> None:
         """Let the first action that can make room for the job; a job that nothing but room would help is served."""
         own = self._only.get(job.scheduler)
         for action in self._actions if own is None else (action for action in self._actions if action in own):
             if not may_evict(self._cycle, job):
                 return
             if action not in self._makers:
-                self._makers[action] = GangPreemptor(self._cycle, Purpose.PREEMPT, Options.of(action, {}))
+                self._makers[action] = GangPreemptor(self._cycle, Purpose.PREEMPT, EvictionOptions.of(action, {}))
             self._makers[action].serve_safely(job)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from tierwise.actions.eviction.node_costs import Prices
+from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.framework.gathering import Quanta
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
@@ -24,7 +24,7 @@ _NEVER = 2**60
 """The price of what cannot be: two of them still add up inside 64 bits."""
 
 
-def fewest(prices: Prices, rank: Ints, span: slice, count: int) -> Ints | None:
+def fewest(prices: NodeCosts, rank: Ints, span: slice, count: int) -> Ints | None:
     """The number of tasks of each row (of all rows of the cluster); None where the span cannot hold so many."""
     rows = np.arange(span.start, span.stop)
     rows = rows[prices.room[rows] > 0]
@@ -46,13 +46,13 @@ def fewest(prices: Prices, rank: Ints, span: slice, count: int) -> Ints | None:
 
 
 def fewest_in_multiples(
-    prices: Prices, topology: Topology, rank: Ints, domain: int, count: int, quanta: Quanta
+    prices: NodeCosts, topology: Topology, rank: Ints, domain: int, count: int, quanta: Quanta
 ) -> Ints | None:
     """The same below a domain where tasks come in multiples."""
     return _Nested(prices, topology, rank, quanta, count).deal(domain)
 
 
-def _table(prices: Prices, rows: Ints, missing: int) -> Ints:
+def _table(prices: NodeCosts, rows: Ints, missing: int) -> Ints:
     """The price of each number of tasks beyond what is free, (numbers x rows)."""
     most = min(missing, len(prices.price) - 1)
     numbers = prices.free[rows] + np.arange(most + 1)[:, None]
@@ -127,7 +127,7 @@ class _Inside(msgspec.Struct, frozen=True):
 class _Nested:
     """Knapsacks inside each other: a domain takes what its parts take, in whole multiples."""
 
-    def __init__(self, prices: Prices, topology: Topology, rank: Ints, quanta: Quanta, count: int) -> None:
+    def __init__(self, prices: NodeCosts, topology: Topology, rank: Ints, quanta: Quanta, count: int) -> None:
         self._prices = prices
         self._topology = topology
         self._rank = rank

@@ -19,7 +19,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 
 __all__ = [
-    "Prices",
+    "NodeCosts",
     "VictimOrder",
     "beyond_budgets",
     "by_importance",
@@ -118,7 +118,7 @@ def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, si
     return worse, highest, total, number, -first
 
 
-class Prices(msgspec.Struct, frozen=True):
+class NodeCosts(msgspec.Struct, frozen=True):
     """What so many tasks cost on each row; arrays of numbers are (tasks x rows), row 0 standing for no task."""
 
     free: Ints  # how many tasks each row takes as things are
@@ -136,7 +136,7 @@ class Prices(msgspec.Struct, frozen=True):
 
 def price_nodes(
     cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, victim_order: VictimOrder
-) -> Prices:
+) -> NodeCosts:
     """The prices of up to `most` tasks of a shape on every node, if these candidates may go."""
     candidates = _in_order(cycle, running, candidates, victim_order)
     rows = running.row[candidates]
@@ -152,7 +152,7 @@ def price_nodes(
     gone = np.zeros((most + 1, len(candidates)), dtype=bool)
     for number in range(1, most + 1):
         gone[number] = _without_room(cleared - asked * number, rows, request)
-    return Prices(free, room, _prices(cycle, running, candidates, gone, victim_order), candidates, rows, gone)
+    return NodeCosts(free, room, _prices(cycle, running, candidates, gone, victim_order), candidates, rows, gone)
 
 
 def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, victim_order: VictimOrder) -> Ints:

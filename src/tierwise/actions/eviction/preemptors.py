@@ -12,15 +12,23 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.report import Decision, Story
+from tierwise.framework.report import Decision, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.resources import POD_SLOTS
 
-__all__ = ["Settled", "may_evict", "nobody", "of_those_who_may", "slots", "stands_whole", "starving_jobs"]
+__all__ = [
+    "ProtectedJobs",
+    "has_minimum",
+    "may_evict",
+    "slots",
+    "starving_jobs",
+    "why_no_candidate",
+    "without_never_preempting",
+]
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
@@ -38,7 +46,7 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     """Whether a job starves in an open queue, and nothing but room is missing."""
     queue = cycle.snapshot.queues.get(job.queue)
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
-    if queue is None or not queue.open or not inside or not (job.best_effort_parts or any(job.parts())):
+    if queue is None or not queue.open or not inside or not (job.best_effort_pod_sets or any(job.pod_sets())):
         return False
     if job.unsupported or job.refusal is not None:
         return False
@@ -50,7 +58,7 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
         try:
             starved = cycle.pipeline.starving(job)
         except PluginError as failure:
-            cycle.report.tell(job, Story("evict", failure.reason))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt("evict", failure.reason))
             return False
     return starved and cycle.pipeline.admit(job) is None
 
@@ -60,28 +68,28 @@ def slots(cycle: Cycle, job: Job) -> Demand:
 
     Pending best-effort tasks count as ready everywhere else, because backfill places them where slots are free.
     """
-    if not job.best_effort_parts or job.satisfied:
+    if not job.best_effort_pod_sets or job.satisfied:
         return Demand(())
     subs = [sub.number for sub in job.subs]
-    waits = sum(cycle.backlog.left(part) for _, part in job.best_effort_parts)
+    waits = sum(cycle.backlog.left(pod_set) for _, pod_set in job.best_effort_pod_sets)
     standing = int((cycle.ledger.ready[subs] + cycle.ledger.waiting[subs]).sum()) - waits
     missing = min(waits, job.minimum - standing)
     task_groups = []
-    for number, part in job.best_effort_parts:
-        count = min(missing, cycle.backlog.left(part))
+    for number, pod_set in job.best_effort_pod_sets:
+        count = min(missing, cycle.backlog.left(pod_set))
         if count > 0:
-            task_groups.append(TaskGroup(job.subs[number], (RemainingTasks(part, count),), count))
+            task_groups.append(TaskGroup(job.subs[number], (RemainingTasks(pod_set, count),), count))
             missing -= count
     return Demand(tuple(task_groups))
 
 
-def stands_whole(cycle: Cycle, job: Job) -> bool:
+def has_minimum(cycle: Cycle, job: Job) -> bool:
     """Whether a job has its minimum without tasks that wait for room, such as an earlier action nominated."""
     nominated = any(decision.job is job and not decision.bound for decision in cycle.report.decisions)
     return not cycle.pipeline.gangs or (not nominated and job_ready(cycle.ledger, job))
 
 
-class Settled:
+class ProtectedJobs:
     """Which jobs an evicting action leaves alone, by number; follows the report.
 
     `alone` are jobs that others went for, that wait for room kept for them, or whose minimum was met in this cycle:
@@ -101,10 +109,10 @@ class Settled:
         for decision in report.decisions[self._decisions :]:
             number = decision.job.number
             self.kept[number] = True
-            self.alone[number] |= not decision.bound or self._healed(decision)
+            self.alone[number] |= not decision.bound or self._minimum_hangs_on(decision)
         self._decisions = len(report.decisions)
 
-    def _healed(self, decision: Decision) -> bool:
+    def _minimum_hangs_on(self, decision: Decision) -> bool:
         """Whether its minimum hangs on what was placed; with minimums of parts of it, that is taken for granted."""
         job = decision.job
         if job.roles or job.policies:
@@ -113,12 +121,12 @@ class Settled:
         return ready - decision.count() < job.minimum
 
 
-def of_those_who_may(job: Job, asked: Demand) -> Demand | None:
+def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
     """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
     if job.never_preempts:
         return None
-    task_groups = [_lot_of_those_who_may(task_group) for task_group in asked.task_groups]
-    spares = [_lot_of_those_who_may(task_group) for task_group in asked.spares]
+    task_groups = [_group_without_never_preempting(task_group) for task_group in asked.task_groups]
+    spares = [_group_without_never_preempting(task_group) for task_group in asked.spares]
     if None in task_groups:
         return None
     return Demand(
@@ -127,36 +135,38 @@ def of_those_who_may(job: Job, asked: Demand) -> Demand | None:
     )
 
 
-def _lot_of_those_who_may(task_group: TaskGroup) -> TaskGroup | None:
-    remaining = tuple(p for p in task_group.remaining if not p.part.shape.never_preempts)
+def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup | None:
+    remaining = tuple(p for p in task_group.remaining if not p.pod_set.shape.never_preempts)
     short = any(
-        sum(p.left for p in remaining if p.part.role_number == r) < least for r, least in task_group.roles.items()
+        sum(p.left for p in remaining if p.pod_set.role_number == r) < least for r, least in task_group.roles.items()
     )
     return (
         None if short or sum(p.left for p in remaining) < task_group.need else replace(task_group, remaining=remaining)
     )
 
 
-def nobody(cycle: Cycle, cause: Cause, others: Ints, *, less: Bools, action: str) -> str:
+def why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less: Bools, action: str) -> str:
     """Why none of the running pods `others`, by position, is a candidate: its queue is looked at first.
 
     `less` says who of them is less important.
     """
-    queues = [cycle.snapshot.jobs[number].queue == cause.job.queue for number in cause.running.job[others].tolist()]
+    queues = [
+        cycle.snapshot.jobs[number].queue == preemptor.job.queue for number in preemptor.running.job[others].tolist()
+    ]
     same: Bools = np.array(queues, dtype=bool)
     own = int(same.sum())
     elsewhere = len(others) - own
     pods = count(len(others), "running pod")
     if not len(others):
         return "no other pod is running"
-    fair = int((less & (same | cause.across) if cause.purpose is Purpose.PREEMPT else ~same).sum())
+    fair = int((less & (same | preemptor.across) if preemptor.purpose is Purpose.PREEMPT else ~same).sum())
     slots = cycle.view.axis.index[POD_SLOTS]
-    if fair and not np.delete(cause.need, slots).any():
+    if fair and not np.delete(preemptor.need, slots).any():
         text = f"{count(fair, 'running pod')} {verb(fair, 'holds', 'hold')} more than a pod slot"
         return f"{text}, and a pod that asks for nothing else takes the place of its like alone"
-    if cause.purpose is not Purpose.PREEMPT:
+    if preemptor.purpose is not Purpose.PREEMPT:
         return f"none of {pods} is in another reclaimable queue"
-    if cause.across or not elsewhere:
+    if preemptor.across or not elsewhere:
         return f"none of {pods} is less important"
     away = f"{count(elsewhere, 'running pod')} {verb(elsewhere, 'is', 'are')} in other queues"
     if not own:

@@ -8,15 +8,15 @@ import numpy as np
 from tierwise.actions.eviction.feasibility import Feasibility
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Cause, Purpose
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.arrays import Ints
 
-__all__ = ["Plan", "choose", "make_plan"]
+__all__ = ["EvictionPlan", "choose", "make_plan"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class EvictionPlan(msgspec.Struct, frozen=True):
     """Victims in one domain, and what they cost; plans are compared by `price`, the smallest wins."""
 
     domain: int
@@ -26,7 +26,9 @@ class Plan(msgspec.Struct, frozen=True):
     price: tuple[float, ...]
 
 
-def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: Feasibility) -> Plan | None:
+def make_plan(
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fits: Feasibility
+) -> EvictionPlan | None:
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
@@ -39,25 +41,25 @@ def make_plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, fits: F
     if needed is None:
         return None
     first = _spared(bundles, in_order[:needed], fits)
-    best = _plan(cycle, cause, domain, bundles, first)
+    best = _plan(cycle, preemptor, domain, bundles, first)
     if not needed:
         return best
     drawn = [b for b in in_order if bundles.group[b] <= bundles.group[needed - 1]]
     safe, whole = [b for b in drawn if bundles.safe[b]], [b for b in drawn if not bundles.safe[b]]
     if all(bundles.safe[b] for b in best.taken):
-        small = _plan(cycle, cause, domain, bundles, _smallest(cause, bundles, safe, fits))
-        return min(best, small, key=lambda plan: (_highest(cause, plan), plan.price))
+        small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
+        return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
     whole.sort(key=lambda b: bundles.cost[b])  # stable: equal costs stay in order
     plans = [best]
     rising = [*safe, *whole]
     enough = _shortest(bundles, rising, fits)
     if enough is not None:
-        plans.append(_plan(cycle, cause, domain, bundles, _spared(bundles, rising[:enough], fits)))
+        plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
     for b in whole:
         if bundles.cost[b] >= min(plan.price[1] for plan in plans):
             break
         if fits.without(_flat([bundles.of(s) for s in (*safe, b)])):
-            plans.append(_plan(cycle, cause, domain, bundles, _spared(bundles, [*safe, b], fits)))
+            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, [*safe, b], fits)))
             break
     return min(plans, key=lambda plan: plan.price)
 
@@ -69,9 +71,11 @@ def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     return None if needed is None else _flat(list(_spared(bundles, in_order[:needed], fits).values()))
 
 
-def _plan(cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> Plan:
+def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> EvictionPlan:
     victims = _flat(list(taken.values()))
-    return Plan(domain, victims, bundles, tuple(taken), _price(cycle, cause, domain, bundles, list(taken), victims))
+    return EvictionPlan(
+        domain, victims, bundles, tuple(taken), _price(cycle, preemptor, domain, bundles, list(taken), victims)
+    )
 
 
 def _spared(bundles: Bundles, chosen: list[int], fits: Feasibility) -> dict[int, Ints]:
@@ -85,17 +89,17 @@ def _spared(bundles: Bundles, chosen: list[int], fits: Feasibility) -> dict[int,
     return {b: taken[b] for b in chosen if b in taken}
 
 
-def _highest(cause: Cause, plan: Plan) -> int:
+def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
     """The priority of the most important task that goes."""
-    return int(cause.running.priority[plan.victims].max(initial=-(2**40)))
+    return int(preemptor.running.priority[plan.victims].max(initial=-(2**40)))
 
 
-def _smallest(cause: Cause, bundles: Bundles, safe: list[int], fits: Feasibility) -> dict[int, Ints]:
+def _smallest(preemptor: Preemptor, bundles: Bundles, safe: list[int], fits: Feasibility) -> dict[int, Ints]:
     """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
-    tasks, asked = _all(bundles, safe), cause.weighed
+    tasks, asked = _all(bundles, safe), preemptor.weighed
     groups = np.repeat(bundles.group[safe], [len(bundles.of(b)) for b in safe])
-    shares = (cause.running.request[np.ix_(asked, tasks)] / cause.need[asked, None]).sum(axis=0)
-    priority = cause.running.priority[tasks]
+    shares = (preemptor.running.request[np.ix_(asked, tasks)] / preemptor.need[asked, None]).sum(axis=0)
+    priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
     return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
 
@@ -150,15 +154,15 @@ def _flat(parts: list[Ints]) -> Ints:
 
 
 def _price(
-    cycle: Cycle, cause: Cause, domain: int, bundles: Bundles, taken: list[int], victims: Ints
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: list[int], victims: Ints
 ) -> tuple[float, ...]:
     """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name."""
     broken = [b for b in taken if not bundles.safe[b]]
     highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=-(2**40))
-    asked = cause.weighed
-    evicted = (cause.running.request[np.ix_(asked, victims)].sum(axis=1) / cause.need[asked]).sum()
+    asked = preemptor.weighed
+    evicted = (preemptor.running.request[np.ix_(asked, victims)].sum(axis=1) / preemptor.need[asked]).sum()
     return (
-        float(highest) if cause.purpose is Purpose.PREEMPT else 0.0,
+        float(highest) if preemptor.purpose is Purpose.PREEMPT else 0.0,
         round(float(bundles.cost[broken].sum()), 9),
         round(float(evicted), 9),
         float(cycle.topology.tier[domain]),

@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, numbers_by_portion
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, counts_by_pod_set
 from tierwise.actions.placement.fit import Placement, fit
 from tierwise.actions.placement.mixed_shapes import (
     Axes,
-    Block,
+    BlockCounts,
     Choices,
     Mix,
     OutOfBoundError,
@@ -61,7 +61,7 @@ def pack(
     """
     items = sorted(task_groups, key=lambda task_group: _tightness(cycle, task_group))
     everyone = [*items, *spares]
-    shapes = {tasks_left.part.shape for task_group in everyone for tasks_left in task_group.remaining}
+    shapes = {tasks_left.pod_set.shape for task_group in everyone for tasks_left in task_group.remaining}
     once = len({task_group.sub.number for task_group in everyone}) == len(everyone)
     countable = once and not any(cycle.pipeline.moving(shape) for shape in shapes)
     if countable and len(shapes) == 1:
@@ -95,7 +95,7 @@ class _Search:
         self._steps = 0
         self._bounded = False
 
-    def _settle(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
+    def _keep_best(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
         """Place a task group in the tightest and best domain below `place` that holds it."""
         for domain, _ in self._ranked(task_group, place):
             with self._cycle.ledger.statement() as statement:
@@ -144,7 +144,7 @@ class _Trying(_Search):
                 self._bounded = True
                 return False
             self._steps += 1
-            self._cycle.report.work.trials += 1
+            self._cycle.report.search_counts.trials += 1
             with self._cycle.ledger.statement() as statement:
                 found = fit(self._cycle, self._job, task_group, domain, BOTH)
                 if found is None:
@@ -166,7 +166,8 @@ def _unused(task_group: TaskGroup, placements: list[Placement]) -> TaskGroup:
         return task_group
     left = [
         RemainingTasks(
-            tasks_left.part, tasks_left.left - sum(len(t.rows) for t in placements if t.part is tasks_left.part)
+            tasks_left.pod_set,
+            tasks_left.left - sum(len(t.rows) for t in placements if t.pod_set is tasks_left.pod_set),
         )
         for tasks_left in task_group.remaining
     ]
@@ -177,7 +178,7 @@ class _Counting(_Search):
     """One shape: assign task groups to domains by counting, then place them."""
 
     def run(self) -> Packing:
-        shape = self._lots[0].remaining[0].part.shape
+        shape = self._lots[0].remaining[0].pod_set.shape
         self._room: list[int] = self._cycle.fit_counts.of(shape).domains(Pool.FUTURE_IDLE).tolist()
         self._options = [self._outermost(task_group) for task_group in self._lots]
         self._state = sorted({d for options in self._options for place, _ in options for d in self._above(place)})
@@ -185,13 +186,13 @@ class _Counting(_Search):
         self._tied = [
             here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
         ]
-        self._short = _Short(self._cycle, self._job)
+        self._short = _MissingTasks(self._cycle, self._job)
         chosen = self._assign(0, [])
         if chosen is None:
             return Packing(None, bounded=self._bounded)
         placements: list[Placement] = []
         for i, place, _ in sorted(chosen, key=lambda c: _tightness(self._cycle, self._lots[c[0]])):
-            found = self._settle(self._lots[i], place)
+            found = self._keep_best(self._lots[i], place)
             if found is None:  # releasing room is counted per node: what fits in sum may not fit in turn
                 return Packing(None, bounded=True)
             placements += found
@@ -288,11 +289,11 @@ class _Mixing(_Search):
         self._options = [self._outermost(task_group) for task_group in self._lots]
         self._plant()
         self._given: dict[int, Mix] = {}
-        self._blocks: dict[tuple[int, ...], Block] = {}
+        self._blocks: dict[tuple[int, ...], BlockCounts] = {}
         self._numbers: dict[bytes, int] = {}
         self._held: dict[tuple[int, Mix], int] = {}
         self._dead: set[tuple[object, ...]] = set()
-        self._short = _Short(self._cycle, self._job)
+        self._short = _MissingTasks(self._cycle, self._job)
         self._tied = [
             here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
         ]
@@ -305,7 +306,7 @@ class _Mixing(_Search):
         )
         nothing = (0,) * len(self._axes.shapes)
         placements = write(
-            self._cycle, self._job, task_groups, self._axes, self._block(self._top, rest=True).trace(nothing)
+            self._cycle, self._job, task_groups, self._axes, self._block(self._top, rest=True).unwind(nothing)
         )
         return Packing(placements, sum(worth for _, _, worth in chosen), self._bounded)
 
@@ -401,7 +402,7 @@ class _Mixing(_Search):
     def _within(self, mix: Mix) -> bool:
         return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
 
-    def _block(self, place: _Place, *, rest: bool = False) -> Block:
+    def _block(self, place: _Place, *, rest: bool = False) -> BlockCounts:
         """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
         below = range(place.domain, int(self._cycle.topology.last[place.domain]))
         inside = tuple(
@@ -420,7 +421,7 @@ class _Mixing(_Search):
             self._blocks[key] = block
         return block
 
-    def _rows_of(self, place: _Place) -> Block:
+    def _rows_of(self, place: _Place) -> BlockCounts:
         key = (-1, place.domain)
         block = self._blocks.get(key)
         if block is None:
@@ -446,7 +447,7 @@ class _Mixing(_Search):
         return tuple(sorted((self._kind(place) for place in self._places), key=repr))
 
 
-class _Short:
+class _MissingTasks:
     """What a job lacks: tasks in all, whole sub-jobs by policy, tasks by role."""
 
     def __init__(self, cycle: Cycle, job: Job) -> None:
@@ -470,8 +471,8 @@ class _Short:
             before = self._standing[task_group.sub.number]
             if task_group.sub.policy >= 0 and before < task_group.sub.minimum <= before + task_group.need:
                 counts[1 + task_group.sub.policy] += 1
-            for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
-                role = self._roles.get(tasks_left.part.role_number)
+            for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
+                role = self._roles.get(tasks_left.pod_set.role_number)
                 if role is not None:
                     counts[1 + self._policies + role] += number
         return tuple(counts)

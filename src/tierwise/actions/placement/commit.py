@@ -10,25 +10,25 @@ from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.search import current_domain
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
-from tierwise.framework.report import Decision, Placed
+from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.ranks import laid_out
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["commit", "over_now"]
+__all__ = ["commit", "quota_exceeded_now"]
 
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
 
-def over_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
+def quota_exceeded_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
     """Why a job's queue must not have what was placed as long as those on their way out are still there."""
     if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
         return None
     given = np.zeros(len(cycle.view.axis), dtype=np.int64)
     for placement in placements:
-        given += placement.part.shape.request * len(placement.rows)
+        given += placement.pod_set.shape.request * len(placement.rows)
     with cycle.ledger.statement():
         cycle.ledger.charge(job, -given)  # it is charged already
         cycle.ledger.count_leaving()
@@ -47,9 +47,9 @@ def commit(
 ) -> None:
     """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
     placed = tuple(
-        Placed(
+        PlacedTasks(
             placement.sub,
-            cycle.backlog.deal(placement.part, len(placement.rows)),
+            cycle.backlog.pop(placement.pod_set, len(placement.rows)),
             _by_rank(cycle, job, placement),
             placement.pool,
         )
@@ -66,6 +66,6 @@ def commit(
 
 def _by_rank(cycle: Cycle, job: Job, placement: Placement) -> Ints:
     """The rows of a take in the order of its ranks; a part that is dealt in pieces keeps the order of the tree."""
-    if job.pattern is None or len(placement.rows) < len(placement.part.tasks):
+    if job.pattern is None or len(placement.rows) < len(placement.pod_set.tasks):
         return placement.rows
     return laid_out(cycle.topology, placement.rows, job.pattern)

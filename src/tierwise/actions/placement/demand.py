@@ -13,9 +13,9 @@ import numpy as np
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 
-__all__ = ["Demand", "RemainingTasks", "TaskGroup", "demand", "needs", "numbers_by_portion", "surplus"]
+__all__ = ["Demand", "RemainingTasks", "TaskGroup", "counts_by_pod_set", "demand", "needs", "surplus"]
 
 
 _SINGLES = 32
@@ -25,7 +25,7 @@ _SINGLES = 32
 class RemainingTasks(msgspec.Struct, frozen=True):
     """What is left of a part."""
 
-    part: Part
+    pod_set: PodSet
     left: int
 
 
@@ -70,7 +70,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
     """What is left beyond the minimum: a sub-job below its own minimum as one task group, other tasks part by part."""
     gangs = cycle.pipeline.gangs
     for sub in _ordered(cycle, job):
-        remaining = _portions(cycle, sub)
+        remaining = _remaining(cycle, sub)
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
             if sum(p.left for p in remaining) >= missing:
@@ -84,21 +84,21 @@ def needs(asked: Demand, resources: int) -> Ints:
     """What a demand comes to per resource: role minimums first, then the remaining tasks in order."""
     total = np.zeros(resources, dtype=np.int64)
     for task_group in asked.task_groups:
-        for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
-            total += tasks_left.part.shape.request * number
+        for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
+            total += tasks_left.pod_set.shape.request * number
     return total
 
 
-def numbers_by_portion(task_group: TaskGroup) -> list[int]:
+def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
     """How many tasks a task group takes of each remaining tasks where all of them find a place: role minimums first,
     then in order.
     """
     left, roles = task_group.need, dict(task_group.roles)
     numbers = []
     for tasks_left in task_group.remaining:
-        number = min(tasks_left.left, roles.get(tasks_left.part.role_number, 0))
+        number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
         if number:
-            roles[tasks_left.part.role_number] -= number
+            roles[tasks_left.pod_set.role_number] -= number
         left -= number
         numbers.append(number)
     for i, tasks_left in enumerate(task_group.remaining):
@@ -118,13 +118,13 @@ def _whole(cycle: Cycle, job: Job) -> TaskGroup:
             missing = least - int(cycle.ledger.role_ready[number])
             if missing > 0:
                 roles[number] = missing
-    return TaskGroup(sub, _portions(cycle, sub), max(job.minimum - ready, sum(roles.values())), roles)
+    return TaskGroup(sub, _remaining(cycle, sub), max(job.minimum - ready, sum(roles.values())), roles)
 
 
-def _portions(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
-    remaining = [RemainingTasks(part, left) for part in sub.parts if (left := cycle.backlog.left(part))]
+def _remaining(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
+    remaining = [RemainingTasks(pod_set, left) for pod_set in sub.pod_sets if (left := cycle.backlog.left(pod_set))]
     if len(remaining) > 1:
-        remaining.sort(key=lambda p: cycle.pipeline.part_key(p.part))  # stable: parts stand in rank order
+        remaining.sort(key=lambda p: cycle.pipeline.task_key(p.pod_set))  # stable: parts stand in rank order
     return tuple(remaining)
 
 
@@ -140,7 +140,7 @@ class _Choice:
     def __init__(self, cycle: Cycle, job: Job) -> None:
         self._cycle = cycle
         self._job = job
-        self._portions = {sub.number: _portions(cycle, sub) for sub in job.subs}
+        self._portions = {sub.number: _remaining(cycle, sub) for sub in job.subs}
         self._standing = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._standing.values())
         self._whole = [0] * len(job.policies)
@@ -155,7 +155,7 @@ class _Choice:
         task_groups: dict[int, TaskGroup] = {}
         spares: list[TaskGroup] = []
         for sub in self._required_first(open_subs):
-            task_group = self._lot(sub, self._missing(sub))
+            task_group = self._task_group(sub, self._missing(sub))
             if self._ready():
                 spares.append(task_group)
             else:
@@ -163,7 +163,7 @@ class _Choice:
                 self._add(task_group)
         if self._ready():
             spares += self._redundant(task_groups)
-        alternatives, cut = self._otherwise(ordered, [*task_groups.values(), *spares])
+        alternatives, cut = self._alternatives(ordered, [*task_groups.values(), *spares])
         for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
             if more:
@@ -171,7 +171,7 @@ class _Choice:
                 if before is not None:
                     self._add(before, sign=-1)
                     more += before.need
-                task_groups[sub.number] = self._lot(sub, more)
+                task_groups[sub.number] = self._task_group(sub, more)
                 self._add(task_groups[sub.number])
         return Demand(tuple(task_groups.values()), tuple(spares), self._ready(), alternatives, cut)
 
@@ -186,7 +186,7 @@ class _Choice:
                 self._add(task_group)
         return spared
 
-    def _otherwise(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
+    def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """Sub-jobs whole and their surplus task by task, any of which may be left out: few enough to try them all."""
         taken = {task_group.sub.number: task_group.need for task_group in whole}
         singles = []
@@ -229,21 +229,21 @@ class _Choice:
         if self._standing[sub.number] < sub.minimum:
             return 0
         remaining = self._portions[sub.number]
-        numbers = numbers_by_portion(task_group) if task_group is not None else [0] * len(remaining)
+        numbers = counts_by_pod_set(task_group) if task_group is not None else [0] * len(remaining)
         spare = dict.fromkeys(self._roles, 0)
         for tasks_left, number in zip(remaining, numbers, strict=True):
-            if tasks_left.part.role_number in spare:
-                spare[tasks_left.part.role_number] += tasks_left.left - number
+            if tasks_left.pod_set.role_number in spare:
+                spare[tasks_left.pod_set.role_number] += tasks_left.left - number
         short_of_roles = sum(min(spare[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
         left = sum(p.left for p in remaining) - taken
         return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
 
-    def _lot(self, sub: SubJob, need: int) -> TaskGroup:
+    def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """So many tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._portions[sub.number]
         roles, left = {}, need
         for number, have in self._roles.items():
-            able = sum(p.left for p in remaining if p.part.role_number == number)
+            able = sum(p.left for p in remaining if p.pod_set.role_number == number)
             wanted = min(able, left, max(self._job.roles[number] - have, 0))
             if wanted:
                 roles[number] = wanted
@@ -267,6 +267,6 @@ class _Choice:
         self._total += sign * task_group.need
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
-        for tasks_left, number in zip(task_group.remaining, numbers_by_portion(task_group), strict=True):
-            if tasks_left.part.role_number in self._roles:
-                self._roles[tasks_left.part.role_number] += sign * number
+        for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
+            if tasks_left.pod_set.role_number in self._roles:
+                self._roles[tasks_left.pod_set.role_number] += sign * number

@@ -17,7 +17,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Ints, summed
-from tierwise.model.job import Job, Part, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
@@ -29,7 +29,7 @@ class Placement(msgspec.Struct, frozen=True):
     """Tasks of one part, by the row that each stands on, in topology order."""
 
     sub: SubJob
-    part: Part
+    pod_set: PodSet
     rows: Ints
     pool: Pool
 
@@ -40,15 +40,15 @@ def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Boo
         tasks_left = task_group.remaining[0]
         if tasks_left.left < task_group.need:
             return np.zeros(len(domains), dtype=bool)
-        enough: Bools = cycle.fit_counts.of(tasks_left.part.shape).domains(pool)[domains] >= task_group.need
+        enough: Bools = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(pool)[domains] >= task_group.need
         return enough
     total = np.zeros(len(domains), dtype=np.int64)
     roles = {number: np.zeros(len(domains), dtype=np.int64) for number in task_group.roles}
     for tasks_left in task_group.remaining:
-        fitting = np.minimum(cycle.fit_counts.of(tasks_left.part.shape).domains(pool)[domains], tasks_left.left)
+        fitting = np.minimum(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(pool)[domains], tasks_left.left)
         total += fitting
-        if tasks_left.part.role_number in roles:
-            roles[tasks_left.part.role_number] += fitting
+        if tasks_left.pod_set.role_number in roles:
+            roles[tasks_left.pod_set.role_number] += fitting
     result: Bools = total >= task_group.need
     for role, least in task_group.roles.items():
         result &= roles[role] >= least
@@ -62,7 +62,7 @@ def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable
     for task_group in asked.task_groups:
         total = np.zeros(len(domains), dtype=np.int64)
         for tasks_left in task_group.remaining:
-            shape = tasks_left.part.shape
+            shape = tasks_left.pod_set.shape
             if shape.number not in fit_counts:
                 fit_counts[shape.number] = cycle.topology.totals(room_with(cycle, shape, running, gone))
             total += np.minimum(fit_counts[shape.number][domains], tasks_left.left)
@@ -87,9 +87,9 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
     missing = task_group.need
 
     def place_some(tasks_left: RemainingTasks, count: int) -> int:
-        ask = Ask(tasks_left.part.shape, task_group.sub, job)
+        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
         before = used.get(id(tasks_left), 0)
-        found = put(cycle, ask, tasks_left.part, min(tasks_left.left - before, count), domain, pools)
+        found = put(cycle, ask, tasks_left.pod_set, min(tasks_left.left - before, count), domain, pools)
         placed = sum(len(t.rows) for t in found)
         used[id(tasks_left)] = before + placed
         placements.extend(found)
@@ -97,10 +97,10 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
 
     roles = dict(task_group.roles)
     for tasks_left in task_group.remaining:
-        least = roles.get(tasks_left.part.role_number, 0)
+        least = roles.get(tasks_left.pod_set.role_number, 0)
         if least:
             placed = place_some(tasks_left, least)
-            roles[tasks_left.part.role_number] = least - placed
+            roles[tasks_left.pod_set.role_number] = least - placed
             missing -= placed
     if any(roles.values()):
         return None
@@ -113,18 +113,18 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
 def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
     """The same task group with its largest tasks before the smaller ones, which find a place more easily."""
     scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
-    order = sorted(task_group.remaining, key=lambda p: -float((p.part.shape.request / scale).max()))
+    order = sorted(task_group.remaining, key=lambda p: -float((p.pod_set.shape.request / scale).max()))
     return replace(task_group, remaining=tuple(order))
 
 
-def put(cycle: Cycle, ask: Ask, part: Part, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
+def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
     """Place up to `count` tasks of a part below a domain."""
     placements: list[Placement] = []
     find = walk if _close(cycle, ask) else _spread
     for pool in pools:
         picks = find(cycle, ask, count, domain, pool)
         if len(picks[0]):
-            placements.append(place_tasks(cycle, ask, part, picks, pool))
+            placements.append(place_tasks(cycle, ask, pod_set, picks, pool))
             count -= int(picks[1].sum())
         if not count or not cycle.ledger.any_releasing:
             break
@@ -143,10 +143,10 @@ def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Pick
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 
-def place_tasks(cycle: Cycle, ask: Ask, part: Part, picks: Picks, pool: Pool) -> Placement:
+def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Pool) -> Placement:
     """Write a placement of a part into the ledger."""
     rows, counts = picks
-    cycle.ledger.place(part.shape, rows, counts, pool=pool)
-    cycle.ledger.stand(ask.sub, part, rows, counts, pool=pool)
-    cycle.ledger.charge(ask.job, part.shape.request * counts.sum())
-    return Placement(ask.sub, part, np.repeat(rows, counts), pool)
+    cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
+    cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)
+    cycle.ledger.charge(ask.job, pod_set.shape.request * counts.sum())
+    return Placement(ask.sub, pod_set, np.repeat(rows, counts), pool)

@@ -16,22 +16,22 @@ from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import BOTH, NOW_ONLY, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
-from tierwise.framework.gathering import Ground, Quanta, Way
+from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 
 __all__ = [
-    "Mixed",
+    "MixedDeal",
     "Mixture",
     "everything",
     "fits_bound",
-    "gather_lot",
+    "gather_group",
     "gather_surplus",
-    "ground_of",
-    "ground_on",
     "rows_of",
+    "slot_tree_of",
+    "slot_tree_on",
 ]
 
 
@@ -59,7 +59,7 @@ def fits_bound(counts: Mix) -> bool:
     return prod(count + 1 for count in counts) <= _MIXTURES
 
 
-class Mixed(msgspec.Struct, frozen=True, eq=False):
+class MixedDeal(msgspec.Struct, frozen=True, eq=False):
     """Where tasks go: the domain that holds them all, rows in the order in which they are filled, and how many each."""
 
     domain: int
@@ -78,7 +78,7 @@ class _Part(msgspec.Struct, frozen=True):
 class Mixture:
     """So many tasks of each shape, on the room that rows have for them."""
 
-    def __init__(self, ground: Ground, counts: Mix, requests: Ints, free: Ints, *, open_to: Bools) -> None:
+    def __init__(self, slot_tree: SlotTree, counts: Mix, requests: Ints, free: Ints, *, open_to: Bools) -> None:
         """`requests` are (shapes x resources), `free` (resources x rows); filters let `open_to`, (shapes x rows)."""
         self._counts = counts
         self._size = tuple(count + 1 for count in counts)
@@ -86,24 +86,26 @@ class Mixture:
         self._totals: Ints = mixes.sum(axis=0).reshape(self._size)
         self._kinds, self._kind_of = _kinds(mixes, requests, free, open_to)
         most = (self._kinds * self._totals.ravel()).max(axis=1, initial=0)
-        self._ground = Ground(ground.topology, ground.rank, most[self._kind_of], ground.drawn, ground.standing)
+        self._ground = SlotTree(
+            slot_tree.topology, slot_tree.rank, most[self._kind_of], slot_tree.drawn, slot_tree.standing
+        )
 
-    def find(self, way: Way) -> Mixed | None:
+    def find(self, option: GatherOption) -> MixedDeal | None:
         """The best domain of the way's tier that takes all tasks."""
         count = sum(self._counts)
-        dealing = _Dealing(self, way)
-        for place in islice(self._ground.each(way, count), _MIXED_PLACES):
-            if way.tier <= 0:
+        dealing = _Dealing(self, option)
+        for place in islice(self._ground.each(option, count), _MIXED_PLACES):
+            if option.tier <= 0:
                 row = int(place.rows[0])
                 if self.of_row(row)[self._counts]:
-                    return Mixed(place.domain, np.array([row]), np.array([self._counts]))
+                    return MixedDeal(place.domain, np.array([row]), np.array([self._counts]))
             elif (dealt := dealing.deal(place.domain)) is not None:
                 rows = np.array(list(dealt), dtype=np.int64)
-                return Mixed(place.domain, rows, np.array(list(dealt.values()), dtype=np.int64))
+                return MixedDeal(place.domain, rows, np.array(list(dealt.values()), dtype=np.int64))
         return None
 
     @property
-    def ground(self) -> Ground:
+    def slot_tree(self) -> SlotTree:
         """The tree, with the most tasks of any mixture that each row takes."""
         return self._ground
 
@@ -149,11 +151,11 @@ def _kinds(mixes: Ints, requests: Ints, free: Ints, open_to: Bools) -> tuple[Boo
 class _Dealing:
     """Sets of mixtures from the rows up, and the way back down."""
 
-    def __init__(self, mixture: Mixture, way: Way) -> None:
+    def __init__(self, mixture: Mixture, option: GatherOption) -> None:
         self._mixture = mixture
-        self._ground = mixture.ground
-        self._quanta: Quanta = self._ground.quanta(way)
-        self._whole = lcm(*(number for _, number in way.multiples))
+        self._ground = mixture.slot_tree
+        self._quanta: Quanta = self._ground.quanta(option)
+        self._whole = lcm(*(number for _, number in option.multiples))
         self._room: Ints = self._ground.topology.totals(self._ground.room)
         self._inside: dict[int, tuple[list[_Part], list[Bools]]] = {}
 
@@ -183,15 +185,15 @@ class _Dealing:
 
     def _ordered(self, domain: int) -> Iterator[tuple[int, bool, bool]]:
         """Parts with room or with tasks of the gang: number, whether a row, and whether such tasks stand there."""
-        ground, topology = self._ground, self._ground.topology
+        slot_tree, topology = self._ground, self._ground.topology
         children = np.array(topology.children[domain], dtype=np.int64)
         after = int(topology.end[children[-1]]) if len(children) else int(topology.start[domain])
         direct = np.arange(after, int(topology.end[domain]))
-        direct = direct[ground.inside[direct]]
-        held = np.concatenate((self._quanta.held[children], ground.standing[direct]))
-        room = np.concatenate((self._room[children], ground.room[direct]))
-        drawn = np.concatenate((ground.drawn_below[children], ground.drawn[direct]))
-        rank = np.concatenate((topology.rank[children], ground.rank[direct]))
+        direct = direct[slot_tree.inside[direct]]
+        held = np.concatenate((self._quanta.held[children], slot_tree.standing[direct]))
+        room = np.concatenate((self._room[children], slot_tree.room[direct]))
+        drawn = np.concatenate((slot_tree.drawn_below[children], slot_tree.drawn[direct]))
+        rank = np.concatenate((topology.rank[children], slot_tree.rank[direct]))
         is_row = np.repeat((False, True), (len(children), len(direct)))
         order = np.lexsort((rank, is_row, -room, -drawn, held == 0))
         order = order[(room[order] > 0) | (held[order] > 0)]
@@ -244,15 +246,17 @@ _PLACES = 64
 """How many domains of a tier are tried where counting alone does not tell."""
 
 
-def gather_lot(cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Pool, ...] = BOTH) -> SearchResult | None:
+def gather_group(
+    cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Pool, ...] = BOTH
+) -> SearchResult | None:
     """The best place for a task group of a gathered job."""
     classes = _classes(task_group)
     count = sum(c.count for c in classes)
-    for way in cycle.pipeline.ways(job, count):
+    for option in cycle.pipeline.gather_options(job, count):
         for pool in pools if cycle.ledger.any_releasing else pools[:1]:
-            cycle.report.work.trials += 1
+            cycle.report.search_counts.trials += 1
             with cycle.ledger.statement() as statement:
-                found = _try(cycle, job, task_group.sub, classes, way, pool)
+                found = _try(cycle, job, task_group.sub, classes, option, pool)
                 if found is not None:
                     statement.keep()
                     return found
@@ -261,13 +265,13 @@ def gather_lot(cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Po
 
 def gather_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """As many tasks of a task group beyond the minimum as may join the others, in whole multiples."""
-    shape = task_group.remaining[0].part.shape
-    ground = ground_of(cycle, shape, task_group.sub, job, Pool.IDLE)
-    widest = cycle.pipeline.ways(job, task_group.need)[-1]
-    most = ground.most(widest, task_group.need)
+    shape = task_group.remaining[0].pod_set.shape
+    slot_tree = slot_tree_of(cycle, shape, task_group.sub, job, Pool.IDLE)
+    widest = cycle.pipeline.gather_options(job, task_group.need)[-1]
+    most = slot_tree.most(widest, task_group.need)
     fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
     for number in range(most, fewest, -1):
-        found = gather_lot(cycle, job, replace(task_group, need=number), pools=NOW_ONLY)
+        found = gather_group(cycle, job, replace(task_group, need=number), pools=NOW_ONLY)
         if found is not None:
             return list(found.placements)
     return []
@@ -278,12 +282,12 @@ def everything(task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
 
 
-def ground_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> Ground:
+def slot_tree_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> SlotTree:
     """The tree as tasks of one shape see it."""
-    return ground_on(cycle, sub, job, cycle.fit_counts.of(shape).rows(pool))
+    return slot_tree_on(cycle, sub, job, cycle.fit_counts.of(shape).rows(pool))
 
 
-def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
+def slot_tree_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> SlotTree:
     """The job's tree as tasks see it that find so much room on each row; its rows are the tree's own (`rows_of`)."""
     nodes = len(cycle.nodes)
     stands = cycle.ledger.placed_rows(sub)
@@ -292,22 +296,22 @@ def ground_on(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> Ground:
         standing += np.bincount(*stands, minlength=nodes).astype(np.int64)
     drawn = job.gather.drawn if job.gather is not None else np.zeros(0, dtype=np.int64)
     near = np.bincount(drawn, minlength=nodes) + standing
-    fabric = cycle.fabric(job)
-    if fabric is None:
-        return Ground(cycle.topology, cycle.nodes.rank, room, near, standing)
-    rows = fabric.rows
-    return Ground(fabric.topology, cycle.nodes.rank[rows], room[rows], near[rows], standing[rows])
+    alternate = cycle.alternate_topology(job)
+    if alternate is None:
+        return SlotTree(cycle.topology, cycle.nodes.rank, room, near, standing)
+    rows = alternate.rows
+    return SlotTree(alternate.topology, cycle.nodes.rank[rows], room[rows], near[rows], standing[rows])
 
 
 def rows_of(cycle: Cycle, job: Job, rows: Ints) -> Ints:
     """Rows of the cluster for rows of the job's tree."""
-    fabric = cycle.fabric(job)
-    return rows if fabric is None else fabric.rows[rows]
+    alternate = cycle.alternate_topology(job)
+    return rows if alternate is None else alternate.rows[rows]
 
 
 def _domain(cycle: Cycle, job: Job, domain: int, rows: Ints) -> int:
     """The domain that was found: around the rows, where it is one of another tree than the one that rows follow."""
-    return domain if cycle.fabric(job) is None else cycle.topology.meet_rows(rows)
+    return domain if cycle.alternate_topology(job) is None else cycle.topology.meet_rows(rows)
 
 
 class _Class(msgspec.Struct, frozen=True):
@@ -326,8 +330,8 @@ def _classes(task_group: TaskGroup) -> list[_Class]:
     roles, left = dict(task_group.roles), task_group.need
     numbers = []
     for tasks_left in task_group.remaining:
-        number = min(tasks_left.left, roles.get(tasks_left.part.role_number, 0))
-        roles[tasks_left.part.role_number] = roles.get(tasks_left.part.role_number, 0) - number
+        number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
+        roles[tasks_left.pod_set.role_number] = roles.get(tasks_left.pod_set.role_number, 0) - number
         numbers.append(number)
         left -= number
     shapes: dict[int, list[tuple[RemainingTasks, int]]] = {}
@@ -335,16 +339,18 @@ def _classes(task_group: TaskGroup) -> list[_Class]:
         more = min(tasks_left.left - number, max(left, 0))
         left -= more
         if number + more:
-            shapes.setdefault(tasks_left.part.shape.number, []).append((tasks_left, number + more))
-    return [_Class(parts[0][0].part.shape, tuple(parts)) for parts in shapes.values()]
+            shapes.setdefault(tasks_left.pod_set.shape.number, []).append((tasks_left, number + more))
+    return [_Class(parts[0][0].pod_set.shape, tuple(parts)) for parts in shapes.values()]
 
 
-def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> SearchResult | None:
+def _try(
+    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], option: GatherOption, pool: Pool
+) -> SearchResult | None:
     count = sum(c.count for c in classes)
     moving = any(cycle.pipeline.moving(c.shape) for c in classes)
     for room in _rooms(cycle, classes, pool, moving=moving):
-        ground = ground_on(cycle, sub, job, room)
-        for gathered in islice(ground.each(way, count), _PLACES if moving else 1):
+        slot_tree = slot_tree_on(cycle, sub, job, room)
+        for gathered in islice(slot_tree.each(option, count), _PLACES if moving else 1):
             with cycle.ledger.statement() as statement:
                 rows = rows_of(cycle, job, gathered.rows)
                 placements = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
@@ -353,21 +359,23 @@ def _try(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Wa
                     return SearchResult(_domain(cycle, job, gathered.domain, rows), tuple(placements), 0.0)
     if len(classes) == 1:
         return None
-    if not moving and way.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
-        return _mixed(cycle, job, sub, classes, way, pool)
-    return _class_by_class(cycle, job, sub, classes, way, pool) if not way.multiples else None
+    if not moving and option.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
+        return _mixed(cycle, job, sub, classes, option, pool)
+    return _class_by_class(cycle, job, sub, classes, option, pool) if not option.multiples else None
 
 
-def _mixed(cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool) -> SearchResult | None:
+def _mixed(
+    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], option: GatherOption, pool: Pool
+) -> SearchResult | None:
     """All classes in one domain, each node taking whatever mixture it has room for."""
     requests = np.stack([c.shape.request for c in classes])
     asked = np.flatnonzero(requests.any(axis=0))
     open_to = np.stack([cycle.fit_counts.of(c.shape).why == 0 for c in classes])
     free = cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool)
-    ground = ground_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
+    slot_tree = slot_tree_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
     counts = tuple(c.count for c in classes)
     every = rows_of(cycle, job, np.arange(len(cycle.nodes)))
-    found = Mixture(ground, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(way)
+    found = Mixture(slot_tree, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(option)
     if found is None:
         return None
     placements: list[Placement] = []
@@ -400,29 +408,31 @@ def _poured(
     cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], rows: Ints, pool: Pool, *, checked: bool
 ) -> list[Placement] | None:
     """Tasks in rank order onto rows in order; `checked` asks the filters again before each of them."""
-    parts = [
-        (c.shape, tasks_left.part, number, _next(tasks_left, number)) for c in classes for tasks_left, number in c.parts
+    pod_sets = [
+        (c.shape, tasks_left.pod_set, number, _next(tasks_left, number))
+        for c in classes
+        for tasks_left, number in c.parts
     ]
-    ranks = np.concatenate([ranks for *_, ranks in parts])
+    ranks = np.concatenate([ranks for *_, ranks in pod_sets])
     place = np.empty(len(ranks), dtype=np.int64)
     place[np.argsort(ranks, kind="stable")] = np.arange(len(ranks))
     placements, start = [], 0
-    for shape, part, number, _ in parts:
+    for shape, pod_set, number, _ in pod_sets:
         own = rows[place[start : start + number]]
         start += number
         ask = Ask(shape, sub, job)
         if checked and not _allowed(cycle, ask, own, pool):
             return None
         distinct, counts = np.unique(own, return_counts=True)
-        placed = place_tasks(cycle, ask, part, (distinct, counts), pool)
-        placements.append(Placement(placed.sub, part, own, pool))  # each task on its own node, in rank order
+        placed = place_tasks(cycle, ask, pod_set, (distinct, counts), pool)
+        placements.append(Placement(placed.sub, pod_set, own, pool))  # each task on its own node, in rank order
     return placements
 
 
 def _next(tasks_left: RemainingTasks, number: int) -> Ints:
     """The ranks of the tasks that are dealt next from remaining tasks."""
-    start = len(tasks_left.part.tasks) - tasks_left.left
-    return np.array([task.rank for task in tasks_left.part.tasks[start : start + number]])
+    start = len(tasks_left.pod_set.tasks) - tasks_left.left
+    return np.array([task.rank for task in tasks_left.pod_set.tasks[start : start + number]])
 
 
 def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
@@ -436,18 +446,18 @@ def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
 
 
 def _class_by_class(
-    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], way: Way, pool: Pool
+    cycle: Cycle, job: Job, sub: SubJob, classes: Sequence[_Class], option: GatherOption, pool: Pool
 ) -> SearchResult | None:
     """Each class by itself in the room that the others leave, all in one domain."""
     lead = max(classes, key=lambda c: c.count)
-    ground = ground_on(cycle, sub, job, cycle.fit_counts.of(lead.shape).rows(pool))
-    for gathered in islice(ground.each(way, lead.count), _PLACES):
+    slot_tree = slot_tree_on(cycle, sub, job, cycle.fit_counts.of(lead.shape).rows(pool))
+    for gathered in islice(slot_tree.each(option, lead.count), _PLACES):
         inside = np.zeros(len(cycle.nodes), dtype=bool)
-        span = ground.topology.span(gathered.domain)
+        span = slot_tree.topology.span(gathered.domain)
         inside[rows_of(cycle, job, np.arange(span.start, span.stop))] = True
         for order in islice(permutations(classes), _ORDERS):
             with cycle.ledger.statement() as statement:
-                placements = _in_order(cycle, job, sub, order, way, inside, pool)
+                placements = _in_order(cycle, job, sub, order, option, inside, pool)
                 if placements is not None:
                     statement.keep()
                     rows = np.concatenate([place_tasks.rows for place_tasks in placements])
@@ -456,12 +466,12 @@ def _class_by_class(
 
 
 def _in_order(
-    cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], way: Way, inside: Bools, pool: Pool
+    cycle: Cycle, job: Job, sub: SubJob, order: Sequence[_Class], option: GatherOption, inside: Bools, pool: Pool
 ) -> list[Placement] | None:
     placements: list[Placement] = []
     for c in order:
         room = np.where(inside, cycle.fit_counts.of(c.shape).rows(pool), 0)
-        gathered = ground_on(cycle, sub, job, room).find(replace(way, pipeline=1), c.count)
+        gathered = slot_tree_on(cycle, sub, job, room).find(replace(option, pipeline=1), c.count)
         if gathered is None:
             return None
         rows = rows_of(cycle, job, gathered.rows)

@@ -31,7 +31,7 @@ from tierwise.model.shape import Shape
 
 __all__ = [
     "Axes",
-    "Block",
+    "BlockCounts",
     "Choices",
     "Mix",
     "OutOfBoundError",
@@ -57,12 +57,12 @@ class OutOfBoundError(Exception):
     """The exact count would take too long: what was asked is not known."""
 
 
-class Block(Protocol):
+class BlockCounts(Protocol):
     """Some rows, and what they take together."""
 
     table: Ints
 
-    def trace(self, mix: Mix) -> dict[int, Mix]:
+    def unwind(self, mix: Mix) -> dict[int, Mix]:
         """Rows with what each takes of a mixture that fits."""
 
 
@@ -168,7 +168,7 @@ class Rows:
             self._tables.append(axes.plus(self._tables[-1], options))
         self.table = self._tables[-1]
 
-    def trace(self, mix: Mix) -> dict[int, Mix]:
+    def unwind(self, mix: Mix) -> dict[int, Mix]:
         found: dict[int, Mix] = {}
         for i in reversed(range(len(self._rows))):
             row, options = self._rows[i]
@@ -182,7 +182,7 @@ class Rows:
 class Sum:
     """Disjoint blocks together."""
 
-    def __init__(self, axes: Axes, blocks: Sequence[Block]) -> None:
+    def __init__(self, axes: Axes, blocks: Sequence[BlockCounts]) -> None:
         self._axes = axes
         self._blocks = blocks
         self._tables = [axes.nothing()]
@@ -190,11 +190,11 @@ class Sum:
             self._tables.append(axes.plus(self._tables[-1], axes.options(block.table)))
         self.table = self._tables[-1]
 
-    def trace(self, mix: Mix) -> dict[int, Mix]:
+    def unwind(self, mix: Mix) -> dict[int, Mix]:
         found: dict[int, Mix] = {}
         for i in reversed(range(len(self._blocks))):
             mine = _share(self._axes.options(self._blocks[i].table), self._tables[i], mix)
-            found |= self._blocks[i].trace(mine)
+            found |= self._blocks[i].unwind(mine)
             mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
         return found
 
@@ -202,15 +202,15 @@ class Sum:
 class Without:
     """A block of which a mixture is taken: what is left for others. Traces tell of both."""
 
-    def __init__(self, block: Block, mix: Mix) -> None:
+    def __init__(self, block: BlockCounts, mix: Mix) -> None:
         self._block = block
         self._mix = mix
         self.table = np.full_like(block.table, -1)
         rest = block.table[tuple(slice(number, None) for number in mix[:-1])] - mix[-1]
         self.table[tuple(slice(0, size) for size in rest.shape)] = np.maximum(rest, -1)
 
-    def trace(self, mix: Mix) -> dict[int, Mix]:
-        return self._block.trace(tuple(a + b for a, b in zip(mix, self._mix, strict=True)))
+    def unwind(self, mix: Mix) -> dict[int, Mix]:
+        return self._block.unwind(tuple(a + b for a, b in zip(mix, self._mix, strict=True)))
 
 
 def _share(options: tuple[Ints, Ints], before: Ints, mix: Mix) -> Mix:
@@ -234,7 +234,7 @@ def fit_mixed(
     """Place a task group of several shapes below a domain if there is any way to; OutOfBoundError where that is not
     known.
     """
-    if any(cycle.pipeline.moving(tasks_left.part.shape) for tasks_left in task_group.remaining):
+    if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
         raise OutOfBoundError
     choices = Choices(task_group)
     for pool in pools if cycle.ledger.any_releasing else pools[:1]:
@@ -246,7 +246,7 @@ def fit_mixed(
         if len(able):
             first = int(able[0])
             return write(
-                cycle, job, [(choices.task_group(first), domain)], axes, block.trace(tuple(mixes[first].tolist()))
+                cycle, job, [(choices.task_group(first), domain)], axes, block.unwind(tuple(mixes[first].tolist()))
             )
     return None
 
@@ -275,7 +275,7 @@ class Choices:
             last = task_group.need - counts.sum(axis=1)
             counts = np.column_stack((counts, last))[(last >= 0) & (last <= most[-1])]
         for role, least in task_group.roles.items():
-            own = [i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.part.role_number == role]
+            own = [i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.pod_set.role_number == role]
             counts = counts[counts[:, own].sum(axis=1) >= least]
         self._lot = task_group
         self._counts: Ints = counts[::-1]  # the more of the first remaining tasks the better
@@ -287,20 +287,21 @@ class Choices:
         """The task group with exactly the tasks of one choice."""
         pairs = zip(self._lot.remaining, self._counts[number].tolist(), strict=True)
         return replace(
-            self._lot, remaining=tuple(RemainingTasks(tasks_left.part, count) for tasks_left, count in pairs if count)
+            self._lot,
+            remaining=tuple(RemainingTasks(tasks_left.pod_set, count) for tasks_left, count in pairs if count),
         )
 
     def mixes(self, axes: Axes) -> Ints:
         """The choices as mixtures, (choices x shapes)."""
         mixes = np.zeros((len(self._counts), len(axes.shapes)), dtype=np.int64)
         for i, tasks_left in enumerate(self._lot.remaining):
-            mixes[:, axes.position(tasks_left.part.shape)] += self._counts[:, i]
+            mixes[:, axes.position(tasks_left.pod_set.shape)] += self._counts[:, i]
         return mixes
 
     def most(self) -> dict[Shape, int]:
         """The most tasks of each shape that some choice has."""
-        every = dict.fromkeys(tasks_left.part.shape for tasks_left in self._lot.remaining)
-        own = {s: [i for i, p in enumerate(self._lot.remaining) if p.part.shape is s] for s in every}
+        every = dict.fromkeys(tasks_left.pod_set.shape for tasks_left in self._lot.remaining)
+        own = {s: [i for i, p in enumerate(self._lot.remaining) if p.pod_set.shape is s] for s in every}
         return {s: int(self._counts[:, mine].sum(axis=1).max(initial=0)) for s, mine in own.items()}
 
 
@@ -342,11 +343,11 @@ def write(
         span = cycle.topology.span(domain)
         inside = (rows >= span.start) & (rows < span.stop)
         for tasks_left in task_group.remaining:
-            column = left[:, axes.position(tasks_left.part.shape)]
+            column = left[:, axes.position(tasks_left.pod_set.shape)]
             able = np.where(inside, column, 0)
             counts = np.clip(tasks_left.left - (np.cumsum(able) - able), 0, able)
             column -= counts
-            placements += _take(cycle, Ask(tasks_left.part.shape, task_group.sub, job), tasks_left, rows, counts)
+            placements += _take(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left, rows, counts)
     return placements
 
 
@@ -357,7 +358,7 @@ def _take(cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, rows: Ints, counts
         number = np.minimum(counts, cycle.fit_counts.of(ask.shape).rows(pool)[rows])
         used = number > 0
         if used.any():
-            placements.append(place_tasks(cycle, ask, tasks_left.part, (rows[used], number[used]), pool))
+            placements.append(place_tasks(cycle, ask, tasks_left.pod_set, (rows[used], number[used]), pool))
             counts = counts - number
         if not counts.any():
             break

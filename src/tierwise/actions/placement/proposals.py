@@ -24,15 +24,15 @@ __all__ = ["group_units", "picks_of", "try_proposal", "units_of"]
 
 def units_of(cycle: Cycle, task_group: TaskGroup) -> Units | None:
     """A task group as units of one task each; None where nothing can be recommended for it."""
-    if task_group.sub.constraint is None or any(cycle.pipeline.moving(p.part.shape) for p in task_group.remaining):
+    if task_group.sub.constraint is None or any(cycle.pipeline.moving(p.pod_set.shape) for p in task_group.remaining):
         return None
     if len(task_group.remaining) > 1:
         return _mixed(cycle, task_group)
     tasks_left = task_group.remaining[0]
     if tasks_left.left < task_group.need:
         return None
-    held = cycle.fit_counts.of(tasks_left.part.shape).domains(Pool.IDLE)
-    return Units(tasks_left.part.shape, task_group.need, 1, cycle.topology.own(held), held)
+    held = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE)
+    return Units(tasks_left.pod_set.shape, task_group.need, 1, cycle.topology.own(held), held)
 
 
 def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
@@ -45,7 +45,7 @@ def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
         number = min(left, tasks_left.left)
         left -= number
         if number:
-            own = cycle.topology.own(cycle.fit_counts.of(tasks_left.part.shape).domains(Pool.IDLE))
+            own = cycle.topology.own(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE))
             shares.append(np.minimum(own, number) * task_group.need // number)
     own = np.minimum.reduce(shares)
     return Units(None, task_group.need, 1, own, cycle.topology.roll_up(own))
@@ -75,7 +75,7 @@ def try_proposal(
     said = cycle.pipeline.propose(job, units, group)
     if not isinstance(said, Proposal):
         return said, None
-    cycle.report.work.trials += 1
+    cycle.report.search_counts.trials += 1
     with cycle.ledger.statement() as statement:
         placements = _placed(cycle, job, task_group, units, said)
         if placements is not None:
@@ -86,8 +86,8 @@ def try_proposal(
 def _placed(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
     if units.shape is None:
         return fit(cycle, job, task_group, proposal.domain, (Pool.IDLE,))
-    part = task_group.remaining[0].part
-    ask = Ask(part.shape, task_group.sub, job)
+    pod_set = task_group.remaining[0].pod_set
+    ask = Ask(pod_set.shape, task_group.sub, job)
     picked = picks_of(cycle, ask, units, proposal)
     picks = np.concatenate([rows for rows, _ in picked]), np.concatenate([counts for _, counts in picked])
-    return [place_tasks(cycle, ask, part, picks, Pool.IDLE)] if int(picks[1].sum()) == task_group.need else None
+    return [place_tasks(cycle, ask, pod_set, picks, Pool.IDLE)] if int(picks[1].sum()) == task_group.need else None

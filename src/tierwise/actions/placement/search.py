@@ -1,6 +1,6 @@
 """Find a place for what a job asks for: gradient by gradient, every domain of a gradient weighed, the best taken.
 
-`search_lot` serves one sub-job, or a job without policies; jobs of several sub-jobs are `two_level`'s.
+`search_group` serves one sub-job, or a job without policies; jobs of several sub-jobs are `two_level`'s.
 What is found stands on the ledger on return; what is not found leaves no trace.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
     "ordered",
     "pending",
     "previous_domain",
-    "search_lot",
+    "search_group",
     "surplus_keys",
 ]
 
@@ -82,7 +82,7 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     return (np.array([min(widest)]),) if widest else ()
 
 
-def search_lot(
+def search_group(
     cycle: Cycle, job: Job, task_group: TaskGroup, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | bool:
     """The best place for one task group inside a domain; otherwise whether the search stopped at its bound.
@@ -118,13 +118,13 @@ def fit_any_way(
     """
     several = len(task_group.remaining) > 1
     for tried in (task_group, largest_first(cycle, task_group)) if several else (task_group,):
-        cycle.report.work.trials += 1
+        cycle.report.search_counts.trials += 1
         with cycle.ledger.statement() as statement:
             placements = fit(cycle, job, tried, domain, pools)
             if placements is not None:
                 statement.keep()
                 return placements
-    if len({tasks_left.part.shape.number for tasks_left in task_group.remaining}) == 1:
+    if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
         return False  # one shape in several roles: nothing to mix
     try:
         with cycle.ledger.statement() as statement:
@@ -145,7 +145,7 @@ def ordered(
     Ready now before waiting for releases, near where the task group's sub-job stood before far, then near the job's
     other tasks, then the score, then where the surplus finds a place too, then the name.
     """
-    cycle.report.work.domains += len(group)
+    cycle.report.search_counts.domains += len(group)
     feasible = group[bound(cycle, task_group, group, pools[-1])]
     if len(feasible):
         scores = cycle.pipeline.score_domains(task_group.sub, feasible)
@@ -181,10 +181,10 @@ def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
     """How many tasks of each shape a gang has that wait."""
     subs = gang.subs if isinstance(gang, Job) else (gang,)
     found: dict[Shape, int] = {}
-    for part in (part for sub in subs for part in sub.parts):
-        left = cycle.backlog.left(part)
+    for pod_set in (pod_set for sub in subs for pod_set in sub.pod_sets):
+        left = cycle.backlog.left(pod_set)
         if left:
-            found[part.shape] = found.get(part.shape, 0) + left
+            found[pod_set.shape] = found.get(pod_set.shape, 0) + left
     return found
 
 

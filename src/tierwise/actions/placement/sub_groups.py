@@ -18,10 +18,10 @@ from tierwise.actions.placement.search import (
     candidates,
     current_domain,
     pending,
-    search_lot,
+    search_group,
     surplus_keys,
 )
-from tierwise.actions.placement.uniform_groups import alike, place_alike
+from tierwise.actions.placement.uniform_groups import place_uniform, uniform_groups
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -38,7 +38,7 @@ _SHORTLIST = 8
 def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | bool:
     """A place for the minimum of a job that is not gathered; otherwise whether the search stopped at its bound."""
     if not job.policies:
-        return search_lot(cycle, job, asked.task_groups[0])
+        return search_group(cycle, job, asked.task_groups[0])
     found = search_job(cycle, job, asked)
     if isinstance(found, bool) and asked.alternatives is not None:
         return search_job(cycle, job, asked.alternatives)
@@ -48,9 +48,9 @@ def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | bool:
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | bool:
     """A place for everything the job needs; otherwise whether the search stopped at its bound."""
     groups = tuple(candidates(cycle, job, within))
-    uniform = alike(cycle, job, demand) if not demand.open else None
+    uniform = uniform_groups(cycle, job, demand) if not demand.open else None
     if uniform is not None:
-        found = place_alike(cycle, uniform, groups)
+        found = place_uniform(cycle, uniform, groups)
         if found is not None:
             return found
         if not cycle.ledger.any_releasing and len(demand.spares) == 0:
@@ -70,7 +70,7 @@ def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) ->
 
 def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
     """The domains of a group that pass every bound, best first by the sub-jobs' scores for the domain as a whole."""
-    cycle.report.work.domains += len(group)
+    cycle.report.search_counts.domains += len(group)
     fits = _whole_bound(cycle, demand, group)
     if not demand.spares:
         for task_group in demand.task_groups:
@@ -92,7 +92,7 @@ def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[
     shapes = {}
     for task_group in demand.task_groups:
         if len(task_group.remaining) == 1:
-            shape = task_group.remaining[0].part.shape
+            shape = task_group.remaining[0].pod_set.shape
             shapes[shape.number] = shape
             needs[shape.number] = needs.get(shape.number, 0) + task_group.need
     fits = np.ones(len(group), dtype=bool)

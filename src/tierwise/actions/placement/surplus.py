@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.fit import Placement, put
-from tierwise.actions.placement.search import NOW_ONLY, candidates, current_domain, search_lot
+from tierwise.actions.placement.search import NOW_ONLY, candidates, current_domain, search_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready
@@ -20,7 +20,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
     """What of a task group finds a place: a sub-job below its own minimum whole or not at all, any other task by
     task.
     """
-    if cycle.pipeline.ways(job, task_group.need):
+    if cycle.pipeline.gather_options(job, task_group.need):
         from tierwise.actions.placement.gather import gather_surplus
 
         return gather_surplus(cycle, job, task_group)
@@ -36,16 +36,16 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
             return placements
     for outer in _job_domains(cycle, job):
         for group in candidates(cycle, gang, outer):
-            part = task_group.remaining[0].part
-            ask = Ask(part.shape, task_group.sub, job)
-            return placements + put(cycle, ask, part, task_group.need - len(placements), int(group[0]), NOW_ONLY)
+            pod_set = task_group.remaining[0].pod_set
+            ask = Ask(pod_set.shape, task_group.sub, job)
+            return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(group[0]), NOW_ONLY)
     return placements
 
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """The best place for a task group that must be placed as one, inside the job's own limit."""
     for outer in _job_domains(cycle, job):
-        found = search_lot(cycle, job, task_group, within=outer, pools=NOW_ONLY)
+        found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
         if not isinstance(found, bool):
             return list(found.placements)
     return []

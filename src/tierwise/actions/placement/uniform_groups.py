@@ -31,14 +31,14 @@ from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 
-__all__ = ["Alike", "alike", "groups_held", "place_alike"]
+__all__ = ["UniformGroups", "groups_held", "place_uniform", "uniform_groups"]
 
 
 _FEW = 8
 """How many sub-jobs at once are asked, one by one, where they stood before; more of them are placed as strangers."""
 
 
-class Alike(msgspec.Struct, frozen=True):
+class UniformGroups(msgspec.Struct, frozen=True):
     """`len(task groups)` groups of `size` tasks of one shape, each inside one domain of at most `limit`."""
 
     job: Job
@@ -49,11 +49,11 @@ class Alike(msgspec.Struct, frozen=True):
     spares: int = 0  # further groups, which come as surplus
 
 
-def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
+def uniform_groups(cycle: Cycle, job: Job, demand: Demand) -> UniformGroups | None:
     """The demand as alike groups, where it is that."""
     task_groups = demand.task_groups
     first = task_groups[0]
-    shape = first.remaining[0].part.shape
+    shape = first.remaining[0].pod_set.shape
     limit = cycle.pipeline.limit(first.sub)
     if limit is None or cycle.pipeline.moving(shape):
         return None
@@ -70,14 +70,14 @@ def alike(cycle: Cycle, job: Job, demand: Demand) -> Alike | None:
             and task_group.need == first.need
             and task_group.sub.total == first.sub.total
         )
-        if not same or len(task_group.remaining) != 1 or task_group.remaining[0].part.shape is not shape:
+        if not same or len(task_group.remaining) != 1 or task_group.remaining[0].pod_set.shape is not shape:
             return None
         if cycle.ledger.placed_rows(task_group.sub) is not None:
             return None
-    return Alike(job, task_groups, shape, first.need, limit, len(demand.spares))
+    return UniformGroups(job, task_groups, shape, first.need, limit, len(demand.spares))
 
 
-def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
+def groups_held(cycle: Cycle, groups: UniformGroups, pool: Pool) -> Ints:
     """How many groups every domain of the tree holds."""
     topology = cycle.topology
     room = cycle.fit_counts.of(groups.shape).domains(pool)
@@ -87,12 +87,12 @@ def groups_held(cycle: Cycle, groups: Alike, pool: Pool) -> Ints:
     return np.where(inside, room // groups.size, held)
 
 
-def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> SearchResult | None:
+def place_uniform(cycle: Cycle, groups: UniformGroups, candidates: Gradients) -> SearchResult | None:
     """Place all groups in the best candidate of the first gradient that holds them, now; a recommended one is best."""
     held = groups_held(cycle, groups, Pool.IDLE)
     units = _units(cycle, groups)
     for group in candidates:
-        cycle.report.work.domains += len(group)
+        cycle.report.search_counts.domains += len(group)
         feasible = group[held[group] >= len(groups.task_groups)]
         if len(feasible):
             said = cycle.pipeline.propose(groups.job, units, feasible) if units is not None else None
@@ -108,20 +108,20 @@ def place_alike(cycle: Cycle, groups: Alike, candidates: Gradients) -> SearchRes
     return None
 
 
-def _units(cycle: Cycle, groups: Alike) -> Units | None:
+def _units(cycle: Cycle, groups: UniformGroups) -> Units | None:
     """What a recommendation is asked for; nothing where none is made, or something of the job stands already."""
     if not cycle.pipeline.proposes or current_domain(cycle, groups.job) is not None:
         return None
     return group_units(cycle, groups.shape, groups=len(groups.task_groups), size=groups.size, limit=groups.limit)
 
 
-def _place_proposed(cycle: Cycle, groups: Alike, units: Units, proposal: Proposal) -> list[Placement]:
+def _place_proposed(cycle: Cycle, groups: UniformGroups, units: Units, proposal: Proposal) -> list[Placement]:
     ask = Ask(groups.shape, groups.task_groups[0].sub, groups.job)
-    cycle.report.work.trials += 1
+    cycle.report.search_counts.trials += 1
     return _write(cycle, groups, picks_of(cycle, ask, units, proposal), groups.task_groups)
 
 
-def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints) -> int:
+def _best(cycle: Cycle, groups: UniformGroups, feasible: Ints, score: Floats, held: Ints) -> int:
     """Near what the job has standing, then the score, then where the surplus finds a place too, then the name."""
     near = current_domain(cycle, groups.job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
@@ -137,7 +137,7 @@ def _best(cycle: Cycle, groups: Alike, feasible: Ints, score: Floats, held: Ints
     return int(np.lexsort(keys)[0])
 
 
-def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
+def _worth(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> Floats:
     """For every candidate the sum of its groups' scores, each in the best inner domain that is left to it."""
     topology = cycle.topology
     near = current_domain(cycle, groups.job)
@@ -158,7 +158,7 @@ def _worth(cycle: Cycle, groups: Alike, feasible: Ints) -> Floats:
     return score
 
 
-def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
+def _inner(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> tuple[Ints, Ints]:
     """The domains below the candidates that are within the groups' limit, and whose candidate each is."""
     within = np.flatnonzero(cycle.topology.tier <= groups.limit)
     owner = np.searchsorted(feasible, within, side="right") - 1
@@ -166,12 +166,12 @@ def _inner(cycle: Cycle, groups: Alike, feasible: Ints) -> tuple[Ints, Ints]:
     return within[inside], owner[inside]
 
 
-def _fill(cycle: Cycle, groups: Alike, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
+def _fill(cycle: Cycle, groups: UniformGroups, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
     """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
     domains, owner, room = tier
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, domains)
-    ahead = _ahead(cycle, groups, domains)
+    ahead = _with_spares(cycle, groups, domains)
     keys = (cycle.topology.rank[domains], *reversed(ahead), -np.rint(scores * GRAIN), distance, owner)
     order = np.lexsort(keys)
     taken = np.cumsum(room[order])
@@ -191,7 +191,7 @@ def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> 
     room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
 
 
-def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Placement]:
+def _place(cycle: Cycle, groups: UniformGroups, domain: int) -> list[Placement]:
     """Write the groups into the ledger, below one domain, one tier after the other; they gather around the first."""
     placements: list[Placement] = []
     for tier in cycle.topology.by_tier(domain, groups.limit):
@@ -208,21 +208,21 @@ def _place(cycle: Cycle, groups: Alike, domain: int) -> list[Placement]:
     return placements
 
 
-def _first(cycle: Cycle, groups: Alike, able: Ints) -> int:
+def _first(cycle: Cycle, groups: UniformGroups, able: Ints) -> int:
     """Where the first group goes."""
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, able)
-    ahead = _ahead(cycle, groups, able)
+    ahead = _with_spares(cycle, groups, able)
     return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
 
 
-def _ahead(cycle: Cycle, groups: Alike, domains: Ints) -> tuple[Ints, ...]:
+def _with_spares(cycle: Cycle, groups: UniformGroups, domains: Ints) -> tuple[Ints, ...]:
     """Which domains hold a group's surplus too."""
     sub = groups.task_groups[0].sub
     return surplus_keys(cycle, sub, domains, pending(cycle, sub), groups.size)
 
 
 def _place_tier(
-    cycle: Cycle, groups: Alike, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]
+    cycle: Cycle, groups: UniformGroups, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]
 ) -> list[Placement]:
     """So many groups in each of some disjoint domains, which ascend; the task groups are dealt out in their order."""
     ask = Ask(groups.shape, groups.task_groups[0].sub, groups.job)
@@ -233,7 +233,9 @@ def _place_tier(
     return _write(cycle, groups, picked, task_groups)
 
 
-def _write(cycle: Cycle, groups: Alike, picked: list[Picks], task_groups: tuple[TaskGroup, ...]) -> list[Placement]:
+def _write(
+    cycle: Cycle, groups: UniformGroups, picked: list[Picks], task_groups: tuple[TaskGroup, ...]
+) -> list[Placement]:
     """Write rows for whole groups into the ledger; the task groups are dealt out in their order."""
     rows = np.concatenate([rows for rows, _ in picked])
     counts = np.concatenate([counts for _, counts in picked])
@@ -245,6 +247,6 @@ def _write(cycle: Cycle, groups: Alike, picked: list[Picks], task_groups: tuple[
 
 
 def _stand(cycle: Cycle, task_group: TaskGroup, rows: Ints) -> Placement:
-    part = task_group.remaining[0].part
-    cycle.ledger.stand(task_group.sub, part, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.IDLE)
-    return Placement(task_group.sub, part, rows, Pool.IDLE)
+    pod_set = task_group.remaining[0].pod_set
+    cycle.ledger.count_placed(task_group.sub, pod_set, rows, np.ones(len(rows), dtype=np.int64), pool=Pool.IDLE)
+    return Placement(task_group.sub, pod_set, rows, Pool.IDLE)

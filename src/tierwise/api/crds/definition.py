@@ -9,14 +9,14 @@ import msgspec
 
 from tierwise.api.codec import Raw
 
-__all__ = ["AGE", "Column", "Definition"]
+__all__ = ["AGE", "Definition", "PrinterColumn"]
 
 _PROTECTED: Final = ".k8s.io"
 _APPROVAL: Final = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/52"
 """Where the project that owns scheduling.sigs.k8s.io agreed on these kinds; the API server asks for it."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class PrinterColumn(msgspec.Struct, frozen=True):
     """A column of `kubectl get`; a wide one shows with `-o wide` alone."""
 
     name: str
@@ -29,7 +29,7 @@ class Column(msgspec.Struct, frozen=True):
         return found | ({"priority": 1} if self.wide else {})
 
 
-AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Definition(msgspec.Struct, frozen=True):
     plural: str
     about: str
     fields: Mapping[str, Raw]
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
     needs: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
-from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.definition import AGE, Definition, PrinterColumn
 from tierwise.api.crds.schema import amounts, conditions, items, names, number, part, text, time
 
 __all__ = ["CLUSTER_NETWORK_TOPOLOGY", "DOCUMENT_POD_GROUP", "ELASTIC_QUOTA", "POD_GROUP"]
@@ -110,10 +110,10 @@ POD_GROUP: Final = Definition(
     short_names=("pgs",),
     about="Pods that start together or not at all.",
     columns=(
-        Column("Status", ".status.phase"),
-        Column("Min", ".spec.minMember", "integer"),
-        Column("Scheduled", ".status.scheduled", "integer"),
-        Column("Running", ".status.running", "integer"),
+        PrinterColumn("Status", ".status.phase"),
+        PrinterColumn("Min", ".spec.minMember", "integer"),
+        PrinterColumn("Scheduled", ".status.scheduled", "integer"),
+        PrinterColumn("Running", ".status.running", "integer"),
         AGE,
     ),
     fields={
@@ -161,9 +161,9 @@ ELASTIC_QUOTA: Final = Definition(
     short_names=("eq",),
     about="What a group of pods is guaranteed, and may use at most.",
     columns=(
-        Column("Parent", r".metadata.labels.quota\.scheduling\.koordinator\.sh/parent"),
+        PrinterColumn("Parent", r".metadata.labels.quota\.scheduling\.koordinator\.sh/parent"),
         AGE,
-        Column("Tree", r".metadata.labels.quota\.scheduling\.koordinator\.sh/tree-id", wide=True),
+        PrinterColumn("Tree", r".metadata.labels.quota\.scheduling\.koordinator\.sh/tree-id", wide=True),
     ),
     fields={
         "spec": part(

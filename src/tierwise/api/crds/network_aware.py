@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.definition import AGE, Definition, PrinterColumn
 from tierwise.api.crds.schema import anything, conditions, flag, items, number, part, quantity, text, time
 
 __all__ = ["APP_GROUP", "KEP_APP_GROUP", "KEP_NETWORK_TOPOLOGY", "NETWORK_TOPOLOGY"]
@@ -62,9 +62,9 @@ def _app_group(group: str, short_names: tuple[str, ...], *, needs: tuple[str, ..
         short_names=short_names,
         about="An application of several workloads that call each other.",
         columns=(
-            Column("Members", ".spec.numMembers", "integer"),
-            Column("Running", ".status.runningWorkloads", "integer"),
-            Column("Order", ".spec.topologySortingAlgorithm"),
+            PrinterColumn("Members", ".spec.numMembers", "integer"),
+            PrinterColumn("Running", ".status.runningWorkloads", "integer"),
+            PrinterColumn("Order", ".spec.topologySortingAlgorithm"),
             AGE,
         ),
         fields={
@@ -136,7 +136,11 @@ def _network_topology(
         plural="networktopologies",
         short_names=short_names,
         about="What it costs to reach zones and regions from each other, and what their links carry.",
-        columns=(Column("Nodes", ".status.nodeCount", "integer"), Column("ConfigMap", ".spec.configmapName"), AGE),
+        columns=(
+            PrinterColumn("Nodes", ".status.nodeCount", "integer"),
+            PrinterColumn("ConfigMap", ".spec.configmapName"),
+            AGE,
+        ),
         fields={
             "spec": part(
                 "The weights.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.definition import AGE, Definition, PrinterColumn
 from tierwise.api.crds.schema import amounts, number, part, text, time
 from tierwise.api.scheduler_plugins import GROUP
 
@@ -19,11 +19,11 @@ POD_GROUP: Final = Definition(
     short_names=("pg", "pgs"),
     about="Pods that start together or not at all.",
     columns=(
-        Column("Phase", ".status.phase"),
-        Column("MinMember", ".spec.minMember", "integer"),
-        Column("Running", ".status.running", "integer"),
-        Column("Succeeded", ".status.succeeded", "integer"),
-        Column("Failed", ".status.failed", "integer"),
+        PrinterColumn("Phase", ".status.phase"),
+        PrinterColumn("MinMember", ".spec.minMember", "integer"),
+        PrinterColumn("Running", ".status.running", "integer"),
+        PrinterColumn("Succeeded", ".status.succeeded", "integer"),
+        PrinterColumn("Failed", ".status.failed", "integer"),
         AGE,
     ),
     fields={

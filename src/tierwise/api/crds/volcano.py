@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.definition import AGE, Definition, PrinterColumn
 from tierwise.api.crds.schema import (
     amounts,
     anything,
@@ -62,14 +62,14 @@ POD_GROUP: Final = Definition(
     short_names=("pg", "podgroup-v1beta1"),
     about="Pods that start together or not at all.",
     columns=(
-        Column("Status", ".status.phase"),
-        Column("Min", ".spec.minMember", "integer"),
-        Column("Running", ".status.running", "integer"),
-        Column("HyperNode", r".metadata.annotations.tierwise\.io/hypernode"),
+        PrinterColumn("Status", ".status.phase"),
+        PrinterColumn("Min", ".spec.minMember", "integer"),
+        PrinterColumn("Running", ".status.running", "integer"),
+        PrinterColumn("HyperNode", r".metadata.annotations.tierwise\.io/hypernode"),
         AGE,
-        Column("Queue", ".spec.queue", wide=True),
-        Column("Tier", r".metadata.annotations.tierwise\.io/tier", wide=True),
-        Column("Reason", ".status.conditions[-1].reason", wide=True),
+        PrinterColumn("Queue", ".spec.queue", wide=True),
+        PrinterColumn("Tier", r".metadata.annotations.tierwise\.io/tier", wide=True),
+        PrinterColumn("Reason", ".status.conditions[-1].reason", wide=True),
     ),
     fields={
         "spec": part(
@@ -128,12 +128,12 @@ QUEUE: Final = Definition(
     namespaced=False,
     about="Who waits where, and what it may use.",
     columns=(
-        Column("State", ".status.state"),
-        Column("Parent", ".spec.parent"),
-        Column("Weight", ".spec.weight", "integer"),
-        Column("Pending", ".status.pending", "integer"),
-        Column("Inqueue", ".status.inqueue", "integer"),
-        Column("Running", ".status.running", "integer"),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Parent", ".spec.parent"),
+        PrinterColumn("Weight", ".spec.weight", "integer"),
+        PrinterColumn("Pending", ".status.pending", "integer"),
+        PrinterColumn("Inqueue", ".status.inqueue", "integer"),
+        PrinterColumn("Running", ".status.running", "integer"),
         AGE,
     ),
     fields={
@@ -216,9 +216,9 @@ HYPER_NODE: Final = Definition(
     namespaced=False,
     about="A domain of the network: nodes, or hyperNodes, that reach each other equally well.",
     columns=(
-        Column("Tier", ".spec.tier", "integer"),
-        Column("TierName", ".spec.tierName"),
-        Column("Nodes", ".status.nodeCount", "integer"),
+        PrinterColumn("Tier", ".spec.tier", "integer"),
+        PrinterColumn("TierName", ".spec.tierName"),
+        PrinterColumn("Nodes", ".status.nodeCount", "integer"),
         AGE,
     ),
     fields={
@@ -245,7 +245,7 @@ COMMAND: Final = Definition(
     kind="Command",
     plural="commands",
     about="An order to a job or a queue, carried out once and then removed.",
-    columns=(Column("Action", ".action"), Column("Target", ".target.name"), AGE),
+    columns=(PrinterColumn("Action", ".action"), PrinterColumn("Target", ".target.name"), AGE),
     fields={
         "action": text("What to do, such as AbortJob, ResumeJob, OpenQueue or CloseQueue."),
         "target": anything("The object that the order is for, in the form of an owner reference."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.crds.definition import AGE, Column, Definition
+from tierwise.api.crds.definition import AGE, Definition, PrinterColumn
 from tierwise.api.crds.schema import anything, each, items, names, number, part, text, time
 from tierwise.api.crds.volcano import network_topology
 from tierwise.api.limits import PODS, SUB_GROUPS, TASKS
@@ -80,13 +80,13 @@ JOB: Final = Definition(
     short_names=("vcjob", "vj"),
     about="A batch job of several roles that start together.",
     columns=(
-        Column("Status", ".status.state.phase"),
-        Column("Min", ".status.minAvailable", "integer"),
-        Column("Running", ".status.running", "integer"),
-        Column("Pending", ".status.pending", "integer"),
+        PrinterColumn("Status", ".status.state.phase"),
+        PrinterColumn("Min", ".status.minAvailable", "integer"),
+        PrinterColumn("Running", ".status.running", "integer"),
+        PrinterColumn("Pending", ".status.pending", "integer"),
         AGE,
-        Column("Queue", ".spec.queue", wide=True),
-        Column("Retries", ".status.retryCount", "integer", wide=True),
+        PrinterColumn("Queue", ".spec.queue", wide=True),
+        PrinterColumn("Retries", ".status.retryCount", "integer", wide=True),
     ),
     fields={
         "spec": part(

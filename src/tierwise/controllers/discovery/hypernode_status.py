@@ -19,7 +19,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.model.topology import Problem, Topology
-from tierwise.model.tree import Declared, grow
+from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
 __all__ = ["READS", "reconcile"]
@@ -57,7 +57,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
         return []
     nodes = objects.every(Node)
     declared = {domain.name: domain for domain in declare(hypernodes.values(), nodes.values())}
-    topology, _ = grow(list(declared.values()), list(nodes))
+    topology, _ = build_tree(list(declared.values()), list(nodes))
     broken = frozenset(topology.set_aside)
     problems: dict[str, list[Problem]] = {}
     for problem in topology.problems:

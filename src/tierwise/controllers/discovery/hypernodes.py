@@ -12,10 +12,10 @@ from tierwise.api.volcano import HyperNode
 from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.port import Create, Delete, Effect, Objects, Update, key_of, key_of_raw
 
-__all__ = ["bring"]
+__all__ = ["reconcile_hypernodes"]
 
 
-def bring(objects: Objects, wanted: Iterable[Raw], source: str) -> list[Effect]:
+def reconcile_hypernodes(objects: Objects, wanted: Iterable[Raw], source: str) -> list[Effect]:
     """Create what is missing, change what differs, delete what the source no longer wants.
 
     Of an existing hyperNode only the spec is replaced; whatever else stands in its manifest stays there.

@@ -16,7 +16,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode
-from tierwise.controllers.discovery.hypernodes import bring
+from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
 from tierwise.dialects.volcano.discovery import label_source
 from tierwise.discovery.labels import read
 from tierwise.discovery.manifests import SOURCE_LABEL, hypernode
@@ -30,7 +30,7 @@ READS: Final = (ConfigMap, Node, HyperNode)
 SOURCE: Final = "label"
 
 
-class _Spot(NamedTuple):
+class _NodePath(NamedTuple):
     """A domain of one of the networks that a configuration names."""
 
     network: str
@@ -40,7 +40,7 @@ class _Spot(NamedTuple):
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the discovered hyperNodes in line with the labels."""
     found = wanted(objects)
-    return [] if found is None else bring(objects, found, SOURCE)
+    return [] if found is None else reconcile_hypernodes(objects, found, SOURCE)
 
 
 def wanted(objects: Objects) -> list[Raw] | None:
@@ -54,7 +54,9 @@ def wanted(objects: Objects) -> list[Raw] | None:
     manifests = []
     for spot in sorted(names, key=lambda spot: (spot.path[-1].tier, natural(names[spot]))):
         tree, step = trees[spot.network], spot.path[-1]
-        of_network = {path: names[_Spot(spot.network, path)] for path in (spot.path, *tree.domains[spot.path].domains)}
+        of_network = {
+            path: names[_NodePath(spot.network, path)] for path in (spot.path, *tree.domains[spot.path].domains)
+        }
         labels = {SOURCE_LABEL: SOURCE, tree.tier_names[step.tier]: step.name}
         manifests.append(_sorted(hypernode(tree, spot.path, of_network, labels)))
     return manifests
@@ -68,14 +70,14 @@ def _sorted(manifest: Raw) -> Raw:
     return {**manifest, "spec": {**spec, "members": members}}
 
 
-def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict[_Spot, str]:
+def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict[_NodePath, str]:
     """The name of each domain: that of a hyperNode which stood for it before, else a new one."""
     mine = {name: h for name, h in existing.items() if h.metadata.labels.get(SOURCE_LABEL) == SOURCE}
     labelled: dict[tuple[str, str], list[str]] = {}
     for name, made in mine.items():
         for label in made.metadata.labels.items():
             labelled.setdefault(label, []).append(name)
-    names: dict[_Spot, str] = {}
+    names: dict[_NodePath, str] = {}
     used: set[str] = set()
     # From tier 1 outwards, so that the names of the domains inside are known when those outside are compared.
     for (_, prefix, key, value), spots in sorted(_alike(trees).items()):
@@ -95,31 +97,31 @@ def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict
     return names
 
 
-def _alike(trees: Mapping[str, Tree]) -> dict[tuple[int, str, str, str], list[_Spot]]:
+def _alike(trees: Mapping[str, Tree]) -> dict[tuple[int, str, str, str], list[_NodePath]]:
     """Domains that only their surroundings tell apart: by tier, prefix of their names, label and value."""
-    alike: dict[tuple[int, str, str, str], list[_Spot]] = {}
+    alike: dict[tuple[int, str, str, str], list[_NodePath]] = {}
     for network, tree in trees.items():
         stem = re.sub(r"[^a-z0-9-]", "-", network.lower())
         for path in tree:
             tier, value = path[-1]
             key = (tier, f"hypernode-{stem}-tier{tier}-", tree.tier_names[tier], value)
-            alike.setdefault(key, []).append(_Spot(network, path))
+            alike.setdefault(key, []).append(_NodePath(network, path))
     return alike
 
 
-def _in_common(spot: _Spot, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_Spot, str]) -> int:
+def _in_common(spot: _NodePath, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_NodePath, str]) -> int:
     """How many members of a hyperNode the labels still place in a domain."""
     members = trees[spot.network].domains[spot.path]
-    inside = {*members.nodes, *(names[_Spot(spot.network, path)] for path in members.domains)}
+    inside = {*members.nodes, *(names[_NodePath(spot.network, path)] for path in members.domains)}
     exact = (member.selector.exact_match for member in made.spec.members)
     return len(inside & {match.name for match in exact if match is not None})
 
 
-def _fresh(spot: _Spot, prefix: str) -> str:
+def _fresh(spot: _NodePath, prefix: str) -> str:
     return next(_spellings(spot, prefix))
 
 
-def _spellings(spot: _Spot, prefix: str) -> Iterator[str]:
+def _spellings(spot: _NodePath, prefix: str) -> Iterator[str]:
     """Names for a new domain in the order to try: five digits are few, so another domain may have had the first."""
     words = (spot.network, str(spot.path[-1].tier), *(step.name for step in spot.path))
     for attempt in count():

@@ -19,7 +19,7 @@ from tierwise.dialects.koordinator.network_topology import (
     read_layers,
 )
 from tierwise.model.topology import ROOT, Topology
-from tierwise.model.tree import grow
+from tierwise.model.tree import build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
 __all__ = ["READS", "reconcile"]
@@ -34,7 +34,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     if record is None or layers is None or layers.fault:
         return []
     nodes = objects.every(Node)
-    topology, _ = grow(declare_layers(layers, nodes.values()), list(nodes), layers.tiers())
+    topology, _ = build_tree(declare_layers(layers, nodes.values()), list(nodes), layers.tiers())
     details = [_detail(topology, layers, domain) for domain in range(len(topology))]
     key = key_of(record)
     shown = (objects.raw(key) or {}).get("status")

@@ -14,7 +14,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.volcano import HyperNode
-from tierwise.controllers.discovery.hypernodes import bring
+from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read_label_source
 from tierwise.discovery import record, topograph
@@ -23,7 +23,7 @@ from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Tree
 from tierwise.port import Effect, Objects, key_of_raw
 
-__all__ = ["FETCHED", "READS", "Standing", "failures", "reconcile", "standings"]
+__all__ = ["FETCHED", "READS", "SourceState", "failures", "reconcile", "source_states"]
 
 
 # How the enabled discovery sources stand: the tree each has to offer, and what keeps it from a newer one.
@@ -35,7 +35,7 @@ FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
 """Kinds of sources that are read from a record of the last fetch."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class SourceState(msgspec.Struct, frozen=True):
     """A source with the tree to use, None for none, and why that is not the newest; "" where it is."""
 
     source: OtherSource
@@ -43,28 +43,28 @@ class Standing(msgspec.Struct, frozen=True):
     failure: str = ""
 
 
-def standings(objects: Objects) -> list[Standing]:
+def source_states(objects: Objects) -> list[SourceState]:
     """Every enabled source but `label`, which has a controller of its own."""
-    return [_standing(objects, source) for source in other_sources(objects.every(ConfigMap).values())]
+    return [_source_state(objects, source) for source in other_sources(objects.every(ConfigMap).values())]
 
 
-def _standing(objects: Objects, source: OtherSource) -> Standing:
+def _source_state(objects: Objects, source: OtherSource) -> SourceState:
     if source.kind == "topograph":
         found = topograph.read(objects.every(Node).values())
-        return Standing(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
+        return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
     if source.kind not in FETCHED:
-        return Standing(source, None, f'"{source.kind}" is no known source')
+        return SourceState(source, None, f'"{source.kind}" is no known source')
     kept = objects.every(ConfigMap).get(f"{source.namespace}/{record.record_name(source.kind)}")
     if kept is None:
-        return Standing(source, None, "not fetched yet")
+        return SourceState(source, None, "not fetched yet")
     try:
         found_record = record.read(kept)
     except ValueError as error:
-        return Standing(source, None, str(error))
-    return Standing(source, found_record.tree, _told(found_record, source.interval))
+        return SourceState(source, None, str(error))
+    return SourceState(source, found_record.tree, _told(found_record, source.interval))
 
 
-def _told(found: record.Record, interval: float) -> str:
+def _told(found: record.FetchRecord, interval: float) -> str:
     """What went wrong, how often, when it is tried again, and how old the tree is that is used meanwhile."""
     if not found.failures:
         return ""
@@ -75,7 +75,7 @@ def _told(found: record.Record, interval: float) -> str:
 
 def failures(objects: Objects) -> dict[str, str]:
     """What is wrong with each source that fails, by its kind."""
-    told = {standing.source.kind: standing.failure for standing in standings(objects) if standing.failure}
+    told = {standing.source.kind: standing.failure for standing in source_states(objects) if standing.failure}
     for config in objects.every(ConfigMap).values():
         label = read_label_source(config)
         if label is not None and label.faults:
@@ -90,11 +90,11 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the hyperNodes of each enabled source in line with its last tree."""
     effects: list[Effect] = []
     claimed: set[str] = set()
-    for standing in standings(objects):
+    for standing in source_states(objects):
         if standing.tree is not None:
             wanted = _wanted(objects, standing.tree, standing.source, claimed)
             claimed |= {key_of_raw(manifest).name for manifest in wanted}
-            effects += bring(objects, wanted, standing.source.kind)
+            effects += reconcile_hypernodes(objects, wanted, standing.source.kind)
     return effects
 
 

@@ -17,10 +17,10 @@ from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Serv
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
-from tierwise.controllers.job.events import happenings
+from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.memory import restarts_part
-from tierwise.controllers.job.policies import Answer, answers
+from tierwise.controllers.job.policies import PolicyAction, policy_actions
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
 
@@ -40,7 +40,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
         if expiry is not None and expiry <= now:
             effects += ttl.remove(case.job, [*case.group_if_any(), *props.made(objects, case.job), *case.pods])
             continue
-        turn = _turn(case, now)
+        turn = _transition(case, now)
         if turn is not None:
             effects += status.write(case.job, case.raw, case.job_pods, turn, now)
         else:
@@ -68,7 +68,7 @@ def due(objects: Objects) -> float | None:
     moments = []
     for case in _cases(objects, timed=True):
         expiry = ttl.expires(case.job)
-        moments += [a.due for a in case.answers() if math.isfinite(a.due) and life.applies(case.job, a)]
+        moments += [a.due for a in case.policy_actions() if math.isfinite(a.due) and life.applies(case.job, a)]
         moments += [expiry] if expiry is not None else []
     return min(moments, default=None)
 
@@ -86,14 +86,14 @@ class _Case(msgspec.Struct, frozen=True):
     def group_if_any(self) -> list[PodGroup]:
         return [self.group] if self.group is not None else []
 
-    def answers(self) -> list[Answer]:
+    def policy_actions(self) -> list[PolicyAction]:
         """What the policies say to what has happened; nothing is asked once the job wants no pods any more."""
         if not self.job_pods.wanted or not _has_policies(self.job):
             return []
-        return list(answers(self.job, happenings(self.job, self.group, self.job_pods)))
+        return list(policy_actions(self.job, job_events(self.job, self.group, self.job_pods)))
 
 
-def _turn(case: _Case, now: float) -> life.Step | None:
+def _transition(case: _Case, now: float) -> life.PhaseChange | None:
     """The turn that a job takes now: a command counts before a policy, and a policy before where the pods are."""
     doomed = life.by_retries(case.job)
     if doomed is not None:
@@ -101,7 +101,7 @@ def _turn(case: _Case, now: float) -> life.Step | None:
     for command in case.commands:
         if not commands.is_done(case.job, command):
             return life.by_command(case.job, command)
-    return life.by_policy(case.job, case.answers(), now) or life.by_pods(case.job, case.group, case.job_pods)
+    return life.by_policy(case.job, case.policy_actions(), now) or life.by_pods(case.job, case.group, case.job_pods)
 
 
 def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
@@ -111,11 +111,11 @@ def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: fl
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
     anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
-    yield from pod_group.bring(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
-    yield from props.bring(objects, job, wanted=job_pods.wanted)
-    yield from pods.bring(objects.every(Pod), job, group, job_pods)
-    step = status.observed(job, group, job_pods, case.answers(), now)
-    memory = commands.remembered(step.memory, case.commands)
+    yield from pod_group.reconcile_pod_group(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
+    yield from props.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
+    yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
+    step = status.observed(job, group, job_pods, case.policy_actions(), now)
+    memory = commands.remembered(step.controlled_resources, case.commands)
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
 
 

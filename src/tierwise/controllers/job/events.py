@@ -14,14 +14,14 @@ import msgspec
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job.job_pods import JobPods, Member
+from tierwise.controllers.job.job_pods import JobPod, JobPods
 from tierwise.controllers.job.memory import lost_key, seen
 from tierwise.dialects.volcano.job import partition_of
 
-__all__ = ["Happening", "happenings"]
+__all__ = ["JobEvent", "job_events"]
 
 
-class Happening(msgspec.Struct, frozen=True):
+class JobEvent(msgspec.Struct, frozen=True):
     """Something that a policy may answer."""
 
     event: str
@@ -34,9 +34,9 @@ class Happening(msgspec.Struct, frozen=True):
     left: bool = False  # a pod that is gone, or is going
 
 
-def happenings(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[Happening]:
+def job_events(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[JobEvent]:
     """All that has happened to a job with its defaults filled in, task by task; what concerns no task comes last."""
-    present: dict[str, dict[int, Member]] = {task.name: {} for task in job.spec.tasks}
+    present: dict[str, dict[int, JobPod]] = {task.name: {} for task in job.spec.tasks}
     for member in job_pods.current():
         present[member.task][member.index] = member
     for task in job.spec.tasks:
@@ -45,12 +45,12 @@ def happenings(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[
             yield from _of_pod(job, task, index, pods.get(index), known=index in known)
         yield from _of_task(job, task, list(pods.values()))
     if group is not None and group.status.phase == "Unknown":
-        yield Happening("Unknown", "the pod group is in phase Unknown", _last_turn(job))
+        yield JobEvent("Unknown", "the pod group is in phase Unknown", _last_transition(job))
     if _was_changed(job):
-        yield Happening("JobUpdated", "the job was scaled", _last_turn(job))
+        yield JobEvent("JobUpdated", "the job was scaled", _last_transition(job))
 
 
-def _of_pod(job: Job, task: TaskSpec, index: int, member: Member | None, *, known: bool) -> Iterator[Happening]:
+def _of_pod(job: Job, task: TaskSpec, index: int, member: JobPod | None, *, known: bool) -> Iterator[JobEvent]:
     """What has happened to the pod of an index, which was `known` at the last look."""
     partition = partition_of(task, index)
     name = f"pod {job.metadata.name}-{task.name}-{index}"
@@ -58,36 +58,36 @@ def _of_pod(job: Job, task: TaskSpec, index: int, member: Member | None, *, know
     if member is None:
         if known or missed:
             text = f"{name} was evicted"
-            yield Happening("PodEvicted", text, _time(missed), task.name, partition, index, left=True)
+            yield JobEvent("PodEvicted", text, _time(missed), task.name, partition, index, left=True)
         return
     pod = member.pod
     if member.leaving:
         since = _time(missed or pod.metadata.deletion_timestamp)
-        yield Happening("PodEvicted", f"{name} is being evicted", since, task.name, partition, index, left=True)
+        yield JobEvent("PodEvicted", f"{name} is being evicted", since, task.name, partition, index, left=True)
     elif missed and member.phase == "Pending":
         text = f"{name} was evicted and does not run yet"
-        yield Happening("PodEvicted", text, _time(missed), task.name, partition, index)
+        yield JobEvent("PodEvicted", text, _time(missed), task.name, partition, index)
     if member.phase == "Failed":
         codes = frozenset(_exit_codes(pod))
         shown = f" with exit code {', '.join(map(str, sorted(codes)))}" if codes else ""
-        since = _ended(pod) or _last_turn(job)
-        yield Happening("PodFailed", f"{name} failed{shown}", since, task.name, partition, index, codes)
+        since = _ended(pod) or _last_transition(job)
+        yield JobEvent("PodFailed", f"{name} failed{shown}", since, task.name, partition, index, codes)
     if member.phase == "Pending" and not member.leaving:
-        since = _time(pod.metadata.creation_timestamp) or _last_turn(job)
-        yield Happening("PodPending", f"{name} is pending", since, task.name, partition, index)
+        since = _time(pod.metadata.creation_timestamp) or _last_transition(job)
+        yield JobEvent("PodPending", f"{name} is pending", since, task.name, partition, index)
 
 
-def _of_task(job: Job, task: TaskSpec, members: list[Member]) -> Iterator[Happening]:
+def _of_task(job: Job, task: TaskSpec, members: list[JobPod]) -> Iterator[JobEvent]:
     done = [member.pod for member in members if member.phase == "Succeeded"]
     if task.replicas > 0 and len(done) >= task.replicas:
         ended = [_ended(pod) for pod in done]
-        since = max((time for time in ended if time is not None), default=_last_turn(job))
-        yield Happening("TaskCompleted", f"all pods of task {task.name} succeeded", since, task.name)
+        since = max((time for time in ended if time is not None), default=_last_transition(job))
+        yield JobEvent("TaskCompleted", f"all pods of task {task.name} succeeded", since, task.name)
     limit = task.max_retry or 0
     restarts = sum(_restarts(member.pod) for member in members if member.phase in ("Pending", "Running"))
     if limit >= 0 and restarts > limit:
         text = f"containers of task {task.name} were restarted {restarts} times, more than maxRetry of {limit}"
-        yield Happening("TaskFailed", text, _last_turn(job), task.name)
+        yield JobEvent("TaskFailed", text, _last_transition(job), task.name)
 
 
 def _was_changed(job: Job) -> bool:
@@ -117,7 +117,7 @@ def _ended(pod: Pod) -> float | None:
     return max(times, default=None)
 
 
-def _last_turn(job: Job) -> float | None:
+def _last_transition(job: Job) -> float | None:
     return _time(job.status.state.last_transition_time)
 
 

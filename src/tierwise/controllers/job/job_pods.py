@@ -17,10 +17,10 @@ from tierwise.api.core import Pod
 from tierwise.api.meta import read_number
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.memory import restarted_at, restarts
-from tierwise.controllers.job.phases import rule
+from tierwise.controllers.job.phases import phase_rule
 from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid_of
 
-__all__ = ["JOB_VERSION", "RETRY_COUNT", "JobPods", "Member", "has_ended", "is_owned", "owner_reference"]
+__all__ = ["JOB_VERSION", "RETRY_COUNT", "JobPod", "JobPods", "has_ended", "is_owned", "owner_reference"]
 
 
 # The mark that a job puts on what it makes.
@@ -47,7 +47,7 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 
 
-class Member(msgspec.Struct, frozen=True):
+class JobPod(msgspec.Struct, frozen=True):
     """A pod of a job."""
 
     pod: Pod
@@ -74,7 +74,7 @@ class Member(msgspec.Struct, frozen=True):
 class JobPods(msgspec.Struct, frozen=True):
     """All pods of a job."""
 
-    members: tuple[Member, ...]
+    members: tuple[JobPod, ...]
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
@@ -87,13 +87,13 @@ class JobPods(msgspec.Struct, frozen=True):
         }
         restarted = restarts(job.status.controlled_resources)
         members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
-        return cls(members, rule(job.status.state.phase).wants_pods)
+        return cls(members, phase_rule(job.status.state.phase).wants_pods)
 
-    def current(self) -> Iterator[Member]:
+    def current(self) -> Iterator[JobPod]:
         """The pods that the job asks for now, those on their way out included."""
         return (member for member in self.members if member.current)
 
-    def standing(self, member: Member) -> str:
+    def standing(self, member: JobPod) -> str:
         """What a pod counts as: its phase, or Terminating where it is on its way out or about to be."""
         if self.wanted and not member.current:
             return "Terminating"
@@ -118,13 +118,13 @@ def has_ended(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int, str]]) -> Member:
+def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int, str]]) -> JobPod:
     meta = pod.metadata
     named = meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, "")
     task, index, partition = asked.get(meta.name, (named, -1, ""))
     last = restarted_at(restarted, task, partition, index)
     past = _number(pod, JOB_VERSION) < version or _number(pod, RETRY_COUNT) < last
-    return Member(pod, task, index, partition, past)
+    return JobPod(pod, task, index, partition, past)
 
 
 def _number(pod: Pod, mark: str) -> int:

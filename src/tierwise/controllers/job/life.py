@@ -17,14 +17,14 @@ from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
 from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
-from tierwise.controllers.job.phases import NARROW, Turn, rule
-from tierwise.controllers.job.policies import Answer, rank
+from tierwise.controllers.job.phases import NARROW, Transition, phase_rule
+from tierwise.controllers.job.policies import PolicyAction, rank
 from tierwise.dialects.volcano.job import partition_of, task_minimum
 
-__all__ = ["Step", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
+__all__ = ["PhaseChange", "applies", "by_command", "by_pods", "by_policy", "by_retries"]
 
 
-class Step(msgspec.Struct, frozen=True):
+class PhaseChange(msgspec.Struct, frozen=True):
     """A turn in the life of a job: the phase it goes to, and why."""
 
     phase: str
@@ -32,49 +32,52 @@ class Step(msgspec.Struct, frozen=True):
     message: str
     retry_count: int
     version: int
-    memory: Mapping[str, str]
+    controlled_resources: Mapping[str, str]
     action: str = ""  # "" where the pods brought it about
 
-    def remembering(self, memory: Mapping[str, str]) -> Step:
+    def remembering(self, memory: Mapping[str, str]) -> PhaseChange:
         """The same step with another memory."""
-        return replace(self, memory=memory)
+        return replace(self, controlled_resources=memory)
 
 
-def by_command(job: Job, command: Command) -> Step:
+def by_command(job: Job, command: Command) -> PhaseChange:
     """The turn that a command asks for; in a phase in which it means nothing, that it was looked at."""
-    turn, state = rule(job.status.state.phase).turns.get(command.action), job.status.state
+    turn, state = phase_rule(job.status.state.phase).transitions.get(command.action), job.status.state
     if turn is None or command.action in NARROW:  # a command names no part of the job
         step = _to(job, state.phase or "Pending", state.reason, state.message)
     else:
         message = command.message or f"command {command.metadata.name}: {command.action}"
         step = _whole(job, turn, command.action, command.reason or "CommandIssued", message)
-    return step.remembering({**step.memory, **done(command)})
+    return step.remembering({**step.controlled_resources, **done(command)})
 
 
-def by_policy(job: Job, answers: Iterable[Answer], now: float) -> Step | None:
+def by_policy(job: Job, answers: Iterable[PolicyAction], now: float) -> PhaseChange | None:
     """The turn that the policies ask for at this moment; one turn restarts all parts that have to be."""
-    due = sorted((answer for answer in answers if answer.due <= now and applies(job, answer)), key=rank)
+    due = sorted(
+        (policy_action for policy_action in answers if policy_action.due <= now and applies(job, policy_action)),
+        key=rank,
+    )
     if not due:
         return None
     first, status = due[0], job.status
-    turn, message = rule(status.state.phase).turns[first.action], f"{first.why.text}: {first.action}"
+    turn, message = phase_rule(status.state.phase).transitions[first.action], f"{first.why.text}: {first.action}"
     if first.target is None:
         return _whole(job, turn, first.action, first.why.event, message)
     retries = status.retry_count + turn.retries
     memory = _restarted(job, sorted({a.target for a in due if a.target is not None}), retries)
-    return Step(turn.phase, first.why.event, message, retries, status.version, memory, first.action)
+    return PhaseChange(turn.phase, first.why.event, message, retries, status.version, memory, first.action)
 
 
-def applies(job: Job, answer: Answer) -> bool:
+def applies(job: Job, policy_action: PolicyAction) -> bool:
     """Whether an action leads anywhere from where the job is; a part is restarted once in one restart."""
     status = job.status
-    turn = rule(status.state.phase).turns.get(answer.action)
-    if turn is None or answer.target is None:
+    turn = phase_rule(status.state.phase).transitions.get(policy_action.action)
+    if turn is None or policy_action.target is None:
         return turn is not None
-    return status.controlled_resources.get(answer.target.key) != str(status.retry_count + turn.retries)
+    return status.controlled_resources.get(policy_action.target.key) != str(status.retry_count + turn.retries)
 
 
-def by_retries(job: Job) -> Step | None:
+def by_retries(job: Job) -> PhaseChange | None:
     """The turn of a job whose last restart used up its retries: nothing else counts then."""
     status, limit = job.status, job.spec.max_retry or 0
     if status.state.phase != "Restarting" or status.retry_count < limit:
@@ -82,9 +85,9 @@ def by_retries(job: Job) -> Step | None:
     return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
 
 
-def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> Step | None:
+def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange | None:
     """The turn that follows from where the pods have come to."""
-    phase, counts = rule(job.status.state.phase), job_pods.counts()
+    phase, counts = phase_rule(job.status.state.phase), job_pods.counts()
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
         return None if alive else _to(job, phase.ends_in, "", "")
@@ -99,14 +102,14 @@ def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> Step | None:
             return None
 
 
-def _while_pending(job: Job, counts: Counter[str]) -> Step | None:
+def _while_pending(job: Job, counts: Counter[str]) -> PhaseChange | None:
     """Ended pods count: a job whose first pods are done before the last start has been running."""
     needed = job.spec.min_available or 0
     started = counts["Running"] + counts["Succeeded"] + counts["Failed"]
     return _to(job, "Running", "", "") if needed and started >= needed else None
 
 
-def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> Step | None:
+def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> PhaseChange | None:
     needed, wanted = job.spec.min_available or 0, job.spec.min_success
     total = sum(task.replicas for task in job.spec.tasks)
     succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
@@ -121,7 +124,7 @@ def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> Step | 
     return None
 
 
-def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Step:
+def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> PhaseChange:
     """All pods have ended: whether enough of them did so well, in every task and in all."""
     tasks, needed = job.spec.tasks, job.spec.min_available or 0
     if needed >= sum(task_minimum(task) for task in tasks):
@@ -137,23 +140,23 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Step
     return _to(job, "Completed", "", text) if succeeded >= least else _to(job, "Failed", "PodFailed", text)
 
 
-def _after_restart(job: Job, group: PodGroup | None, counts: Counter[str]) -> Step | None:
+def _after_restart(job: Job, group: PodGroup | None, counts: Counter[str]) -> PhaseChange | None:
     if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
         return None  # a gang that starts anew waits for its queue anew: the old pod group must be gone
     total = sum(task.replicas for task in job.spec.tasks)
     return _to(job, "Pending", "", "") if total - counts["Terminating"] >= (job.spec.min_available or 0) else None
 
 
-def _to(job: Job, phase: str, reason: str, message: str) -> Step:
+def _to(job: Job, phase: str, reason: str, message: str) -> PhaseChange:
     status = job.status
-    return Step(phase, reason, message, status.retry_count, status.version, status.controlled_resources)
+    return PhaseChange(phase, reason, message, status.retry_count, status.version, status.controlled_resources)
 
 
-def _whole(job: Job, turn: Turn, action: str, reason: str, message: str) -> Step:
+def _whole(job: Job, turn: Transition, action: str, reason: str, message: str) -> PhaseChange:
     """A turn of the whole job: whatever pods there are, they belong to the past."""
     status = job.status
     retries, version = status.retry_count + turn.retries, status.version + turn.renews
-    return Step(turn.phase, reason, message, retries, version, forget(status.controlled_resources), action)
+    return PhaseChange(turn.phase, reason, message, retries, version, forget(status.controlled_resources), action)
 
 
 def _restarted(job: Job, targets: Sequence[Target], retries: int) -> dict[str, str]:

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["FINISHED", "NARROW", "Rule", "Turn", "rule"]
+__all__ = ["FINISHED", "NARROW", "PhaseRule", "Transition", "phase_rule"]
 
 
-class Turn(NamedTuple):
+class Transition(NamedTuple):
     """Where an action leads: the phase, whether that uses up a retry, whether all pods of now belong to the past."""
 
     phase: str
@@ -28,12 +28,12 @@ class Turn(NamedTuple):
     renews: bool = True
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PhaseRule(msgspec.Struct, frozen=True):
     """What a phase means for a job."""
 
     phase: str
     wants_pods: bool = False
-    turns: Mapping[str, Turn] = {}
+    transitions: Mapping[str, Transition] = {}
     ends_in: str = ""
     """The phase that follows once no pod waits, runs or is on its way out."""
 
@@ -47,32 +47,32 @@ NARROW: Final = ("RestartTask", "RestartPartition", "RestartPod")
 """Actions that concern a part of a job, the widest first; the rest of the job goes on."""
 
 _END: Final = {
-    "TerminateJob": Turn("Terminating"),
-    "AbortJob": Turn("Aborting"),
-    "CompleteJob": Turn("Completing"),
+    "TerminateJob": Transition("Terminating"),
+    "AbortJob": Transition("Aborting"),
+    "CompleteJob": Transition("Completing"),
 }
 _ACTIVE: Final = {
     **_END,
-    "RestartJob": Turn("Restarting", retries=True),
-    **dict.fromkeys(NARROW, Turn("Restarting", retries=True, renews=False)),
+    "RestartJob": Transition("Restarting", retries=True),
+    **dict.fromkeys(NARROW, Transition("Restarting", retries=True, renews=False)),
 }
 # One restart covers whatever else fails until it is over. Volcano loses an AbortJob that comes in between; we do not.
-_RESTARTING: Final = {**_END, **dict.fromkeys(NARROW, Turn("Restarting", renews=False))}
-_RESUME: Final = {"ResumeJob": Turn("Restarting", retries=True)}
+_RESTARTING: Final = {**_END, **dict.fromkeys(NARROW, Transition("Restarting", renews=False))}
+_RESUME: Final = {"ResumeJob": Transition("Restarting", retries=True)}
 
 _RULES: Final = {
     entry.phase: entry
     for entry in (
-        Rule("Pending", wants_pods=True, turns=_ACTIVE),
-        Rule("Running", wants_pods=True, turns=_ACTIVE),
-        Rule("Restarting", wants_pods=True, turns=_RESTARTING),
-        Rule("Aborting", turns=_RESUME, ends_in="Aborted"),
-        Rule("Aborted", turns=_RESUME),
-        Rule("Terminating", ends_in="Terminated"),
-        Rule("Terminated"),
-        Rule("Completing", ends_in="Completed"),
-        Rule("Completed"),
-        Rule("Failed"),
+        PhaseRule("Pending", wants_pods=True, transitions=_ACTIVE),
+        PhaseRule("Running", wants_pods=True, transitions=_ACTIVE),
+        PhaseRule("Restarting", wants_pods=True, transitions=_RESTARTING),
+        PhaseRule("Aborting", transitions=_RESUME, ends_in="Aborted"),
+        PhaseRule("Aborted", transitions=_RESUME),
+        PhaseRule("Terminating", ends_in="Terminated"),
+        PhaseRule("Terminated"),
+        PhaseRule("Completing", ends_in="Completed"),
+        PhaseRule("Completed"),
+        PhaseRule("Failed"),
     )
 }
 
@@ -80,6 +80,6 @@ FINISHED: Final = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that nothing leads out of; an aborted job can be resumed."""
 
 
-def rule(phase: str) -> Rule:
+def phase_rule(phase: str) -> PhaseRule:
     """What a phase means; one that Volcano does not know counts as Pending, as it does there."""
     return _RULES.get(phase) or _RULES["Pending"]

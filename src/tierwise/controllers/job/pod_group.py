@@ -20,7 +20,7 @@ from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
 from tierwise.port import DEPENDS_ON_ANNOTATION, Create, Delete, Effect, Objects, Update, key_of
 
-__all__ = ["bring", "minimum_resources"]
+__all__ = ["minimum_resources", "reconcile_pod_group"]
 
 
 # What the pods that must start together ask for: the pod group's `minResources`.
@@ -71,7 +71,7 @@ _OWNED: Final = frozenset(
 _OF_KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def bring(
+def reconcile_pod_group(
     objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
 ) -> list[Effect]:
     """Create the pod group of a job with its defaults filled in, or make it follow the job; delete it if not wanted."""

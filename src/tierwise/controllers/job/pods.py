@@ -16,7 +16,7 @@ from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
-from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPods, Member, has_ended, owner_reference
+from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, has_ended, owner_reference
 from tierwise.controllers.job.plugins.additions import with_environment, with_volume
 from tierwise.dialects.volcano.job import (
     GROUP_NAME,
@@ -30,7 +30,7 @@ from tierwise.dialects.volcano.job import (
 )
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
-__all__ = ["JOB_NAME", "bring", "held_back", "with_rank", "with_worker_environment"]
+__all__ = ["JOB_NAME", "held_back", "reconcile_pods", "with_rank", "with_worker_environment"]
 
 
 # Tasks that wait for others (`dependsOn`): their pods are made once those they depend on are up.
@@ -134,7 +134,7 @@ _INHERITED_ANNOTATIONS: Final = frozenset(
 _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 
 
-def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
+def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
     if not job_pods.wanted:
         return _delete(member for member in job_pods.members if not has_ended(member.pod))
@@ -151,7 +151,7 @@ def bring(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: 
     ]
 
 
-def _delete(members: Iterable[Member]) -> list[Effect]:
+def _delete(members: Iterable[JobPod]) -> list[Effect]:
     return [Delete(key_of(member.pod)) for member in members if not member.leaving]
 
 
@@ -171,7 +171,7 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "ownerReferences": [owner_reference(job)],
     }
     spec = _with_claims(spec, job)
-    told = plugins.furnish(with_rank(spec, job), job, task, index)
+    told = plugins.on_pod_create(with_rank(spec, job), job, task, index)
     spec = with_worker_environment(told, job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 

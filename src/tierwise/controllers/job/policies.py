@@ -12,24 +12,24 @@ from typing import Final, NamedTuple
 
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import Job, LifecyclePolicy
-from tierwise.controllers.job.events import Happening
+from tierwise.controllers.job.events import JobEvent
 from tierwise.controllers.job.memory import Target
 from tierwise.controllers.job.phases import NARROW
 
-__all__ = ["Answer", "answers", "rank"]
+__all__ = ["PolicyAction", "policy_actions", "rank"]
 
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
 _ORDER: Final = ("TerminateJob", "AbortJob", "CompleteJob", "ResumeJob", "RestartJob", *NARROW)
 
 
-class Answer(NamedTuple):
+class PolicyAction(NamedTuple):
     """An action that a policy asks for, at some time."""
 
     action: str
     target: Target | None  # for actions that concern a part of the job
     due: float
-    why: Happening
+    why: JobEvent
 
     @property
     def waits(self) -> bool:
@@ -37,49 +37,49 @@ class Answer(NamedTuple):
         return self.due > -math.inf
 
 
-def answers(job: Job, found: Iterable[Happening]) -> Iterator[Answer]:
+def policy_actions(job: Job, found: Iterable[JobEvent]) -> Iterator[PolicyAction]:
     """What the policies of a job say to what has happened, in that order; most happenings have no answer."""
     of_task = {task.name: task.policies for task in job.spec.tasks}
-    for happening in found:
-        policy = _policy(of_task.get(happening.task, ()), happening) or _policy(job.spec.policies, happening)
+    for event in found:
+        policy = _policy(of_task.get(event.task, ()), event) or _policy(job.spec.policies, event)
         if policy is None:
             continue
-        target = _target(policy.action, happening)
+        target = _target(policy.action, event)
         if target is None and policy.action in NARROW:
             continue  # a part that does not exist cannot be restarted
-        yield Answer(policy.action, target, _due(policy, happening), happening)
+        yield PolicyAction(policy.action, target, _due(policy, event), event)
 
 
-def rank(answer: Answer) -> int:
+def rank(policy_action: PolicyAction) -> int:
     """Which of several answers counts: what ends a job before what restarts it, the whole before a part."""
-    return _ORDER.index(answer.action) if answer.action in _ORDER else len(_ORDER)
+    return _ORDER.index(policy_action.action) if policy_action.action in _ORDER else len(_ORDER)
 
 
-def _policy(policies: Sequence[LifecyclePolicy], happening: Happening) -> LifecyclePolicy | None:
+def _policy(policies: Sequence[LifecyclePolicy], event: JobEvent) -> LifecyclePolicy | None:
     for policy in policies:
-        if policy.exit_code is not None and policy.exit_code in happening.exit_codes:
+        if policy.exit_code is not None and policy.exit_code in event.exit_codes:
             return policy
     for policy in policies:
         events = {policy.event, *policy.events}
         # A pod that waits is nothing to act upon, unless a policy says for how long it may.
-        if (happening.event in events or _ANY in events) and (happening.event != _PENDING or policy.timeout):
+        if (event.event in events or _ANY in events) and (event.event != _PENDING or policy.timeout):
             return policy
     return None
 
 
-def _due(policy: LifecyclePolicy, happening: Happening) -> float:
+def _due(policy: LifecyclePolicy, event: JobEvent) -> float:
     """When to act: at once, or so long after it began; not before somebody has written down when that was."""
     timeout = seconds(policy.timeout) or 0.0
     if timeout <= 0:
         return -math.inf
-    return math.inf if happening.since is None else happening.since + timeout
+    return math.inf if event.since is None else event.since + timeout
 
 
-def _target(action: str, happening: Happening) -> Target | None:
-    if not happening.task:
+def _target(action: str, event: JobEvent) -> Target | None:
+    if not event.task:
         return None
     if action == "RestartTask":
-        return Target(happening.task)
-    if action == "RestartPartition" and happening.partition:
-        return Target(happening.task, happening.partition)
-    return Target(happening.task, index=happening.index) if action == "RestartPod" and happening.index >= 0 else None
+        return Target(event.task)
+    if action == "RestartPartition" and event.partition:
+        return Target(event.task, event.partition)
+    return Target(event.task, index=event.index) if action == "RestartPod" and event.index >= 0 else None

@@ -13,11 +13,11 @@ from tierwise.api.duration import spelled
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.job_pods import JobPods
-from tierwise.controllers.job.life import Step
+from tierwise.controllers.job.life import PhaseChange
 from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
-from tierwise.controllers.job.phases import rule
+from tierwise.controllers.job.phases import phase_rule
 from tierwise.controllers.job.plugins import PLUGINS
-from tierwise.controllers.job.policies import Answer
+from tierwise.controllers.job.policies import PolicyAction
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 
@@ -30,7 +30,7 @@ _MOST: Final = 50
 _COUNTED: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
 
 
-def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: Step, now: float) -> list[Effect]:
+def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
     """Bring the status to where a step leads; events tell people of turns, and of why a gang waits."""
     before = raw.get("status")
     present: Mapping[str, object] = before if isinstance(before, dict) else {}
@@ -43,13 +43,13 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: Step, no
         "minAvailable": job.spec.min_available or 0,
         "version": step.version,
         "retryCount": step.retry_count,
-        "controlledResources": dict(sorted(step.memory.items())),
+        "controlledResources": dict(sorted(step.controlled_resources.items())),
         **_counted(job_pods),
     }
     if turned:
         reached = {"status": step.phase, "lastTransitionTime": turned_at}
         wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
-    if rule(step.phase).rests and job.metadata.creation_timestamp:
+    if phase_rule(step.phase).rests and job.metadata.creation_timestamp:
         wanted["runningDuration"] = _duration(job, turned_at)
     changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
     patch = wanted if turned else changed
@@ -57,7 +57,9 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: Step, no
     return [PatchStatus(key_of(job), patch), *events] if changed else []
 
 
-def observed(job: Job, group: PodGroup | None, job_pods: JobPods, answers: Iterable[Answer], now: float) -> Step:
+def observed(
+    job: Job, group: PodGroup | None, job_pods: JobPods, answers: Iterable[PolicyAction], now: float
+) -> PhaseChange:
     """No turn: the phase that the job is in, with what is remembered brought up to date."""
     status = job.status
     phase = status.state.phase or "Pending"
@@ -66,14 +68,14 @@ def observed(job: Job, group: PodGroup | None, job_pods: JobPods, answers: Itera
         reason, message = status.state.reason, status.state.message
     own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
     memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
-    if rule(phase).wants_pods:
+    if phase_rule(phase).wants_pods:
         memory |= own  # as Volcano lists them
         _look(job, job_pods, memory)
-        for answer in answers:
-            if answer.why.left and answer.waits:
-                since = now if answer.why.since is None else answer.why.since
-                memory.setdefault(lost_key(answer.why.task, answer.why.index), stamp(since))
-    return Step(phase, reason, message, status.retry_count, status.version, memory)
+        for policy_action in answers:
+            if policy_action.why.left and policy_action.waits:
+                since = now if policy_action.why.since is None else policy_action.why.since
+                memory.setdefault(lost_key(policy_action.why.task, policy_action.why.index), stamp(since))
+    return PhaseChange(phase, reason, message, status.retry_count, status.version, memory)
 
 
 def _look(job: Job, job_pods: JobPods, memory: dict[str, str]) -> None:
@@ -127,7 +129,7 @@ def _nothing(value: object) -> object:
     return type(value)()
 
 
-def _events(job: Job, step: Step, *, news: bool) -> list[Effect]:
+def _events(job: Job, step: PhaseChange, *, news: bool) -> list[Effect]:
     if step.action:
         text = f"Start to execute action {step.action}: {step.message}"
         return [RecordEvent(key_of(job), "Normal", "ExecuteAction", text)]

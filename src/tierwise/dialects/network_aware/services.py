@@ -35,10 +35,10 @@ __all__ = [
     "group_homes",
     "link_of",
     "network_topologies",
-    "placed_by_spot",
+    "placed_by_zone",
     "service_of",
     "services",
-    "spot_of",
+    "zone_of",
 ]
 
 GROUP_LABEL: Final = "appgroup.diktyo.x-k8s.io"
@@ -66,7 +66,7 @@ def service_of(labels: Labels, namespace: str, homes: Mapping[str, str]) -> Serv
     return (group, labels.get(WORKLOAD_LABEL, "")) if group and homes.get(group, namespace) == namespace else None
 
 
-def spot_of(node: Node) -> Spot:
+def zone_of(node: Node) -> Spot:
     """Region and zone of a node."""
     return node.metadata.labels.get(REGION, ""), node.metadata.labels.get(ZONE, "")
 
@@ -115,7 +115,7 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
             )
 
 
-def placed_by_spot(
+def placed_by_zone(
     pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, str]
 ) -> dict[Service, dict[Spot, int]]:
     """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
@@ -125,7 +125,7 @@ def placed_by_spot(
         node = nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if service is not None and node is not None and pod.status.phase not in _ENDED:
             spots = counts.setdefault(service, {})
-            spots[spot_of(node)] = spots.get(spot_of(node), 0) + 1
+            spots[zone_of(node)] = spots.get(zone_of(node), 0) + 1
     return counts
 
 

@@ -31,7 +31,7 @@ _PREFIX: Final = re.compile(r"\^([A-Za-z0-9_-]+)(?![*?{])")
 
 def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Declared]:
     """The domain that each hyperNode declares over these nodes, with a warning for each member that selects nothing."""
-    census = _Census(tuple(nodes))
+    census = _NodeNames(tuple(nodes))
     return [_declared(hypernode, census) for hypernode in hypernodes]
 
 
@@ -41,7 +41,7 @@ def pattern_fault(pattern: str) -> str | None:
     return compiled if isinstance(compiled, str) else None
 
 
-def _declared(hypernode: HyperNode, census: _Census) -> Declared:
+def _declared(hypernode: HyperNode, census: _NodeNames) -> Declared:
     name, spec = hypernode.metadata.name, hypernode.spec
     nodes: set[str] = set()
     children: list[str] = []
@@ -77,7 +77,7 @@ def _child_of(member: MemberSpec) -> tuple[list[str], str, str]:
     return ([exact.name], "", "") if exact.name else ([], "EmptyMember", "the member's name is empty")
 
 
-def _nodes_of(member: MemberSpec, census: _Census) -> tuple[frozenset[str], str, str]:
+def _nodes_of(member: MemberSpec, census: _NodeNames) -> tuple[frozenset[str], str, str]:
     """The nodes that a member selects, and the code and text of why there are none."""
     exact, regex, labels = member.selector.exact_match, member.selector.regex_match, member.selector.label_match
     if exact is not None and exact.name:
@@ -105,7 +105,7 @@ def _shown(labels: LabelSelector) -> str:
     return ", ".join(pairs + [condition.removesuffix(" ()") for condition in conditions])
 
 
-class _Census(msgspec.Struct, frozen=True, dict=True):
+class _NodeNames(msgspec.Struct, frozen=True, dict=True):
     """The nodes of a cluster, indexed for the ways of selecting them."""
 
     nodes: Sequence[Node]

@@ -27,7 +27,7 @@ from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION
 
-__all__ = ["Former", "formers", "read_group", "read_queue"]
+__all__ = ["PreviousPlacement", "previous_placements", "read_group", "read_queue"]
 
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -103,7 +103,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         owner=owner.name if owner is not None else "",
         lone=owner is not None and owner.kind == "Pod",
         split=_split(key, spec.sub_group_policy, members),
-        formers={f"{key}/{sub}": former.hyper_node for sub, former in formers(record.metadata).items()},
+        formers={f"{key}/{sub}": former.hyper_node for sub, former in previous_placements(record.metadata).items()},
         numbers=roles,
         awaits=_awaits(record.metadata),
     )
@@ -127,17 +127,19 @@ def _awaits(meta: ObjectMeta) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-class Former(Record, frozen=True):
+class PreviousPlacement(Record, frozen=True):
     """Where a sub-group was last placed, as its pod group remembers it."""
 
     hyper_node: str = ""
     tier: int = 0
 
 
-def formers(meta: ObjectMeta) -> dict[str, Former]:
+def previous_placements(meta: ObjectMeta) -> dict[str, PreviousPlacement]:
     """Where the sub-groups of a pod group were last placed; what cannot be read is forgotten."""
     try:
-        found = msgspec.json.decode(meta.annotations.get(SUB_GROUPS_ANNOTATION, "{}"), type=dict[str, Former])
+        found = msgspec.json.decode(
+            meta.annotations.get(SUB_GROUPS_ANNOTATION, "{}"), type=dict[str, PreviousPlacement]
+        )
     except msgspec.DecodeError:
         return {}
     return found

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.fabric import Fabric
+from tierwise.explain.board.fabric import BoardTree
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import by_job, job_lines, jobs_wire
 from tierwise.explain.board.queues import queues_wire
-from tierwise.explain.board.standing import Stand, stands
+from tierwise.explain.board.standing import BoardPod, board_pods
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
 from tierwise.explain.naming import belongs_to
@@ -39,7 +39,7 @@ def cycle_entry(snapshot: Snapshot, report: CycleReport, number: int, seconds: M
         "number": number,
         "now": snapshot.now,
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
-        "work": {"trials": report.work.trials, "domains": report.work.domains},
+        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
         "placed": len(report.decisions),
         "pods": sum(decision.count() for decision in report.decisions if decision.bound),
         "evicted": len(report.evictions),
@@ -89,14 +89,14 @@ class Board:
     def __init__(self, run: Run, cycles: Sequence[Raw] | None = None, *, carried_out: bool = True) -> None:
         self._run = run
         self._cycles = cycles
-        self._standing = stands(run, carried_out=carried_out)
+        self._standing = board_pods(run, carried_out=carried_out)
 
     @cached_property
-    def _fabric(self) -> Fabric:
-        return Fabric(self._run.after, self._standing)
+    def _fabric(self) -> BoardTree:
+        return BoardTree(self._run.after, self._standing)
 
     @cached_property
-    def _by_job(self) -> dict[str, list[Stand]]:
+    def _by_job(self) -> dict[str, list[BoardPod]]:
         return by_job(self._standing)
 
     def wire(self) -> Raw:

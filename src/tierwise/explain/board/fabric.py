@@ -10,7 +10,7 @@ import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.dialects.kubernetes.requests import nominal
-from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.board.standing import BoardPod, PodState
 from tierwise.explain.naming import tier_label
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
@@ -18,7 +18,7 @@ from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Fabric", "shown_resources"]
+__all__ = ["BoardTree", "shown_resources"]
 
 _MOST_RESOURCES: Final = 8
 _MOST_NODES: Final = 2000
@@ -39,10 +39,10 @@ def shown_resources(snapshot: Snapshot) -> tuple[str, ...]:
     return (first, *sorted(names, key=lambda name: "/" not in name))[:_MOST_RESOURCES]
 
 
-class Fabric:
+class BoardTree:
     """Amounts of the shown resources on every row: what there is, what is held, what of it is new, what is kept."""
 
-    def __init__(self, snapshot: Snapshot, standing: Sequence[Stand]) -> None:
+    def __init__(self, snapshot: Snapshot, standing: Sequence[BoardPod]) -> None:
         self.resources = shown_resources(snapshot)
         self._snapshot = snapshot
         self._standing = standing
@@ -50,7 +50,7 @@ class Fabric:
         index = [snapshot.axis.index.get(name, -1) for name in self.resources]
         self.total = np.stack([nodes.allocatable[i] if i >= 0 else np.zeros(len(nodes), np.int64) for i in index])
         self._request = np.stack([_requests(snapshot, i) for i in index])
-        self.new = self._of(stand for stand in standing if stand.how is How.NEW)
+        self.new = self._of(stand for stand in standing if stand.how is PodState.NEW)
         self.kept = self._of(stand for stand in standing if not stand.holds)
         # What the last cycle bound may be pending in its own snapshot, where nobody has counted it yet.
         fresh = self._of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
@@ -58,7 +58,7 @@ class Fabric:
         self.shut = nodes.cordoned | ~nodes.ready
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
-    def _of(self, some: Iterable[Stand]) -> Ints:
+    def _of(self, some: Iterable[BoardPod]) -> Ints:
         """What some tasks ask for, (resources x rows)."""
         pairs = [(stand.task.shape.number, stand.row) for stand in some]
         sums = np.zeros_like(self.total)

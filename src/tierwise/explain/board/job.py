@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.board.standing import BoardPod, PodState
 from tierwise.explain.message import message, refusal
-from tierwise.explain.naming import Names, name_of_pod, sub_id, tier_title
+from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.text.explain_job import search_texts
@@ -22,18 +22,18 @@ from tierwise.model.topology import Topology
 __all__ = ["job_page"]
 
 
-def job_page(run: Run, job: Job, standing: Sequence[Stand]) -> Raw:
+def job_page(run: Run, job: Job, standing: Sequence[BoardPod]) -> Raw:
     """What `explain --job` tells, and the domains that light up in the map."""
     topology = run.after.topology
     rejection = refusal(job, run.last)
-    stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
+    attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
     return {
         "key": job.key,
-        "name": Names(run.after.jobs).of(job),
+        "name": ObjectNames(run.after.jobs).of(job),
         "facts": [[title, str(text)] for title, text in job_facts(run.after, job)],
         "search": [text.plain for text in search_texts(run, job)],
         "why": _rejection(topology, rejection) if rejection is not None else None,
-        "eviction": eviction_wire(stories),
+        "eviction": eviction_wire(attempts),
         "evicted": [
             {"pod": e.task.key, "by": e.by.key if e.by is not None else "", "action": e.action, "reason": e.reason}
             for e in run.evictions
@@ -78,7 +78,7 @@ def _tried(topology: Topology, tried: Tried) -> Raw:
     }
 
 
-def _lights(topology: Topology, standing: Sequence[Stand]) -> list[list[int]]:
+def _lights(topology: Topology, standing: Sequence[BoardPod]) -> list[list[int]]:
     """Every domain that holds some of the job, with the number of its pods there."""
     if not standing:
         return []
@@ -88,7 +88,7 @@ def _lights(topology: Topology, standing: Sequence[Stand]) -> list[list[int]]:
     return [[int(domains[i]), int(held[i])] for i in order]
 
 
-def _part(topology: Topology, sub: SubJob, standing: Sequence[Stand]) -> Raw:
+def _part(topology: Topology, sub: SubJob, standing: Sequence[BoardPod]) -> Raw:
     """A sub-group: how many of its pods stand, and the innermost domain that holds them."""
     rows = np.array([stand.row for stand in standing if stand.sub is sub], dtype=np.int64)
     return {
@@ -100,10 +100,10 @@ def _part(topology: Topology, sub: SubJob, standing: Sequence[Stand]) -> Raw:
     }
 
 
-def _places(run: Run, job: Job, standing: Sequence[Stand]) -> list[Raw]:
+def _places(run: Run, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
     """Which pods, by rank, stand in which innermost domain and on which of its nodes."""
-    topology, nodes, stem = run.after.topology, run.after.nodes, Names.stem(job)
-    groups: dict[tuple[int, str, str, How], list[Stand]] = {}
+    topology, nodes, stem = run.after.topology, run.after.nodes, ObjectNames.stem(job)
+    groups: dict[tuple[int, str, str, PodState], list[BoardPod]] = {}
     for stand in sorted(standing, key=lambda stand: stand.row):
         home = int(topology.leaf[stand.row])
         groups.setdefault((home, sub_id(stand.sub), stand.task.role, stand.how), []).append(stand)

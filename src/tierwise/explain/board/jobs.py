@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.standing import How, Stand
+from tierwise.explain.board.standing import BoardPod, PodState
 from tierwise.explain.message import refusal
-from tierwise.explain.naming import Names, full_name
+from tierwise.explain.naming import ObjectNames, full_name
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.wire import why_waiting
 from tierwise.model.job import Job, Status, Task
@@ -24,7 +24,7 @@ __all__ = ["Line", "by_job", "job_lines", "jobs_wire"]
 _MOST: Final = 2000
 """Jobs that are listed: those that wait first, then the largest. Any other is still found by its name."""
 
-Standing = dict[str, list[Stand]]
+Standing = dict[str, list[BoardPod]]
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Line(msgspec.Struct, frozen=True):
     message: str
 
 
-def by_job(standing: Sequence[Stand]) -> Standing:
+def by_job(standing: Sequence[BoardPod]) -> Standing:
     """Stands by the key of their job."""
     found: Standing = {}
     for stand in standing:
@@ -63,7 +63,7 @@ def by_job(standing: Sequence[Stand]) -> Standing:
 def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Line]:
     """The jobs that wait, by queue and age, then the others that hold something, the largest first."""
     jobs = run.after.jobs
-    names, shared = Names(jobs), Counter(full_name(job) for job in jobs)
+    names, shared = ObjectNames(jobs), Counter(full_name(job) for job in jobs)
     waiting: list[tuple[Job, Line]] = []
     settled: list[tuple[Job, Line]] = []
     for job in jobs:
@@ -90,7 +90,9 @@ def jobs_wire(lines: Sequence[Line]) -> Raw:
     }
 
 
-def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str], *, called: tuple[str, str]) -> Line:
+def _line(
+    run: Run, job: Job, standing: Sequence[BoardPod], resources: Sequence[str], *, called: tuple[str, str]
+) -> Line:
     how = Counter(stand.how for stand in standing)
     holding = [stand for stand in standing if stand.holds]
     placed = {stand.task.key for stand in standing}
@@ -112,9 +114,9 @@ def _line(run: Run, job: Job, standing: Sequence[Stand], resources: Sequence[str
         phase=job.phase.value,
         minimum=job.minimum,
         pods=len(holding),
-        new=how[How.NEW],
-        leaving=how[How.LEAVING],
-        kept=how[How.KEPT],
+        new=how[PodState.NEW],
+        leaving=how[PodState.LEAVING],
+        kept=how[PodState.KEPT],
         waiting=waiting,
         used=_amounts(run.after, [stand.task for stand in holding], resources),
         asks=_amounts(run.after, idle, resources),

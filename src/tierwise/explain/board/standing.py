@@ -9,10 +9,10 @@ import msgspec
 from tierwise.explain.text.schedule import Run
 from tierwise.model.job import Job, Status, SubJob, Task
 
-__all__ = ["How", "Stand", "stands"]
+__all__ = ["BoardPod", "PodState", "board_pods"]
 
 
-class How(enum.Enum):
+class PodState(enum.Enum):
     """How a task came to stand on its row."""
 
     RUNNING = "running"  # it stood there before
@@ -21,39 +21,39 @@ class How(enum.Enum):
     KEPT = "kept"  # the row is kept until resources are released, or was chosen and nobody has acted on it
 
 
-class Stand(msgspec.Struct, frozen=True):
+class BoardPod(msgspec.Struct, frozen=True):
     """One task on its row."""
 
     job: Job
     sub: SubJob
     task: Task
     row: int
-    how: How
+    how: PodState
 
     @property
     def holds(self) -> bool:
         """Whether it takes up room already."""
-        return self.how is not How.KEPT
+        return self.how is not PodState.KEPT
 
 
-def stands(run: Run, *, carried_out: bool) -> tuple[Stand, ...]:
+def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
     """Every task with a row, job by job; where nobody carries out what is decided, rows are kept at most."""
     bound, decided = _bound(run), _decided(run, carried_out=carried_out)
-    found: list[Stand] = []
+    found: list[BoardPod] = []
     for job in run.after.jobs:
         for sub in job.subs:
             for task in sub.tasks:
-                row, how = task.row, How.RUNNING
+                row, how = task.row, PodState.RUNNING
                 if task.status is Status.PENDING:
-                    row, how = decided.get(task.key, (-1, How.KEPT))
+                    row, how = decided.get(task.key, (-1, PodState.KEPT))
                 elif task.status is Status.RELEASING:
-                    how = How.LEAVING
+                    how = PodState.LEAVING
                 elif task.status is not Status.RUNNING:
                     row = -1
                 elif task.key in bound:
-                    how = How.NEW
+                    how = PodState.NEW
                 if row >= 0:
-                    found.append(Stand(job, sub, task, row, how))
+                    found.append(BoardPod(job, sub, task, row, how))
     return tuple(found)
 
 
@@ -63,7 +63,7 @@ def _bound(run: Run) -> set[str]:
     return {task.key for decision in decisions for placed in decision.placed for task in placed.tasks}
 
 
-def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, How]]:
+def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, PodState]]:
     """Rows that the last cycle gave to tasks which are pending in the end.
 
     Where the run ends with the very snapshot that its last cycle saw, what that cycle bound counts as standing: the
@@ -71,11 +71,11 @@ def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, How]]:
     """
     snapshot, report = run.reports[-1]
     names, row_of = snapshot.nodes.names, run.after.nodes.row
-    found: dict[str, tuple[int, How]] = {}
+    found: dict[str, tuple[int, PodState]] = {}
     for decision in report.decisions:
         if decision.bound and snapshot is not run.after:
             continue
-        how = How.NEW if decision.bound and carried_out else How.KEPT
+        how = PodState.NEW if decision.bound and carried_out else PodState.KEPT
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 found[task.key] = row_of.get(names[row], -1), how

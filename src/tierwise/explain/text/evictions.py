@@ -9,9 +9,9 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import Page, count, wrapped
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.framework.bundle import FREE
-from tierwise.framework.report import BundleNote, Story
+from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.topology import ROOT_NAME
 
 __all__ = ["eviction_lines", "eviction_wire"]
@@ -19,59 +19,59 @@ __all__ = ["eviction_lines", "eviction_wire"]
 _BUNDLES = 12
 
 
-def eviction_wire(stories: Sequence[Story]) -> list[Raw]:
+def eviction_wire(attempts: Sequence[EvictionAttempt]) -> list[Raw]:
     """Every attempt, as `explain` prints it in JSON."""
     return [
         {
-            "action": story.action,
-            "obstacle": story.obstacle.text if story.obstacle is not None else "",
-            "hyperNodes": list(story.looked),
-            "hyperNode": story.domain,
-            "bundles": [_bundle_wire(note) for note in story.bundles],
+            "action": attempt.action,
+            "obstacle": attempt.obstacle.text if attempt.obstacle is not None else "",
+            "hyperNodes": list(attempt.domains_considered),
+            "hyperNode": attempt.domain,
+            "bundles": [_bundle_wire(note) for note in attempt.bundles],
         }
-        for story in stories
+        for attempt in attempts
     ]
 
 
-def _bundle_wire(note: BundleNote) -> Raw:
+def _bundle_wire(note: BundleSummary) -> Raw:
     return {
         "podGroup": note.job,
-        "kind": "Single" if note.singly else "Safe" if note.safe else "Whole",
+        "kind": "Single" if note.by_pod else "Safe" if note.safe else "Whole",
         "pods": note.tasks,
         "efficiency": None if note.efficiency >= FREE else note.efficiency,
         "evicted": note.taken,
     }
 
 
-def eviction_lines(page: Page, stories: Sequence[Story]) -> list[Text]:
+def eviction_lines(page: Page, attempts: Sequence[EvictionAttempt]) -> list[Text]:
     """The same for people."""
-    return [line for story in stories for line in _story(page, story)]
+    return [line for attempt in attempts for line in _story(page, attempt)]
 
 
-def _story(page: Page, story: Story) -> list[Text]:
-    if story.obstacle is not None:
-        return wrapped(Text(f"{story.action}: {story.obstacle.text}"), page.width, first="  ", rest="    ")
-    where = "the whole cluster" if story.domain == ROOT_NAME else story.domain
-    weighed = f"{count(len(story.looked), 'hyperNode')} weighed"
-    names = [name for name in story.looked if name != ROOT_NAME]
+def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
+    if attempt.obstacle is not None:
+        return wrapped(Text(f"{attempt.action}: {attempt.obstacle.text}"), page.width, first="  ", rest="    ")
+    where = "the whole cluster" if attempt.domain == ROOT_NAME else attempt.domain
+    weighed = f"{count(len(attempt.domains_considered), 'hyperNode')} weighed"
+    names = [name for name in attempt.domains_considered if name != ROOT_NAME]
     listed = f": {compact(names)}" if names else ""
-    text = f"{story.action}: room is made in {where}, the cheapest ({weighed}{listed})"
+    text = f"{attempt.action}: room is made in {where}, the cheapest ({weighed}{listed})"
     lines = wrapped(Text(text), page.width, first="  ", rest="    ")
-    shown = story.bundles if page.everything else story.bundles[:_BUNDLES]
+    shown = attempt.bundles if page.everything else attempt.bundles[:_BUNDLES]
     rows: list[list[Cell]] = [_row(note) for note in shown]
     columns = (
-        Column("podGroup", least=12),
-        Column("bundle"),
-        Column("pods", right=True),
-        Column("efficiency", right=True),
-        Column("", least=16, wraps=True),
+        TableColumn("podGroup", least=12),
+        TableColumn("bundle"),
+        TableColumn("pods", right=True),
+        TableColumn("efficiency", right=True),
+        TableColumn("", least=16, wraps=True),
     )
     lines += table(page, columns, rows)
-    rest = len(story.bundles) - len(shown)
+    rest = len(attempt.bundles) - len(shown)
     return [*lines, Text(f"  and {rest} more; --all shows them", style="dim")] if rest else lines
 
 
-def _row(note: BundleNote) -> list[Cell]:
+def _row(note: BundleSummary) -> list[Cell]:
     free = note.efficiency >= FREE
     if not note.taken:
         verdict = "spared: the gang fits without it"
@@ -79,7 +79,7 @@ def _row(note: BundleNote) -> list[Cell]:
         verdict = f"{note.taken} evicted, {note.tasks - note.taken} spared"
     else:
         verdict = "evicted"
-    if note.singly:
+    if note.by_pod:
         return [note.job, "single pods", str(note.tasks), "", verdict]
     kind = "safe" if note.safe else "whole gang"
     return [note.job, kind, str(note.tasks), "free" if free else f"{note.efficiency:.2f}", verdict]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from tierwise.explain.landed import landed
+from tierwise.explain.landed import newly_placed
 from tierwise.explain.message import refusal
-from tierwise.explain.naming import Names, domain_title, tier_title
+from tierwise.explain.naming import ObjectNames, domain_title, tier_title
 from tierwise.explain.proposal import pattern_lines, proposal_lines
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.retrace import retrace
+from tierwise.explain.retrace import decision_bases
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import looked_at, rejection_lines
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.schedule import Run
-from tierwise.explain.text.tables import Cell, Column, pairs, table
+from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
 from tierwise.explain.text.waiting import STYLES
 from tierwise.explain.wire import why_waiting
 from tierwise.framework.report import Decision
@@ -28,14 +28,14 @@ _PLACES = 40
 
 def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
     """The story of one job over all cycles of a run."""
-    names = Names(run.after.jobs)
+    names = ObjectNames(run.after.jobs)
     decided = run.decisions().get(job.key, [])
     lines = [Text.assemble(("podGroup ", "bold"), (names.of(job), f"bold {names.style(job)}"))]
     lines += pairs(page, job_facts(run.after, job))
     lines += [*heading("Search"), *_search(page, run, job)]
-    stories = [story for _, report in run.reports for story in report.stories.get(job.key, ())]
-    if stories:
-        lines += [*heading("Eviction"), *eviction_lines(page, stories)]
+    attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
+    if attempts:
+        lines += [*heading("Eviction"), *eviction_lines(page, attempts)]
     if decided:
         lines += [*heading("Placed"), *_places(page, run, job)]
     return [*lines, *heading("Verdict"), *_verdict(page, run, job, decided)]
@@ -44,11 +44,11 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
 def search_texts(run: Run, job: Job) -> list[Text]:
     """What the search that found a place for the job saw on the way; nothing where none of the run's cycles did."""
     for number, (snapshot, report) in enumerate(run.reports, start=1):
-        trace = retrace(snapshot, report, run.profile, {job.key}).get(job.key)
-        if trace is not None:
-            texts = looked_at(snapshot, trace) or [Text("looked for in the whole cluster")]
-            texts += proposal_lines(snapshot, trace.decision) + pattern_lines(snapshot, trace.decision)
-            where = f"cycle {number} found {domain_title(snapshot.topology, trace.decision.domain)}"
+        basis = decision_bases(snapshot, report, run.profile, {job.key}).get(job.key)
+        if basis is not None:
+            texts = looked_at(snapshot, basis) or [Text("looked for in the whole cluster")]
+            texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)
+            where = f"cycle {number} found {domain_title(snapshot.topology, basis.decision.domain)}"
             return [*texts, Text(where)]
     return []
 
@@ -67,11 +67,11 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
     """A table of hyperNodes with the pods that went there."""
     topology, nodes = run.after.topology, run.after.nodes
     homes: dict[int, dict[tuple[str, str], list[tuple[str, str]]]] = {}
-    for entry in landed(run.reports, run.after):
+    for entry in newly_placed(run.reports, run.after):
         if entry.job.key == job.key:
             groups = homes.setdefault(int(topology.leaf[entry.row]), {})
             groups.setdefault((entry.sub, entry.role), []).append((entry.pod, nodes.names[entry.row]))
-    stem = Names.stem(job)
+    stem = ObjectNames.stem(job)
     rows: list[list[Cell]] = []
     for home, groups in homes.items():
         for (sub, role), found in groups.items():
@@ -79,8 +79,12 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
             which = pods(stem, [pod for pod, _ in found], role)
             rows.append([sub, title, which, compact((node for _, node in found), most=2)])
     shown = rows if page.everything else rows[:_PLACES]
-    columns = [Column("sub-group", least=9), Column("hyperNode", least=12), Column("pods", least=16, wraps=True)]
-    columns.append(Column("nodes", least=16, wraps=True))
+    columns = [
+        TableColumn("sub-group", least=9),
+        TableColumn("hyperNode", least=12),
+        TableColumn("pods", least=16, wraps=True),
+    ]
+    columns.append(TableColumn("nodes", least=16, wraps=True))
     if not any(row[0] for row in rows):
         columns, shown = columns[1:], [row[1:] for row in shown]
     lines = table(page, columns, shown)
@@ -106,7 +110,7 @@ def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Te
 
 
 def _span(run: Run, job: Job) -> str:
-    rows = [entry.row for entry in landed(run.reports, run.after) if entry.job.key == job.key]
+    rows = [entry.row for entry in newly_placed(run.reports, run.after) if entry.job.key == job.key]
     topology = run.after.topology
     home = int(topology.leaf[rows[0]])
     for row in rows[1:]:

@@ -14,9 +14,9 @@ from tierwise.explain.ranges import compact
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, heading, wrapped
-from tierwise.explain.text.tables import Cell, Column, meter, pairs, table
+from tierwise.explain.text.tables import Cell, TableColumn, meter, pairs, table
 from tierwise.explain.text.waiting import STYLES
-from tierwise.framework.probe import Look, NodeLook
+from tierwise.framework.probe import NodeInspection, PodInspection
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
@@ -33,13 +33,13 @@ _MOST = 12
 _SUFFIXES = ("", "k", "M", "G", "T")
 
 
-def figure_lines(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
+def figure_lines(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
     """A section for each plugin that gave figures; nodes with the same figures stand on one line."""
     plugins = dict.fromkeys(plugin for node in nodes for plugin in node.figures)
     return [line for plugin in plugins for line in _section(page, plugin, nodes)]
 
 
-def _section(page: Page, plugin: str, nodes: Sequence[NodeLook]) -> list[Text]:
+def _section(page: Page, plugin: str, nodes: Sequence[NodeInspection]) -> list[Text]:
     groups: dict[tuple[str, ...], list[str]] = {}
     fields: tuple[str, ...] = ()
     for node in nodes:
@@ -49,9 +49,11 @@ def _section(page: Page, plugin: str, nodes: Sequence[NodeLook]) -> list[Text]:
             groups.setdefault(tuple(_shown(figures[field]) for field in fields), []).append(node.name)
     ranked = list(groups.items()) if page.everything else list(groups.items())[:_MOST]
     rows: list[list[Cell]] = [[compact(names, most=2), *figures] for figures, names in ranked]
-    columns = [Column("node", least=10)]
+    columns = [TableColumn("node", least=10)]
     for number, field in enumerate(fields):
-        columns.append(Column(field, right=True) if _plain(rows, number) else Column(field, least=20, wraps=True))
+        columns.append(
+            TableColumn(field, right=True) if _plain(rows, number) else TableColumn(field, least=20, wraps=True)
+        )
     lines = [*heading(plugin), *table(page, columns, rows)]
     rest = sum(len(names) for names in groups.values()) - sum(len(names) for _, names in ranked)
     return [*lines, Text(f"  and {count(rest, 'more node')}; --all shows them", style="dim")] if rest else lines
@@ -91,19 +93,23 @@ _REASONS = 8
 _SCORES = 8
 
 
-def pod_lines(page: Page, look: Look, snapshot: Snapshot, report: CycleReport, cycle: int) -> list[Text]:
+def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report: CycleReport, cycle: int) -> list[Text]:
     """The story of one pod in one cycle."""
-    task, job = look.task, look.job
+    task, job = inspection.task, inspection.job
     role = f", task {task.role}" if task.role else ""
     lines = [Text.assemble((f"Pod {task.key}", "bold"), f"{role}, as cycle {cycle} saw it")]
-    lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(look, snapshot)])
-    lines += [*heading("Search"), *_gradients(page, look, snapshot)]
-    lines += [*heading(_node_title(look.nodes)), *_feasible(page, look, snapshot), *_infeasible(page, look.nodes)]
-    lines += figure_lines(page, look.nodes)
-    stories = report.stories.get(job.key, ())
-    if stories:
-        lines += [*heading("Eviction"), *eviction_lines(page, stories)]
-    return [*lines, *heading("Verdict"), *_verdict(page, look, snapshot, report)]
+    lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(inspection, snapshot)])
+    lines += [*heading("Search"), *_gradients(page, inspection, snapshot)]
+    lines += [
+        *heading(_node_title(inspection.nodes)),
+        *_feasible(page, inspection, snapshot),
+        *_infeasible(page, inspection.nodes),
+    ]
+    lines += figure_lines(page, inspection.nodes)
+    attempts = report.eviction_attempts.get(job.key, ())
+    if attempts:
+        lines += [*heading("Eviction"), *eviction_lines(page, attempts)]
+    return [*lines, *heading("Verdict"), *_verdict(page, inspection, snapshot, report)]
 
 
 def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
@@ -127,11 +133,13 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _own_facts(look: Look, snapshot: Snapshot) -> list[tuple[str, Cell]]:
+def _own_facts(inspection: PodInspection, snapshot: Snapshot) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = []
-    if sub_id(look.sub):
-        facts.append(("sub-group", f"{sub_id(look.sub)}, minimum {look.sub.minimum} of {look.sub.total}"))
-    shape, names = look.task.shape, snapshot.axis.names
+    if sub_id(inspection.sub):
+        facts.append(
+            ("sub-group", f"{sub_id(inspection.sub)}, minimum {inspection.sub.minimum} of {inspection.sub.total}")
+        )
+    shape, names = inspection.task.shape, snapshot.axis.names
     shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
     called = dict(zip(shape.asked.tolist(), shape.names(snapshot.axis), strict=True))
     asked = [f"{called[r]} {_amount(snapshot, shape, r)}" for r in shown]
@@ -146,31 +154,36 @@ def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
     return show(snapshot.axis.names[resource], int(shape.request[resource]))
 
 
-def _gradients(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:
+def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
-    whose = "its sub-group" if look.job.policies and look.sub.constraint is not None else "its job"
-    if not look.gradients:
+    whose = "its sub-group" if inspection.job.policies and inspection.sub.constraint is not None else "its job"
+    if not inspection.gradients:
         text = f"no candidates: no hyperNode within the limit has enough left, even in sum, for the minimum of {whose}"
         return wrapped(Text(text), page.width, first="  ")
     topology = snapshot.topology
     rows: list[list[Cell]] = []
-    for number, group in enumerate(look.gradients, start=1):
+    for number, group in enumerate(inspection.gradients, start=1):
         tier = "" if ROOT_NAME in group else tier_label(topology, int(topology.tier[topology.index[group[0]]]))
         names = [name for name in group if name != ROOT_NAME]
         rows.append([str(number), tier, str(len(group)), compact(names) if names else "the whole cluster"])
-    columns = (Column("gradient"), Column("tier"), Column("candidates", right=True), Column("", least=20, wraps=True))
+    columns = (
+        TableColumn("gradient"),
+        TableColumn("tier"),
+        TableColumn("candidates", right=True),
+        TableColumn("", least=20, wraps=True),
+    )
     lines = table(page, columns, rows)
-    if look.domain_scores:
-        lines += [Text(""), *_scores(page, look)]
-    elif look.job.constraint is not None or look.sub.constraint is not None:
+    if inspection.domain_scores:
+        lines += [Text(""), *_scores(page, inspection)]
+    elif inspection.job.constraint is not None or inspection.sub.constraint is not None:
         lines += wrapped(Text(f"none of them holds the minimum of {whose}"), page.width, first="  ")
     return lines
 
 
-def _scores(page: Page, look: Look) -> list[Text]:
+def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     """The domains that hold the minimum, those of one score together, the best first."""
     groups: dict[str, list[str]] = {}
-    for name, score in sorted(look.domain_scores.items(), key=lambda item: (-item[1], natural(item[0]))):
+    for name, score in sorted(inspection.domain_scores.items(), key=lambda item: (-item[1], natural(item[0]))):
         groups.setdefault(f"{score:.4g}", []).append("the whole cluster" if name == ROOT_NAME else name)
     best = max(*(float(score) for score in groups), 1e-9)
     width = 12 if page.width < 100 else 24
@@ -178,23 +191,25 @@ def _scores(page: Page, look: Look) -> list[Text]:
         [score, meter(page.glyphs, width, float(score) / best), compact(names)]
         for score, names in list(groups.items())[: None if page.everything else _SCORES]
     ]
-    number = len(look.domain_scores)
+    number = len(inspection.domain_scores)
     title = "holds the minimum" if number == 1 else f"{number} hold the minimum"
-    lines = table(page, (Column("score", right=True), Column(""), Column(title, least=20, wraps=True)), rows)
+    lines = table(
+        page, (TableColumn("score", right=True), TableColumn(""), TableColumn(title, least=20, wraps=True)), rows
+    )
     rest = sum(len(names) for names in list(groups.values())[len(rows) :])
     return [*lines, Text(f"  and {rest} more", style="dim")] if rest else lines
 
 
-def _node_title(nodes: Sequence[NodeLook]) -> str:
+def _node_title(nodes: Sequence[NodeInspection]) -> str:
     return f"Nodes: {sum(node.feasible for node in nodes)} of {len(nodes)} take the pod"
 
 
-def _feasible(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:
+def _feasible(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """The best nodes with the score of every plugin that has an opinion; alike neighbours on one line."""
-    ranked = sorted((n for n in look.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
+    ranked = sorted((n for n in inspection.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
     plugins = [name for name in (ranked[0].scores if ranked else ()) if any(n.scores[name] for n in ranked)]
-    columns = [Column("node", least=10), Column("hyperNode", least=10), Column("total", right=True)]
-    columns += [Column(name, right=True, least=9) for name in plugins]
+    columns = [TableColumn("node", least=10), TableColumn("hyperNode", least=10), TableColumn("total", right=True)]
+    columns += [TableColumn(name, right=True, least=9) for name in plugins]
     topology, row = snapshot.topology, snapshot.nodes.row
     groups: dict[tuple[str, ...], list[str]] = {}
     for node in ranked:
@@ -209,7 +224,7 @@ def _feasible(page: Page, look: Look, snapshot: Snapshot) -> list[Text]:
     return [*lines, Text(f"  and {count(rest, 'more node')} that take it", style="dim")] if rest else lines
 
 
-def _infeasible(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
+def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
     """The other nodes by what keeps the pod off them."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
@@ -218,9 +233,9 @@ def _infeasible(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = [[str(len(names)), reason, compact(names, most=2)] for reason, names in ranked[:_REASONS]]
     columns = (
-        Column("nodes", right=True),
-        Column("do not, because", least=26, wraps=True),
-        Column("", least=20, wraps=True),
+        TableColumn("nodes", right=True),
+        TableColumn("do not, because", least=26, wraps=True),
+        TableColumn("", least=20, wraps=True),
     )
     lines = table(page, columns, rows)
     if len(ranked) > _REASONS:
@@ -229,17 +244,17 @@ def _infeasible(page: Page, nodes: Sequence[NodeLook]) -> list[Text]:
     return [Text(""), *lines] if lines and any(node.feasible for node in nodes) else lines
 
 
-def _verdict(page: Page, look: Look, snapshot: Snapshot, report: CycleReport) -> list[Text]:
+def _verdict(page: Page, inspection: PodInspection, snapshot: Snapshot, report: CycleReport) -> list[Text]:
     for decision in report.decisions:
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                if task is look.task:
+                if task is inspection.task:
                     node = snapshot.nodes.names[row]
                     home = domain_title(snapshot.topology, int(snapshot.topology.leaf[row]))
                     how = "bound to" if decision.bound else "waits until resources are released; kept for it:"
                     text = Text.assemble((how, "green" if decision.bound else "yellow"), f" node {node} in {home}")
                     return wrapped(text, page.width, first="  ")
-    rejection = report.rejections.get(look.job.key)
+    rejection = report.rejections.get(inspection.job.key)
     if rejection is None:
         return [Text("  this cycle gave it no place")]
     return [

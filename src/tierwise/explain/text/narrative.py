@@ -9,10 +9,10 @@ from rich.text import Text
 from tierwise.api.natural import natural
 from tierwise.api.plurals import of
 from tierwise.explain.message import tried_line
-from tierwise.explain.naming import Names, domain_title, gather_text, limit_text, sub_id, tier_title
+from tierwise.explain.naming import ObjectNames, domain_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.retrace import Groups, Trace
+from tierwise.explain.retrace import DecisionBasis, GroupCounts
 from tierwise.explain.text.page import Page, count, joined, wrapped
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job
@@ -27,7 +27,7 @@ _CHILDREN = 4
 
 
 def why_here(
-    page: Page, names: Names, snapshot: Snapshot, *, decisions: Sequence[Decision], trace: Trace | None
+    page: Page, names: ObjectNames, snapshot: Snapshot, *, decisions: Sequence[Decision], basis: DecisionBasis | None
 ) -> list[Text]:
     """A job's placement: where, under which limits, and what was looked at on the way."""
     job = decisions[-1].job
@@ -42,8 +42,8 @@ def why_here(
     )
     lines = wrapped(title, page.width, first="  ", rest="      ")
     told = [Text(_limits(snapshot, job))]
-    if trace is not None:
-        told += looked_at(snapshot, trace) + proposal_lines(snapshot, trace.decision)
+    if basis is not None:
+        told += looked_at(snapshot, basis) + proposal_lines(snapshot, basis.decision)
     told += sub_group_places(snapshot, decisions)
     return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
 
@@ -59,29 +59,29 @@ def _limits(snapshot: Snapshot, job: Job) -> str:
     return f"{text}; each sub-group {', '.join(inner)}" if inner else text
 
 
-def looked_at(snapshot: Snapshot, trace: Trace) -> list[Text]:
+def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
     """Gradient by gradient: tighter tiers and how far they came, then the one that holds the gang."""
     topology = snapshot.topology
-    if trace.job.constraint is None:
+    if basis.job.constraint is None:
         return []
-    chosen = int(topology.tier[trace.decision.domain])
-    name = topology.name[trace.decision.domain]
-    lines = [tried_line(t, tier_title(topology, t.tier)) for t in trace.tried if t.tier < chosen and t.fits < t.asked]
-    lines += [_too_small(topology, groups) for groups in trace.groups if groups.tier < chosen]
-    for groups in trace.groups:
+    chosen = int(topology.tier[basis.decision.domain])
+    name = topology.name[basis.decision.domain]
+    lines = [tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen and t.fits < t.asked]
+    lines += [_too_small(topology, groups) for groups in basis.groups if groups.tier < chosen]
+    for groups in basis.groups:
         if groups.tier == chosen:
-            every = sum(sub.policy >= 0 for sub in trace.job.subs)
+            every = sum(sub.policy >= 0 for sub in basis.job.subs)
             held = "all sub-groups" if groups.asked == every else f"{count(groups.asked, 'sub-group')} of {every}"
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
             what = f"{holding} {held}; {name} is chosen"
             only = f"only {name} holds {held}"
             lines.append(f"{tier_title(topology, chosen)}: {what if groups.holding > 1 else only}")
-    if trace.scores:
-        lines.append(f"{tier_title(topology, chosen)}: {score_line(trace.scores, name)}")
+    if basis.scores:
+        lines.append(f"{tier_title(topology, chosen)}: {score_line(basis.scores, name)}")
     return [Text(line) for line in lines]
 
 
-def _too_small(topology: Topology, groups: Groups) -> str:
+def _too_small(topology: Topology, groups: GroupCounts) -> str:
     where = "hyperNode" if groups.domains == 1 else f"best of {groups.domains} hyperNodes is"
     fits = of(groups.fits, groups.asked, "sub-group", "fits", "fit")
     return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
@@ -106,7 +106,7 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
                 rows.setdefault(sub_id(placed.sub), []).extend(placed.rows.tolist())
     homes: dict[int, list[str]] = {}
     for sub, found in rows.items():
-        homes.setdefault(_home(snapshot, found), []).append(sub)
+        homes.setdefault(_current_domain(snapshot, found), []).append(sub)
     if not homes:
         return []
     where = {home: topology.name[home] if home else "the whole cluster" for home in homes}
@@ -115,7 +115,7 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
     return [Text(f"{title}: {joined(shown, 8)}")]
 
 
-def _home(snapshot: Snapshot, rows: Sequence[int]) -> int:
+def _current_domain(snapshot: Snapshot, rows: Sequence[int]) -> int:
     topology = snapshot.topology
     home = int(topology.leaf[rows[0]])
     for row in rows[1:]:

@@ -11,7 +11,7 @@ from tierwise.api.codec import Raw, suggestion
 from tierwise.api.errors import InputError
 from tierwise.config.volcano import ARGUMENTS
 from tierwise.explain.text.page import Page, count, heading, joined, wrapped
-from tierwise.explain.text.tables import Cell, Column, pairs, table
+from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
 from tierwise.framework.registry import InstalledPlugin
 from tierwise.plugins import PLUGINS
 
@@ -70,9 +70,9 @@ def plugin_lines(page: Page, plugins: Sequence[CheckedPlugin], *, whole: bool = 
 
 def _table(page: Page, package: str, plugins: Sequence[CheckedPlugin]) -> list[Text]:
     columns = (
-        Column("plugin", least=16),
-        Column("arguments", right=True),
-        Column("extension points", least=24, wraps=True),
+        TableColumn("plugin", least=16),
+        TableColumn("arguments", right=True),
+        TableColumn("extension points", least=24, wraps=True),
     )
     rows: list[list[Cell]] = [
         [found.plugin.name, str(len(found.arguments) or ""), ", ".join(found.points)] for found in plugins

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import Page, count, heading, shortened
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.port import Key, Objects, RecordEvent
 
 __all__ = ["change_lines", "event_lines"]
@@ -34,11 +34,11 @@ def change_lines(page: Page, before: Objects, after: Objects, touched: Iterable[
         for (what, kind, namespace), names in order
     ]
     columns = (
-        Column("what"),
-        Column("kind", least=8),
-        Column("namespace", least=9),
-        Column("count", right=True),
-        Column("objects", least=24, wraps=True),
+        TableColumn("what"),
+        TableColumn("kind", least=8),
+        TableColumn("namespace", least=9),
+        TableColumn("count", right=True),
+        TableColumn("objects", least=24, wraps=True),
     )
     return [Text(f"{count(total, 'object')} touched by the controllers"), Text(""), *table(page, columns, rows)]
 
@@ -49,7 +49,7 @@ def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
         [Text(event.type, style="yellow" if event.type == "Warning" else ""), str(event.about), event.message]
         for event in events
     ]
-    columns = (Column("type"), Column("about", least=16), Column("message", least=24, wraps=True))
+    columns = (TableColumn("type"), TableColumn("about", least=16), TableColumn("message", least=24, wraps=True))
     return [*heading("Events"), *table(page, columns, rows)] if rows else []
 
 

@@ -8,11 +8,11 @@ import msgspec
 from rich.text import Text
 
 from tierwise.config.profile import Profile
-from tierwise.explain.landed import Landings, landed
-from tierwise.explain.naming import Names, name_of_pod
+from tierwise.explain.landed import NewPlacements, newly_placed
+from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.retrace import Trace, retrace
+from tierwise.explain.retrace import DecisionBasis, decision_bases
 from tierwise.explain.text.narrative import why_here
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tree import schedule_tree
@@ -60,9 +60,9 @@ class Run(msgspec.Struct, frozen=True):
 
 def schedule_lines(page: Page, run: Run) -> list[Text]:
     """Everything that `schedule` tells people."""
-    names = Names(job for snapshot, _ in run.reports for job in snapshot.jobs)
+    names = ObjectNames(job for snapshot, _ in run.reports for job in snapshot.jobs)
     idle = run.waiting()
-    landings = Landings(landed(run.reports, run.after))
+    landings = NewPlacements(newly_placed(run.reports, run.after))
     lines = wrapped(headline(run), page.width)
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
     lines += _section("Placed", _placed(page, names, run))
@@ -104,17 +104,17 @@ def headline(run: Run) -> Text:
     return text.append(f"; {count(len(run.reports), 'cycle')}")
 
 
-def _placed(page: Page, names: Names, run: Run) -> list[Text]:
+def _placed(page: Page, names: ObjectNames, run: Run) -> list[Text]:
     decided = run.decisions()
     gangs = [key for key, decisions in decided.items() if not decisions[0].job.lone]
     shown = gangs if page.everything else gangs[:_JOBS]
-    traces: dict[str, Trace] = {}
+    bases: dict[str, DecisionBasis] = {}
     for snapshot, report in run.reports:
-        traces = {**retrace(snapshot, report, run.profile, set(shown) - set(traces)), **traces}
+        bases = {**decision_bases(snapshot, report, run.profile, set(shown) - set(bases)), **bases}
     seen = {d.job.key: snapshot for snapshot, report in reversed(run.reports) for d in report.decisions}
     lines: list[Text] = []
     for key in shown:
-        lines += why_here(page, names, seen[key], decisions=decided[key], trace=traces.get(key))
+        lines += why_here(page, names, seen[key], decisions=decided[key], basis=bases.get(key))
     rest = gangs[len(shown) :]
     if rest:
         pods = sum(d.count() for key in rest for d in decided[key])

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 from rich.text import Text
 
-from tierwise.explain.job_status import JobStatus, job_lines, job_statuses, partition_lines
-from tierwise.explain.naming import Names
+from tierwise.explain.job_status import JobProgress, job_lines, job_progress, partition_lines
+from tierwise.explain.naming import ObjectNames
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tree import topology_tree
 from tierwise.explain.text.waiting import waiting, waiting_lines
-from tierwise.explain.timeline import Happening, lasted, timeline_lines
+from tierwise.explain.timeline import TimelineEntry, lasted, timeline_lines
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
@@ -35,7 +35,7 @@ class View(msgspec.Struct, frozen=True):
     objects: Objects
     snapshot: Snapshot
     report: CycleReport
-    recent: Sequence[Happening]
+    recent: Sequence[TimelineEntry]
     places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
     cycles: int = 0
     unfinished: bool = False
@@ -43,7 +43,7 @@ class View(msgspec.Struct, frozen=True):
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
     """One picture of the live view: clock, jobs, partitions, the tree with its use, and the latest news."""
-    found = job_statuses(view.objects, view.snapshot, view.places)
+    found = job_progress(view.objects, view.snapshot, view.places)
     head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
     if note:
         head.append(f"  {note}", style="bright_black")
@@ -61,19 +61,19 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
 
 def outcome_lines(page: Page, view: View) -> list[Text]:
     """What became of everything."""
-    found = job_statuses(view.objects, view.snapshot, view.places)
+    found = job_progress(view.objects, view.snapshot, view.places)
     title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
     if view.unfinished:
         title.append("; more would happen after that", style="yellow")
     idle = waiting(view.snapshot, view.report, ())
-    names = Names(view.snapshot.jobs)
+    names = ObjectNames(view.snapshot.jobs)
     lines = [Text(""), *wrapped(title, page.width)]
     lines += [Text(""), *job_lines(page, view.snapshot.topology, found)] if found else []
     lines += _section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
     return lines + _section("Waiting", waiting_lines(page, names, view.snapshot, idle))
 
 
-def _tally(found: Sequence[JobStatus]) -> Text:
+def _tally(found: Sequence[JobProgress]) -> Text:
     """How many jobs are where: the ended first, then those on their way."""
     jobs = [fortune for fortune in found if not fortune.lone]
     lone = len(found) - len(jobs)

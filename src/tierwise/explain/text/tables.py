@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tierwise.explain.text.page import Glyphs, Page, shortened, wrapped
 
-__all__ = ["Cell", "Column", "bar", "meter", "pairs", "table"]
+__all__ = ["Cell", "TableColumn", "bar", "meter", "pairs", "table"]
 
 
 # Utilisation as a bar: what was used before, what came on top, what is free.
@@ -58,7 +58,7 @@ Cell = str | Text
 _GAP = 2
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """A column; one with a `least` width gives way down to it, one that `wraps` takes several lines then."""
 
     title: str
@@ -67,7 +67,7 @@ class Column(msgspec.Struct, frozen=True):
     wraps: bool = False
 
 
-def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, indent: int = 2) -> list[Text]:
+def table(page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, indent: int = 2) -> list[Text]:
     """Lines of a table with its titles; without rows nothing at all."""
     if not rows:
         return []
@@ -81,10 +81,10 @@ def table(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Cell]],
 def pairs(page: Page, rows: Sequence[tuple[str, Cell]], *, indent: int = 2) -> list[Text]:
     """Names and values below each other, as at the head of a description."""
     labelled = [(Text(name, style="bright_black"), value) for name, value in rows]
-    return table(page, (Column(""), Column("", least=20, wraps=True)), labelled, indent=indent)
+    return table(page, (TableColumn(""), TableColumn("", least=20, wraps=True)), labelled, indent=indent)
 
 
-def _widths(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Text]], indent: int) -> list[int]:
+def _widths(page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], indent: int) -> list[int]:
     widths = [
         max(cell_len(column.title), *(row[number].cell_len for row in rows)) for number, column in enumerate(columns)
     ]
@@ -100,7 +100,9 @@ def _widths(page: Page, columns: Sequence[Column], rows: Sequence[Sequence[Text]
     return widths
 
 
-def _row(page: Page, columns: Sequence[Column], widths: Sequence[int], row: Sequence[Text], indent: int) -> list[Text]:
+def _row(
+    page: Page, columns: Sequence[TableColumn], widths: Sequence[int], row: Sequence[Text], indent: int
+) -> list[Text]:
     cells = [_cell(page, column, width, text) for column, width, text in zip(columns, widths, row, strict=True)]
     lines = []
     for parts in zip_longest(*cells, fillvalue=Text("")):
@@ -114,7 +116,7 @@ def _row(page: Page, columns: Sequence[Column], widths: Sequence[int], row: Sequ
     return lines
 
 
-def _cell(page: Page, column: Column, width: int, text: Text) -> list[Text]:
+def _cell(page: Page, column: TableColumn, width: int, text: Text) -> list[Text]:
     if text.cell_len <= width:
         return [text]
     if column.wraps:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.free_slots import one_slot, slots_now
-from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.text.page import Page, count, heading, wrapped
-from tierwise.explain.text.tables import Cell, Column, meter, table
+from tierwise.explain.text.tables import Cell, TableColumn, meter, table
 from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status
 from tierwise.model.slots import SIZES, TierSlots
@@ -80,9 +80,9 @@ def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) 
     found: dict[int, list[TierSlots]] = {}
     for entry in slots_now(snapshot, (1, *(gang for gang in gangs if gang > 1))):
         found.setdefault(entry.tier, []).append(entry)
-    counts = [Column("hyperNodes", right=True)] if page.width >= _WIDE else []
-    columns = [Column("tier", least=8), *counts, Column("free", right=True)]
-    columns += [Column(f"of {gang}", right=True) for gang in gangs if gang > 1]
+    counts = [TableColumn("hyperNodes", right=True)] if page.width >= _WIDE else []
+    columns = [TableColumn("tier", least=8), *counts, TableColumn("free", right=True)]
+    columns += [TableColumn(f"of {gang}", right=True) for gang in gangs if gang > 1]
     rows: list[list[Cell]] = []
     for tier, entries in found.items():
         domains = snapshot.topology.at_tier[tier]
@@ -113,15 +113,15 @@ def _usable(entry: TierSlots) -> Text:
 
 
 def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Share]) -> list[Text]:
-    names = Names(snapshot.jobs)
+    names = ObjectNames(snapshot.jobs)
     columns = (
-        Column("podGroup", least=16),
-        Column("queue", least=6),
-        Column(resource.rpartition("/")[2], right=True),
-        Column("running", right=True),
-        Column("waiting", right=True),
-        Column("hyperNode", least=8),
-        Column("tier", right=True),
+        TableColumn("podGroup", least=16),
+        TableColumn("queue", least=6),
+        TableColumn(resource.rpartition("/")[2], right=True),
+        TableColumn("running", right=True),
+        TableColumn("waiting", right=True),
+        TableColumn("hyperNode", least=8),
+        TableColumn("tier", right=True),
     )
     shown = shares if page.everything else shares[:_JOBS]
     rows: list[list[Cell]] = [

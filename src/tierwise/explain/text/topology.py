@@ -14,7 +14,7 @@ from tierwise.explain.naming import tier_label
 from tierwise.explain.problems import aside_line, problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import Page, count, heading, shortened, wrapped
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
@@ -25,8 +25,10 @@ __all__ = ["changes_lines", "changes_wire", "topology_lines"]
 def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     """Everything that `topology show` tells people."""
     lines = wrapped(_headline(snapshot), page.width)
-    for kind, fabric in snapshot.fabrics.items():
-        text = f"the {kind} is a tree of its own over the same nodes, with {count(len(fabric.topology) - 1, 'domain')}"
+    for kind, alternate in snapshot.alternate_topologies.items():
+        text = (
+            f"the {kind} is a tree of its own over the same nodes, with {count(len(alternate.topology) - 1, 'domain')}"
+        )
         lines += wrapped(Text(f"{text}; -o json lists them"), page.width)
     aside = aside_line(snapshot)
     if aside:
@@ -66,7 +68,12 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
         told = [f"{len(group)} to {what}" for what, group in groups if group]
         lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(told)}, {found.same} unchanged"), page.width)
         rows = [_row(page, what, change) for what, group in groups for change in group]
-        columns = (Column(""), Column("hyperNode", least=12), Column("tier"), Column("members", least=24, wraps=True))
+        columns = (
+            TableColumn(""),
+            TableColumn("hyperNode", least=12),
+            TableColumn("tier"),
+            TableColumn("members", least=24, wraps=True),
+        )
         lines += [Text(""), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
     lines += _moves(page, found.moves)
     notes = (
@@ -120,7 +127,12 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
     for move in real:
         ways.setdefault((move.before, move.after), []).append(move.node)
     rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
-    columns = (Column("", least=16, wraps=True), Column("", least=12), Column(""), Column("", least=12))
+    columns = (
+        TableColumn("", least=16, wraps=True),
+        TableColumn("", least=12),
+        TableColumn(""),
+        TableColumn("", least=12),
+    )
     return [*heading("Nodes that move"), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
 
 

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from tierwise.dialects.kubernetes.requests import nominal
-from tierwise.explain.landed import Landings, tell
-from tierwise.explain.naming import Names, tier_label
+from tierwise.explain.landed import NewPlacements, placement_texts
+from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.text.page import Page, count, shortened, wrapped
 from tierwise.explain.text.tables import bar
 from tierwise.explain.usage import Usage, short, usage
@@ -19,7 +19,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["TreeNode", "grown", "schedule_tree", "topology_tree"]
+__all__ = ["TreeLine", "schedule_tree", "topology_tree", "tree_lines"]
 
 
 # The topology as people see it: a tree of hyperNodes, folded so that what matters stays on one screen.
@@ -45,24 +45,26 @@ class _Detail(msgspec.Struct, frozen=True):
     closed: bool = False
 
 
-class TreeNode(msgspec.Struct, frozen=True):
+class TreeLine(msgspec.Struct, frozen=True):
     """One line of the tree, what is noted below it, and the lines that hang on it."""
 
     name: Text
     tier: str
     rows: Ints
     notes: tuple[Text, ...] = ()
-    below: tuple[TreeNode, ...] = ()
+    below: tuple[TreeLine, ...] = ()
     node: bool = False  # a node, not a hyperNode
 
     def lines(self) -> int:
         return 1 + len(self.notes) + sum(item.lines() for item in self.below)
 
 
-def grown(page: Page, snapshot: Snapshot, *, landings: Landings | None = None, names: Names | None = None) -> TreeNode:
+def tree_lines(
+    page: Page, snapshot: Snapshot, *, landings: NewPlacements | None = None, names: ObjectNames | None = None
+) -> TreeLine:
     """The tree of a snapshot; with landings, folded down to where pods landed."""
     nodes = page.everything or len(snapshot.nodes) <= _FEW_NODES
-    folding = _Folding(snapshot, landings, names or Names(snapshot.jobs), nodes=nodes, everything=page.everything)
+    folding = _Folding(snapshot, landings, names or ObjectNames(snapshot.jobs), nodes=nodes, everything=page.everything)
     tree = folding.grow(_Detail())
     coarser: list[_Detail] = []
     if not page.everything:
@@ -83,7 +85,7 @@ def _depth(topology: Topology) -> int:
 
 class _Folding:
     def __init__(
-        self, snapshot: Snapshot, landings: Landings | None, names: Names, *, nodes: bool, everything: bool
+        self, snapshot: Snapshot, landings: NewPlacements | None, names: ObjectNames, *, nodes: bool, everything: bool
     ) -> None:
         self._snapshot = snapshot
         self._topology = snapshot.topology
@@ -93,34 +95,34 @@ class _Folding:
         self._everything = everything
         self._detail = _Detail()
 
-    def grow(self, detail: _Detail) -> TreeNode:
+    def grow(self, detail: _Detail) -> TreeLine:
         self._detail = detail
         return self._domain(ROOT, 0)
 
-    def _domain(self, d: int, depth: int) -> TreeNode:
+    def _domain(self, d: int, depth: int) -> TreeLine:
         topology = self._topology
         span, children = topology.span(d), topology.children[d]
         name = Text("cluster") if d == ROOT else Text(topology.name[d])
         tier = "" if d == ROOT else tier_label(topology, int(topology.tier[d]))
         rows = np.arange(span.start, span.stop)
         if not self._news(span) and not self._all_wanted():
-            return TreeNode(name, tier, rows)
+            return TreeLine(name, tier, rows)
         if self._detail.closed and d != ROOT and self._one_job(span):
-            return TreeNode(name, tier, rows, self._notes(span))
+            return TreeLine(name, tier, rows, self._notes(span))
         if depth >= self._detail.depth:
-            return TreeNode(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
+            return TreeLine(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
         own = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
         below = self._domains(children, depth + 1)
         if self._nodes:
-            below += self._node_twigs(own)
+            below += self._node_lines(own)
         elif children and own.stop > own.start:
             where = "in no hyperNode" if d == ROOT else "in no hyperNode below"
             title = Text(f"{count(own.stop - own.start, 'node')} {where}", style="dim")
-            below.append(TreeNode(title, "", np.arange(own.start, own.stop), self._notes(own)))
+            below.append(TreeLine(title, "", np.arange(own.start, own.stop), self._notes(own)))
         notes = self._notes(own) if not children and not self._nodes else ()
-        return TreeNode(name, tier, rows, notes, tuple(below))
+        return TreeLine(name, tier, rows, notes, tuple(below))
 
-    def _domains(self, children: Sequence[int], depth: int) -> list[TreeNode]:
+    def _domains(self, children: Sequence[int], depth: int) -> list[TreeLine]:
         spans = [self._topology.span(c) for c in children]
         shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
         quiet = [c for c in children if c not in set(shown)]
@@ -133,19 +135,19 @@ class _Folding:
             items.append(self._rest(quiet, "others"))
         return items
 
-    def _rest(self, domains: Sequence[int], word: str) -> TreeNode:
+    def _rest(self, domains: Sequence[int], word: str) -> TreeLine:
         """Several siblings on one line."""
         tiers = {tier_label(self._topology, int(self._topology.tier[d])) for d in domains}
         spans = [self._topology.span(d) for d in domains]
         rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        return TreeNode(
+        return TreeLine(
             Text(f"{len(domains)} {word}", style="dim"),
             tiers.pop() if len(tiers) == 1 else "",
             rows,
             self._notes(*spans),
         )
 
-    def _node_twigs(self, span: slice) -> list[TreeNode]:
+    def _node_lines(self, span: slice) -> list[TreeLine]:
         rows = range(span.start, span.stop)
         shown = [row for row in rows if self._all_wanted() or self._news(slice(row, row + 1))]
         quiet = np.array([row for row in rows if row not in set(shown)], dtype=np.int64)
@@ -154,15 +156,15 @@ class _Folding:
         items = [self._node(row) for row in sorted([*first, *alone.tolist()])]
         if more:
             notes = self._notes(*(slice(row, row + 1) for row in more))
-            items.append(TreeNode(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
+            items.append(TreeLine(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
         if len(quiet) > 1:
             title = f"{len(quiet)} other nodes" if shown else f"{len(quiet)} nodes"
-            items.append(TreeNode(Text(title, style="dim"), "", quiet))
+            items.append(TreeLine(Text(title, style="dim"), "", quiet))
         return items
 
-    def _node(self, row: int) -> TreeNode:
+    def _node(self, row: int) -> TreeLine:
         name = Text(self._snapshot.nodes.names[row], style="italic")
-        return TreeNode(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
+        return TreeLine(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
 
     def _capped(self, shown: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """The first few and the others, of which there are never just one."""
@@ -184,7 +186,7 @@ class _Folding:
         if self._landings is None:
             return ()
         found = [entry for span in spans for entry in self._landings.within(span)]
-        return tuple(tell(self._names, found)) if found else ()
+        return tuple(placement_texts(self._names, found)) if found else ()
 
 
 _GAP = "  "
@@ -201,14 +203,16 @@ class _Figure(msgspec.Struct, frozen=True):
     """A column of the tree; the first ones stay longest where there is little room."""
 
     title: str
-    cell: Callable[[TreeNode], str]
+    cell: Callable[[TreeLine], str]
     right: bool = True
 
 
-def schedule_tree(page: Page, before: Snapshot, after: Snapshot, landings: Landings, names: Names) -> list[Text]:
+def schedule_tree(
+    page: Page, before: Snapshot, after: Snapshot, landings: NewPlacements, names: ObjectNames
+) -> list[Text]:
     """The cluster before and after, with the pods that landed."""
     used = usage(before, after)
-    tree = grown(page, after, landings=landings if len(landings) else None, names=names)
+    tree = tree_lines(page, after, landings=landings if len(landings) else None, names=names)
     return _Drawing(page, used, [_tier(), _nodes()]).lines(tree)
 
 
@@ -216,7 +220,7 @@ def topology_tree(page: Page, snapshot: Snapshot) -> list[Text]:
     """The cluster as it is, with what its nodes have in sum."""
     used = usage(snapshot, snapshot)
     figures = [_tier(), _nodes(), *_totals(snapshot, besides=used.resource)]
-    return _Drawing(page, used, figures).lines(grown(page, snapshot))
+    return _Drawing(page, used, figures).lines(tree_lines(page, snapshot))
 
 
 def _tier() -> _Figure:
@@ -235,7 +239,7 @@ def _totals(snapshot: Snapshot, *, besides: str) -> list[_Figure]:
         amounts = snapshot.nodes.allocatable[index]
         if name not in skipped and nominal(name) and not name.startswith("hugepages-") and amounts.any():
 
-            def total(item: TreeNode, name: str = name, index: int = index) -> str:
+            def total(item: TreeLine, name: str = name, index: int = index) -> str:
                 return short(name, int(snapshot.nodes.allocatable[index, item.rows].sum()))
 
             figures.append(_Figure(name.rpartition("/")[2], total))
@@ -248,7 +252,7 @@ class _Drawing:
         self._used = used
         self._figures = list(figures)
 
-    def lines(self, root: TreeNode) -> list[Text]:
+    def lines(self, root: TreeLine) -> list[Text]:
         flat = list(self._walk(root, "", ""))
         gauges = [self._numbers(item) for _, _, item in flat]
         numbers = max(cell_len(text) for text in gauges)
@@ -264,7 +268,7 @@ class _Drawing:
             lines += self._notes(item, lines[-1], follow)
         return [_tidied(line) for line in lines]
 
-    def _notes(self, item: TreeNode, line: Text, follow: str) -> list[Text]:
+    def _notes(self, item: TreeLine, line: Text, follow: str) -> list[Text]:
         """The lines below a twig; a single note goes to the end of the twig's own line where that is wide enough."""
         width, bullet = self._page.width, self._page.glyphs.bullet
         if width >= _WIDE and len(item.notes) == 1 and line.cell_len + item.notes[0].cell_len + len(_GAP) <= width:
@@ -273,7 +277,7 @@ class _Drawing:
         first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
         return [text for note in item.notes for text in wrapped(note, width, first=first, rest=rest)]
 
-    def _choose(self, items: Sequence[TreeNode], need: int, numbers: int) -> list[int]:
+    def _choose(self, items: Sequence[TreeLine], need: int, numbers: int) -> list[int]:
         """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
         while True:
             cells = [[figure.title, *(figure.cell(item) for item in items)] for figure in self._figures]
@@ -283,7 +287,7 @@ class _Drawing:
                 return widths
             self._figures.pop()
 
-    def _walk(self, item: TreeNode, lead: str, follow: str) -> Iterator[tuple[str, str, TreeNode]]:
+    def _walk(self, item: TreeLine, lead: str, follow: str) -> Iterator[tuple[str, str, TreeLine]]:
         """Every twig with what stands before its name, and before the notes below it."""
         glyphs = self._page.glyphs
         yield lead, follow + (glyphs.pipe if item.below else ""), item
@@ -292,7 +296,7 @@ class _Drawing:
             branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
             yield from self._walk(child, follow + branch, follow + guide)
 
-    def _numbers(self, item: TreeNode) -> str:
+    def _numbers(self, item: TreeLine) -> str:
         used, rows = self._used, item.rows
         before, after, total = (short(used.resource, int(a[rows].sum())) for a in (used.before, used.after, used.total))
         change = after if before == after else f"{before} {self._page.glyphs.arrow} {after}"
@@ -310,7 +314,7 @@ class _Drawing:
         line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
         return Text(line, style="bright_black")
 
-    def _line(self, item: TreeNode, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
+    def _line(self, item: TreeLine, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
         name = shortened(item.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
         line = Text.assemble(_dim(lead), (name, item.name.style))
         line.append(" " * (left - line.cell_len))

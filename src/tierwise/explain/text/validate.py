@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tierwise.admission import Finding, Verdict
+from tierwise.admission import FieldFinding, ValidationResult
 from tierwise.explain.text.page import Page, count, wrapped
 
 __all__ = ["verdict_lines"]
@@ -14,7 +14,7 @@ __all__ = ["verdict_lines"]
 _MOST = 50
 
 
-def verdict_lines(page: Page, verdict: Verdict, objects: int, *, unread: int = 0) -> list[Text]:
+def verdict_lines(page: Page, verdict: ValidationResult, objects: int, *, unread: int = 0) -> list[Text]:
     """All findings, errors first, and what they come to; `unread` documents are no objects and not valid."""
     lines = _findings(page, verdict.errors, Text("error", style="red"))
     lines += _findings(page, verdict.warnings, Text("warning", style="yellow"))
@@ -27,7 +27,7 @@ def verdict_lines(page: Page, verdict: Verdict, objects: int, *, unread: int = 0
     return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}{rest}")]
 
 
-def _findings(page: Page, findings: Sequence[Finding], severity: Text) -> list[Text]:
+def _findings(page: Page, findings: Sequence[FieldFinding], severity: Text) -> list[Text]:
     shown = findings if page.everything else findings[:_MOST]
     lines: list[Text] = []
     lead = " " * 9

@@ -8,7 +8,7 @@ import msgspec
 from rich.text import Text
 
 from tierwise.explain.message import refusal
-from tierwise.explain.naming import Names, name_of_pod
+from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, joined, wrapped
@@ -48,7 +48,7 @@ def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) ->
     return found
 
 
-def waiting_lines(page: Page, names: Names, after: Snapshot, found: Iterable[Waiting]) -> list[Text]:
+def waiting_lines(page: Page, names: ObjectNames, after: Snapshot, found: Iterable[Waiting]) -> list[Text]:
     """Those who wait, with their reasons in full."""
     groups: dict[tuple[str, ...], list[Waiting]] = {}
     reasons: dict[tuple[str, ...], list[Text]] = {}
@@ -75,7 +75,7 @@ def _reason(page: Page, after: Snapshot, entry: Waiting) -> list[Text]:
     return rejection_lines(page, after.topology, entry.rejection)
 
 
-def _title(names: Names, entries: list[Waiting]) -> Text:
+def _title(names: ObjectNames, entries: list[Waiting]) -> Text:
     gangs = [entry for entry in entries if not entry.job.lone]
     shown = [names.of(entry.job) for entry in gangs]
     lone = [name_of_pod(pod) for entry in entries if entry.job.lone for pod in entry.pods]

@@ -11,7 +11,7 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import message
-from tierwise.explain.naming import Names, domain_title
+from tierwise.explain.naming import ObjectNames, domain_title
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, wrapped
 from tierwise.explain.text.waiting import STYLES
@@ -20,10 +20,10 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 
-__all__ = ["Answer", "settled", "why_lines", "why_wire"]
+__all__ = ["PodExplanation", "already_placed", "why_lines", "why_wire"]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PodExplanation(msgspec.Struct, frozen=True):
     """A pod, the job that it belongs to, and what a cycle made of the two; without a job, `text` says all there is."""
 
     pod: str
@@ -43,14 +43,14 @@ class Answer(msgspec.Struct, frozen=True):
         return None
 
 
-def settled(objects: Objects, job: Job | None) -> str:
+def already_placed(objects: Objects, job: Job | None) -> str:
     """What the cluster last said about a job, in the newest condition of its podGroup."""
     group = objects.every(PodGroup).get(job.key) if job is not None and job.declared else None
     lines = group.status.conditions if group is not None else ()
     return f"{lines[-1].type}: {lines[-1].message}" if lines else ""
 
 
-def why_lines(page: Page, answer: Answer) -> list[Text]:
+def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
     """The answer for people."""
     job, place = answer.job, answer.place()
     if job is None or answer.text:
@@ -75,11 +75,11 @@ def why_lines(page: Page, answer: Answer) -> list[Text]:
     return lines
 
 
-def _of_job(answer: Answer, job: Job) -> str:
-    return f" of {Names(answer.snapshot.jobs).of(job)}" if job.declared else ""
+def _of_job(answer: PodExplanation, job: Job) -> str:
+    return f" of {ObjectNames(answer.snapshot.jobs).of(job)}" if job.declared else ""
 
 
-def why_wire(answer: Answer) -> Raw:
+def why_wire(answer: PodExplanation) -> Raw:
     """The answer for programs."""
     job, place = answer.job, answer.place()
     rejection = answer.report.rejections.get(job.key) if job is not None else None

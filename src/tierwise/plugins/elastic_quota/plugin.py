@@ -27,14 +27,14 @@ from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import Idle, chooses, takes_part
 from tierwise.framework.extension import (
     Arguments,
-    Cause,
     CycleView,
     Debt,
     Entitlement,
+    GlobalQueue,
     Lending,
+    Preemptor,
     Purpose,
     Quota,
-    Turns,
     VictimFilter,
 )
 from tierwise.model.arrays import Bools, Ints
@@ -44,14 +44,14 @@ from tierwise.model.resources import MOST
 from tierwise.model.running import RunningTable
 from tierwise.plugins.elastic_quota.tree import QuotaTree
 
-__all__ = ["ElasticQuota", "elastic_quota"]
+__all__ = ["ElasticQuotaPlugin", "elastic_quota"]
 
 _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
 
 
-@takes_part(Entitlement, Lending, Quota, Turns, VictimFilter)
-class ElasticQuota:
+@takes_part(Entitlement, Lending, Quota, GlobalQueue, VictimFilter)
+class ElasticQuotaPlugin:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 
     answers = frozenset[Purpose]()
@@ -140,10 +140,10 @@ class ElasticQuota:
 
     # -- preemption and give-back
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Everybody, where a job of the default quota would evict within it."""
-        inside = cause.purpose is Purpose.PREEMPT and not cause.across
-        column = self._index.get(cause.job.queue, -1)
+        inside = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
+        column = self._index.get(preemptor.job.queue, -1)
         outside = column < 0 or not self.tree.inside[column]
         return np.full(len(victims), inside and outside and not self._default_preempts)
 
@@ -182,7 +182,7 @@ class ElasticQuota:
         return going[~kept]
 
 
-@chooses(ElasticQuota)
-def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuota | Idle:
+@chooses(ElasticQuotaPlugin)
+def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuotaPlugin | Idle:
     """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
-    return ElasticQuota(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()
+    return ElasticQuotaPlugin(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()

@@ -16,7 +16,7 @@ from tierwise.api.meta import Requirement
 from tierwise.api.selector import holds
 from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.node import Column, LabelTable, NodeTable
+from tierwise.model.node import LabelColumn, LabelTable, NodeTable
 from tierwise.model.shape import Shape
 
 __all__ = [
@@ -75,7 +75,7 @@ def in_term(nodes: NodeTable, term: NodeSelectorTerm) -> Bools:
     return mask
 
 
-def _meets(column: Column, requirement: Requirement) -> Bools:
+def _meets(column: LabelColumn, requirement: Requirement) -> Bools:
     values = requirement.values
     match requirement.operator:
         case "In":
@@ -90,7 +90,7 @@ def _meets(column: Column, requirement: Requirement) -> Bools:
             return column.where([holds(requirement, value) for value in column.values], missing=False)
 
 
-def _has_any(column: Column, values: tuple[str, ...]) -> Bools:
+def _has_any(column: LabelColumn, values: tuple[str, ...]) -> Bools:
     if len(values) > _FEW:
         wanted = frozenset(values)
         return column.where([value in wanted for value in column.values], missing=False)

@@ -28,7 +28,7 @@ from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, 
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
-from tierwise.plugins.kubernetes.pod_affinity import PodWishes
+from tierwise.plugins.kubernetes.pod_affinity import PodPreferences
 
 __all__ = ["NodeLoad", "NodeOrder"]
 
@@ -142,7 +142,7 @@ class NodeOrder:
             balanced=number(arguments, "balancedresource.weight", 1.0),
         )
         self._preferences = Preferences(view.nodes)
-        self._wishes = PodWishes(view, affinity=self._likes > 0, spread=self._spreads > 0)
+        self._wishes = PodPreferences(view, affinity=self._likes > 0, spread=self._spreads > 0)
         self._rows = len(view.nodes)
         self._plans: dict[int, _Plan] = {}
 

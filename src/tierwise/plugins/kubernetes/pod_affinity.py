@@ -20,7 +20,7 @@ from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
 
-__all__ = ["Count", "PodCounts", "PodRules", "PodWishes", "counted_by_spread", "placeable"]
+__all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "counted_by_spread", "placeable"]
 
 
 # Counts of pods per value of a node label, for the rules between pods.
@@ -43,8 +43,8 @@ class Count(msgspec.Struct, frozen=True):
 
 def placeable(view: CycleView) -> tuple[Shape, ...]:
     """The shapes that this cycle may place: all but those whose every task stands already."""
-    pending = {part.shape.number for job in view.jobs for part in job.parts()}
-    pending.update(part.shape.number for job in view.jobs for _, part in job.best_effort_parts)
+    pending = {pod_set.shape.number for job in view.jobs for pod_set in job.pod_sets()}
+    pending.update(pod_set.shape.number for job in view.jobs for _, pod_set in job.best_effort_pod_sets)
     held = view.ledger.held
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 
@@ -161,7 +161,7 @@ class _Classes:
 _HARD = "DoNotSchedule"
 
 
-class _Even(msgspec.Struct, frozen=True):
+class _SpreadLimit(msgspec.Struct, frozen=True):
     """One spread constraint of a shape."""
 
     count: Count
@@ -184,13 +184,13 @@ class _Rules(msgspec.Struct, frozen=True):
     founder: bool  # matches its own affinity
     away: tuple[Count, ...]
     shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
-    even: tuple[_Even, ...]
+    even: tuple[_SpreadLimit, ...]
 
     def __bool__(self) -> bool:
         return bool(self.near or self.away or self.shunned or self.even)
 
 
-class PodRules:
+class PodRequirements:
     """Says which nodes the rules between pods keep from a shape at this moment."""
 
     def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool, by_name: bool = True) -> None:
@@ -285,7 +285,7 @@ class PodRules:
             even=self._evens(shape),
         )
 
-    def _evens(self, shape: Shape) -> tuple[_Even, ...]:
+    def _evens(self, shape: Shape) -> tuple[_SpreadLimit, ...]:
         constraints = self._constraints(shape)
         if not constraints:
             return ()
@@ -294,7 +294,7 @@ class PodRules:
             labelled &= self._counts.place(constraint.topology_key) >= 0
         return tuple(self._even(shape, constraint, labelled) for constraint in constraints)
 
-    def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _Even:
+    def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _SpreadLimit:
         honours_affinity = constraint.node_affinity_policy != "Ignore"
         honours_taints = constraint.node_taints_policy == "Honor"
         among = labelled & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
@@ -304,7 +304,7 @@ class PodRules:
         domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
         number = len(domains)
         itself = int(selector.matches(shape.namespace, shape.labels))
-        return _Even(
+        return _SpreadLimit(
             count=count,
             domains=slice(0, number) if number == len(count.values) - 1 else domains,
             number=number,
@@ -338,7 +338,7 @@ class _Spread(msgspec.Struct, frozen=True):
     rows: Bools  # those with every label; the others score 0
 
 
-class PodWishes:
+class PodPreferences:
     """Scores of preferred pod affinity and of soft spread, for the shapes that a cycle may place."""
 
     def __init__(self, view: CycleView, *, affinity: bool, spread: bool) -> None:

@@ -22,7 +22,7 @@ from tierwise.model.arrays import Bools, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import added_affinity, in_any_term, selected, tolerates, untolerated
-from tierwise.plugins.kubernetes.pod_affinity import PodRules
+from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
 
 __all__ = ["Predicates"]
 
@@ -49,7 +49,7 @@ class Predicates:
         kubernetes = flag(arguments, "kubernetes", default=False)
         self._unready: Bools | None = None if kubernetes or view.nodes.ready.all() else ~view.nodes.ready
         self._added = added_affinity(arguments).required if self._node_affinity else None
-        self._rules = PodRules(
+        self._rules = PodRequirements(
             view,
             plugin=_PLUGIN,
             affinity=flag(arguments, "predicate.PodAffinityEnable", default=True),

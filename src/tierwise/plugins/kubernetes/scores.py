@@ -26,7 +26,7 @@ from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, counted_b
 __all__ = [
     "ImageLocality",
     "InterPodAffinity",
-    "NodeAffinity",
+    "NodeAffinityScore",
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "PodTopologySpread",
@@ -233,7 +233,7 @@ class _Scaled:
 
 
 @takes_part(NodeScorer)
-class NodeAffinity(_Scaled):
+class NodeAffinityScore(_Scaled):
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:

@@ -17,9 +17,9 @@ from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST
 from tierwise.model.services import Link
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.zones import Spots
+from tierwise.plugins.network_overhead.zones import Zones
 
-__all__ = ["Edge", "LinkRoom"]
+__all__ = ["Edge", "LinkBandwidth"]
 
 _MOST = 2**50
 """Bandwidths above that (a million gigabits) count as that, so that no sum overflows."""
@@ -53,13 +53,13 @@ class _Side(msgspec.Struct, frozen=True):
         return total
 
 
-class LinkRoom:
+class LinkBandwidth:
     """Reservations on the links that have a capacity."""
 
     def __init__(
         self,
         ledger: Ledger,
-        spots: Spots,
+        spots: Zones,
         capacities: Mapping[Link, int],
         kind: Mapping[int, int],
         edges: Sequence[Edge],
@@ -101,8 +101,8 @@ class LinkRoom:
         kind = self._kind.get(shape.number)
         if kind is None or not self.concerns(kind) or (counts < 0).any():
             return
-        ledger.note(self.reserved, np.arange(len(self.links)))
-        ledger.note(self._placed, (kind, self._spots.of_row[rows]))
+        ledger.save(self.reserved, np.arange(len(self.links)))
+        ledger.save(self._placed, (kind, self._spots.of_row[rows]))
         come: Ints = np.bincount(self._spots.of_row[rows], weights=counts, minlength=self._spots.number).astype(
             np.int64
         )

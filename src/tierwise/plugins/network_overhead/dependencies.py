@@ -13,19 +13,19 @@ import numpy as np
 from tierwise.model.arrays import Ints
 from tierwise.model.services import Dependency, Service, Services
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.zones import Costs
+from tierwise.plugins.network_overhead.zones import ZoneCosts
 
-__all__ = ["Calls", "Kinds", "Limit", "Plan"]
+__all__ = ["Calls", "DependencyPlan", "Limit", "ServiceKinds"]
 
 
-class Kinds(msgspec.Struct, frozen=True):
+class ServiceKinds(msgspec.Struct, frozen=True):
     """Kinds of pods, and how often each counts."""
 
     kinds: Ints
     times: Ints
 
     @classmethod
-    def of(cls, kinds: Iterable[int]) -> Kinds:
+    def of(cls, kinds: Iterable[int]) -> ServiceKinds:
         found, times = np.unique(np.array(list(kinds), dtype=np.int64), return_counts=True)
         return cls(found, times)
 
@@ -36,17 +36,17 @@ class Kinds(msgspec.Struct, frozen=True):
 class Limit(msgspec.Struct, frozen=True):
     """Dependencies with one limit: per pair of spots whether it is kept or violated."""
 
-    callees: Kinds
+    callees: ServiceKinds
     kept: Ints
     violated: Ints
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DependencyPlan(msgspec.Struct, frozen=True):
     """What one kind looks at."""
 
     kind: int
-    callees: Kinds
-    callers: Kinds  # empty unless both ways are looked at
+    callees: ServiceKinds
+    callers: ServiceKinds  # empty unless both ways are looked at
     limits: tuple[Limit, ...]
     links: bool  # asks links for bandwidth
 
@@ -79,23 +79,25 @@ class Calls:
                 if caller is not None and callee is not None:
                     yield caller, callee, dependency
 
-    def plans(self, costs: Costs, *, both_ways: bool, uses_links: Callable[[int], bool]) -> dict[int, Plan]:
+    def plans(
+        self, costs: ZoneCosts, *, both_ways: bool, uses_links: Callable[[int], bool]
+    ) -> dict[int, DependencyPlan]:
         """By kind; those with nothing to look at have none."""
         callees: dict[int, list[tuple[int, int]]] = {}
         callers: dict[int, list[int]] = {}
         for caller, callee, dependency in self.pairs:
             callees.setdefault(caller, []).append((callee, dependency.max_cost))
             callers.setdefault(callee, []).append(caller)
-        plans: dict[int, Plan] = {}
+        plans: dict[int, DependencyPlan] = {}
         for (group, _), kind in self._numbers.items():
             weighed = group in self._weighed
             own = callees.get(kind, []) if weighed else []
-            plan = Plan(
+            plan = DependencyPlan(
                 kind=kind,
-                callees=Kinds.of(callee for callee, _ in own),
-                callers=Kinds.of(callers.get(kind, []) if weighed and both_ways else ()),
+                callees=ServiceKinds.of(callee for callee, _ in own),
+                callers=ServiceKinds.of(callers.get(kind, []) if weighed and both_ways else ()),
                 limits=tuple(
-                    Limit(Kinds.of(callee for callee, most in own if most == limit), *costs.kept(limit))
+                    Limit(ServiceKinds.of(callee for callee, most in own if most == limit), *costs.kept(limit))
                     for limit in sorted({limit for _, limit in own})
                 ),
                 links=uses_links(kind),

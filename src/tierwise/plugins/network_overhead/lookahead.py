@@ -16,10 +16,10 @@ from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.dependencies import Kinds
-from tierwise.plugins.network_overhead.zones import Costs, ServiceCounts, Spots
+from tierwise.plugins.network_overhead.dependencies import ServiceKinds
+from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
 
-__all__ = ["Ahead", "Outlook", "plan"]
+__all__ = ["LookAhead", "LookAheadProblem", "plan"]
 
 
 # Where the pods of an application that still wait would best go, all of them together: what `lookAhead` goes by.
@@ -34,7 +34,7 @@ _STEPS = 200  # of improvement, at most
 _NEVER = 2**60
 
 
-class Outlook(msgspec.Struct, frozen=True):
+class LookAheadProblem(msgspec.Struct, frozen=True):
     """Pods that wait (p), and the nodes that they may go to (n)."""
 
     calls: Ints  # (p x p): how often the one calls the other
@@ -44,7 +44,7 @@ class Outlook(msgspec.Struct, frozen=True):
     free: Ints  # (n x resources)
 
 
-def plan(outlook: Outlook) -> Ints | None:
+def plan(outlook: LookAheadProblem) -> Ints | None:
     """A node for every pod; None where no start holds them all."""
     count = len(outlook.cost)
     centres = range(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(int).tolist()
@@ -54,13 +54,13 @@ def plan(outlook: Outlook) -> Ints | None:
     return min(improved, key=lambda nodes: _total(outlook, nodes), default=None)
 
 
-def _total(outlook: Outlook, nodes: Ints) -> int:
+def _total(outlook: LookAheadProblem, nodes: Ints) -> int:
     pods = np.arange(len(nodes))
     between = outlook.calls * outlook.cost[nodes[:, None], nodes]
     return int(between.sum() + outlook.fixed[pods, nodes].sum())
 
 
-def _start(outlook: Outlook, centre: int) -> Ints | None:
+def _start(outlook: LookAheadProblem, centre: int) -> Ints | None:
     """The most connected pods first, each on the nearest node to the centre that has room."""
     near = outlook.cost[centre] + outlook.cost[:, centre]
     degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
@@ -75,7 +75,7 @@ def _start(outlook: Outlook, centre: int) -> Ints | None:
     return nodes
 
 
-def _improved(outlook: Outlook, nodes: Ints) -> Ints:
+def _improved(outlook: LookAheadProblem, nodes: Ints) -> Ints:
     """Move or trade as long as that makes the whole cheaper."""
     nodes = nodes.copy()
     pods = np.arange(len(nodes))
@@ -101,7 +101,7 @@ def _improved(outlook: Outlook, nodes: Ints) -> Ints:
     return nodes
 
 
-def _each(outlook: Outlook, nodes: Ints) -> Ints:
+def _each(outlook: LookAheadProblem, nodes: Ints) -> Ints:
     """(p x n): what each pod would cost on each node, the others where they are."""
     out = outlook.calls @ outlook.cost[:, nodes].T
     back = outlook.calls.T @ outlook.cost[nodes]
@@ -109,7 +109,7 @@ def _each(outlook: Outlook, nodes: Ints) -> Ints:
     return result
 
 
-def _trades(outlook: Outlook, nodes: Ints, each: Ints) -> Ints:
+def _trades(outlook: LookAheadProblem, nodes: Ints, each: Ints) -> Ints:
     """(p x p): what trading places changes."""
     there = each[:, nodes]  # pod i where pod j is
     gain = there - there.diagonal()[:, None]
@@ -120,7 +120,7 @@ def _trades(outlook: Outlook, nodes: Ints, each: Ints) -> Ints:
     return result
 
 
-def _tradable(outlook: Outlook, nodes: Ints, free: Ints) -> Bools:
+def _tradable(outlook: LookAheadProblem, nodes: Ints, free: Ints) -> Bools:
     room = free[nodes] + outlook.request  # what is left where each pod stands, without it
     fits = (room[None] >= outlook.request[:, None]).all(axis=2)
     result: Bools = fits & fits.T & (nodes[:, None] != nodes)
@@ -129,17 +129,17 @@ def _tradable(outlook: Outlook, nodes: Ints, free: Ints) -> Bools:
 
 _PODS = 64  # that are planned at once
 _NODES = 64  # that are looked at
-_NOBODY = Kinds.of(())
+_NOBODY = ServiceKinds.of(())
 
 
-class Ahead:
+class LookAhead:
     """Plans the waiting pods of one application at a time."""
 
     def __init__(
         self,
         view: CycleView,
-        spots: Spots,
-        costs: Costs,
+        spots: Zones,
+        costs: ZoneCosts,
         census: ServiceCounts,
         kind: Mapping[int, int],
         calls: Iterable[tuple[int, int]],
@@ -154,9 +154,9 @@ class Ahead:
         self._sides = _sides(self._calls)
         self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
-            for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
-                if part.shape.service is not None:
-                    self._waiting.setdefault(part.shape.service[0], Counter())[part.shape] += len(part.tasks)
+            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                if pod_set.shape.service is not None:
+                    self._waiting.setdefault(pod_set.shape.service[0], Counter())[pod_set.shape] += len(pod_set.tasks)
 
     def row(self, shape: Shape, rows: Ints) -> int | None:
         """The row for the next pod of a shape among those that take it; None where no other pod waits."""
@@ -167,7 +167,7 @@ class Ahead:
         kinds = np.array([self._kind[pod.number] for pod in pods], dtype=np.int64)
         asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
         nodes = plan(
-            Outlook(
+            LookAheadProblem(
                 calls=self._between_kinds(kinds),
                 fixed=self._fixed(kinds, rows),
                 cost=self._between(rows),
@@ -229,7 +229,7 @@ class Ahead:
         return cost
 
 
-def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[Kinds, Kinds]]:
+def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[ServiceKinds, ServiceKinds]]:
     """By kind, whom it calls and who calls it."""
     callees: dict[int, list[int]] = {}
     callers: dict[int, list[int]] = {}
@@ -237,4 +237,4 @@ def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[Kinds, Kinds
         callees.setdefault(caller, []).extend([callee] * times)
         callers.setdefault(callee, []).extend([caller] * times)
     kinds = dict.fromkeys((*callees, *callers))
-    return {kind: (Kinds.of(callees.get(kind, ())), Kinds.of(callers.get(kind, ()))) for kind in kinds}
+    return {kind: (ServiceKinds.of(callees.get(kind, ())), ServiceKinds.of(callers.get(kind, ()))) for kind in kinds}

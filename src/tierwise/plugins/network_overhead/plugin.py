@@ -22,12 +22,12 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
     Ask,
-    Cause,
     Complaints,
     CycleView,
     MovingFilter,
     NodeFigures,
     NodeScorer,
+    Preemptor,
     Purpose,
     ScoreEffect,
     VictimFilter,
@@ -37,11 +37,11 @@ from tierwise.model.job import Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import NetworkMap
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.bandwidth import Edge, LinkRoom
-from tierwise.plugins.network_overhead.dependencies import Calls, Plan
-from tierwise.plugins.network_overhead.lookahead import Ahead
+from tierwise.plugins.network_overhead.bandwidth import Edge, LinkBandwidth
+from tierwise.plugins.network_overhead.dependencies import Calls, DependencyPlan
+from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
-from tierwise.plugins.network_overhead.zones import Costs, ServiceCounts, Spots
+from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
 
 __all__ = ["NetworkOverhead"]
 
@@ -55,24 +55,24 @@ _TOO_FAR = Reason(
 class _Network(msgspec.Struct, frozen=True):
     """What the cycle's services see of the network; made once, while the plugin is constructed."""
 
-    spots: Spots
-    costs: Costs
+    spots: Zones
+    costs: ZoneCosts
     census: ServiceCounts
-    links: LinkRoom
+    links: LinkBandwidth
     overloads: Ints  # number of the reason by number of the link, the first entry for none
     kind: Mapping[int, int]
-    plans: Mapping[int, Plan]
+    plans: Mapping[int, DependencyPlan]
     pairs: Sequence[tuple[int, int]]  # caller and callee, by kind
-    ahead: Ahead | None
+    ahead: LookAhead | None
 
     @classmethod
     def of(cls, view: CycleView, given: NetworkMap, asked: _Asked) -> _Network:
-        spots = Spots(view.nodes)
-        costs = Costs.of(spots, given.costs(asked.weights))
+        spots = Zones(view.nodes)
+        costs = ZoneCosts.of(spots, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes, asked.namespaces)
         census = ServiceCounts(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
         edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
-        links = LinkRoom(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
+        links = LinkBandwidth(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
         pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
         return cls(
             spots=spots,
@@ -83,7 +83,7 @@ class _Network(msgspec.Struct, frozen=True):
             kind=calls.kind,
             plans=calls.plans(costs, both_ways=asked.both_ways, uses_links=links.concerns),
             pairs=pairs,
-            ahead=Ahead(view, spots, costs, census, calls.kind, pairs) if asked.look_ahead else None,
+            ahead=LookAhead(view, spots, costs, census, calls.kind, pairs) if asked.look_ahead else None,
         )
 
 
@@ -110,7 +110,7 @@ class _Asked(msgspec.Struct, frozen=True):
         )
 
 
-def _overload(links: LinkRoom, number: int) -> Reason:
+def _overload(links: LinkBandwidth, number: int) -> Reason:
     text = f"would overload the network link {links.links[number]}, which carries {links.capacity[number]}"
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
@@ -131,17 +131,17 @@ class NetworkOverhead:
         served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
         self._network = _Network.of(view, self._given, self._asked) if self._given is not None and served else None
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Pods that the job's own services call: their going would leave nothing to be near to."""
         network = self._network
         if network is None:
             return np.zeros(len(victims), dtype=bool)
-        callers = {network.kind.get(part.shape.number) for part in cause.job.parts()}
+        callers = {network.kind.get(pod_set.shape.number) for pod_set in preemptor.job.pod_sets()}
         called = [callee for caller, callee in network.pairs if caller in callers]
         kinds = np.array([network.kind.get(shape.number, -1) for shape in self._view.snapshot.shapes])
-        return np.isin(kinds[cause.running.shape[victims]], called)
+        return np.isin(kinds[preemptor.running.shape[victims]], called)
 
-    def _look(self, shape: Shape) -> tuple[_Network, Plan] | None:
+    def _look(self, shape: Shape) -> tuple[_Network, DependencyPlan] | None:
         """The network and what a shape looks at in it; None where it looks at nothing."""
         if shape.service is None or self._network is None:
             return None
@@ -161,9 +161,9 @@ class NetworkOverhead:
             reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
         if reason is not None:
             for job in self._view.jobs:
-                for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
-                    if part.shape.service is not None:
-                        yield from ((task, reason) for task in part.tasks)
+                for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                    if pod_set.shape.service is not None:
+                        yield from ((task, reason) for task in pod_set.tasks)
 
     # -- filter
 
@@ -234,7 +234,7 @@ class NetworkOverhead:
         ]
 
 
-def _vote(network: _Network, plan: Plan) -> tuple[Ints, Ints]:
+def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
     """Per row, how many placed dependencies would keep their limit, and how many would violate it."""
     kept = np.zeros(network.spots.number, dtype=np.int64)
     violated = np.zeros(network.spots.number, dtype=np.int64)
@@ -253,7 +253,7 @@ def _vote(network: _Network, plan: Plan) -> tuple[Ints, Ints]:
     return kept_rows, violated_rows
 
 
-def _cost(network: _Network, plan: Plan) -> Ints:
+def _cost(network: _Network, plan: DependencyPlan) -> Ints:
     """Per row, the sum of what it costs to reach every placed dependency (and to be reached by callers)."""
     paid, census, of_row = network.costs.paid, network.census, network.spots.of_row
     per_spot = paid @ census.at(plan.callees.kinds, plan.callees.times)
@@ -267,7 +267,7 @@ def _cost(network: _Network, plan: Plan) -> Ints:
     return cost
 
 
-def _links_used(links: LinkRoom, plan: Plan) -> dict[int, list[Mapping[str, object]]]:
+def _links_used(links: LinkBandwidth, plan: DependencyPlan) -> dict[int, list[Mapping[str, object]]]:
     """By spot, the links that one more pod there would ask for bandwidth, and what they have left."""
     used: dict[int, list[Mapping[str, object]]] = {}
     for spots, numbers, needs in links.needs(plan.kind):

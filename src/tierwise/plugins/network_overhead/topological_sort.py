@@ -74,9 +74,9 @@ def unknown_groups(
 ) -> Iterable[tuple[Task, Reason]]:
     """The pending tasks that name a group which none of the namespaces has."""
     for job in view.jobs:
-        for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
-            service = part.shape.service
+        for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+            service = pod_set.shape.service
             if service is not None and view.snapshot.services.group(service[0], namespaces) is None:
                 where = f"{'namespace' if len(namespaces) == 1 else 'namespaces'} {', '.join(namespaces)}"
                 reason = Reason("AppGroupNotFound", plugin, f"AppGroup {service[0]} is not in {where}: {outcome}")
-                yield from ((task, reason) for task in part.tasks)
+                yield from ((task, reason) for task in pod_set.tasks)

@@ -18,7 +18,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.services import Link, Spot
 from tierwise.model.shape import Shape
 
-__all__ = ["Costs", "ServiceCounts", "Spots"]
+__all__ = ["ServiceCounts", "ZoneCosts", "Zones"]
 
 
 _SAME_ZONE = 1
@@ -26,7 +26,7 @@ _UNKNOWN = 100  # what a pair without a cost counts for in scores
 _NO_LIMIT_ALLOWS = 2**62
 
 
-class Spots:
+class Zones:
     """The spots of all nodes, in the order of rows."""
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -59,7 +59,7 @@ class Spots:
         return one[apart], other[apart]
 
 
-class Costs(msgspec.Struct, frozen=True):
+class ZoneCosts(msgspec.Struct, frozen=True):
     """What every pair of spots costs."""
 
     paid: Ints  # in scores
@@ -68,7 +68,7 @@ class Costs(msgspec.Struct, frozen=True):
     _judged: dict[int, tuple[Ints, Ints]] = {}
 
     @classmethod
-    def of(cls, spots: Spots, given: Mapping[Link, int]) -> Costs:
+    def of(cls, spots: Zones, given: Mapping[Link, int]) -> ZoneCosts:
         """Costs by link, spread over the pairs of spots."""
         between_regions = _table(given, spots.region_names, regional=True)
         between_zones = _table(given, spots.zone_names, regional=False)
@@ -149,7 +149,7 @@ class ServiceCounts:
         if kind is None:
             return
         spots = self._spot[rows]
-        ledger.note(self.spots, (kind, spots))
+        ledger.save(self.spots, (kind, spots))
         np.add.at(self.spots[kind], spots, counts)
         ledger.append(self._stands[kind], (rows, counts))
 

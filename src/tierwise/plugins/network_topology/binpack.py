@@ -11,7 +11,7 @@ import numpy as np
 from tierwise.framework.extension import CycleView
 from tierwise.model.arrays import Floats, Ints
 
-__all__ = ["Fading", "Fullness"]
+__all__ = ["DomainUsage", "TierDecay"]
 
 
 # How full domains would be with a request added: the bin-packing measure of network-topology-aware.
@@ -20,7 +20,7 @@ __all__ = ["Fading", "Fullness"]
 # fit. Whole columns are cheaper than picking from them, so all domains are measured at once.
 
 
-class Fullness:
+class DomainUsage:
     """Weighted fullness of the domains of a cycle; pipelined tasks count as used."""
 
     def __init__(self, view: CycleView, weights: dict[str, float]) -> None:
@@ -68,10 +68,10 @@ class Fullness:
         return found
 
 
-class Fading:
+class TierDecay:
     """The tier-weighted fullness of the domains above each node."""
 
-    def __init__(self, view: CycleView, fullness: Fullness, fading: float) -> None:
+    def __init__(self, view: CycleView, fullness: DomainUsage, fading: float) -> None:
         self._topology = view.topology
         self._fullness = fullness
         tiers = view.topology.tier

@@ -26,7 +26,7 @@ from tierwise.framework.extension import (
     ScoreEffect,
     SearchSpace,
 )
-from tierwise.framework.gathering import Way
+from tierwise.framework.gathering import GatherOption
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
@@ -34,7 +34,7 @@ from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
 from tierwise.model.topology import HYPERNODES, ROOT, Topology
-from tierwise.plugins.network_topology.binpack import Fading, Fullness
+from tierwise.plugins.network_topology.binpack import DomainUsage, TierDecay
 
 __all__ = ["NetworkTopologyAware"]
 
@@ -55,8 +55,8 @@ class NetworkTopologyAware:
         self._reject_unknown = str(arguments.get("unknownTierName", "")).lower() == "reject"
         self._root_tier = int(view.topology.tier[ROOT])
         self._lowest = int(view.topology.tier.min())
-        self._fullness = Fullness(view, _weights(arguments))
-        self._fading = Fading(view, self._fullness, number(arguments, f"{_PREFIX}normal-pod.fading", 0.8))
+        self._fullness = DomainUsage(view, _weights(arguments))
+        self._fading = TierDecay(view, self._fullness, number(arguments, f"{_PREFIX}normal-pod.fading", 0.8))
         self._pack_normal = flag(arguments, f"{_PREFIX}normal-pod.enable", default=True)
 
     # -- constraints
@@ -69,7 +69,7 @@ class NetworkTopologyAware:
             reason = self._objection(constraint) if constraint is not None else None
             if reason is not None:
                 return reason
-        if any(self._snapshot.fabric(c) is not None for c in _of_sub_groups(job)):
+        if any(self._snapshot.alternate_topology(c) is not None for c in _of_sub_groups(job)):
             return Reason("NotSupported", "network-topology-aware", self._beside(job))
         return None
 
@@ -93,7 +93,7 @@ class NetworkTopologyAware:
 
     def _beside(self, job: Job) -> str:
         """Why the parts of a job cannot be placed on a tree that rows do not follow."""
-        found = next(c for c in _of_sub_groups(job) if self._snapshot.fabric(c) is not None)
+        found = next(c for c in _of_sub_groups(job) if self._snapshot.alternate_topology(c) is not None)
         return f"sub-groups are placed on the tree of {self._snapshot.kind}, and not on that of {found.kind} beside it"
 
     def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
@@ -112,8 +112,8 @@ class NetworkTopologyAware:
 
     def _tree(self, constraint: Constraint) -> Topology:
         """The tree that a constraint is about."""
-        fabric = self._snapshot.fabric(constraint)
-        return self._topology if fabric is None else fabric.topology
+        alternate = self._snapshot.alternate_topology(constraint)
+        return self._topology if alternate is None else alternate.topology
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
         """A gang larger than every domain that it may use waits in vain, whoever is evicted."""
@@ -127,7 +127,7 @@ class NetworkTopologyAware:
 
     def limit(self, gang: Job | SubJob) -> int | None:
         constraint = gang.constraint
-        if constraint is None or self._snapshot.fabric(constraint) is not None:
+        if constraint is None or self._snapshot.alternate_topology(constraint) is not None:
             return None  # the tree of another kind: its ways confine the gang
         if constraint.hard and constraint.kind == HYPERNODES and self._snapshot.kind != HYPERNODES:
             return self._root_tier  # without any hyperNode Volcano has a virtual root around all nodes
@@ -139,19 +139,19 @@ class NetworkTopologyAware:
     def _tier(self, constraint: Constraint) -> int | None:
         return constraint.tier if constraint.tier is not None else self._topology.tier_names.get(constraint.tier_name)
 
-    def ways(self, job: Job, count: int) -> tuple[Way, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
         """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
-        fabric, constraint = self._snapshot.fabric(job.constraint), job.constraint
-        if fabric is None or constraint is None or not job.declared:
+        alternate, constraint = self._snapshot.alternate_topology(job.constraint), job.constraint
+        if alternate is None or constraint is None or not job.declared:
             return ()
-        names = fabric.topology.tier_names
-        top = int(fabric.topology.tier[ROOT])
+        names = alternate.topology.tier_names
+        top = int(alternate.topology.tier[ROOT])
         stated = (constraint.tier_name,) if constraint.hard else ()
         within = job.gather.within if job.gather is not None else stated
         limit = min((names[name] for name in within if name in names), default=top)
         asked = job.gather.multiples if job.gather is not None else ()
         multiples = tuple((names[name], number) for name, number in asked if name in names)
-        return tuple(Way(tier, multiples) for tier in (0, *fabric.topology.at_tier) if tier <= limit)
+        return tuple(GatherOption(tier, multiples) for tier in (0, *alternate.topology.at_tier) if tier <= limit)
 
     # -- search space
 
@@ -193,13 +193,13 @@ class NetworkTopologyAware:
         """Per resource, the sum of the smallest pending requests that the minimum still needs."""
         subs = gang.subs if isinstance(gang, Job) else (gang,)
         missing = max(0, gang.minimum - sum(int(self._ledger.ready[s.number]) for s in subs))
-        parts = [part for sub in subs for part in sub.parts]
-        if len(parts) == 1:
-            return parts[0].shape.request * min(missing, len(parts[0].tasks))
-        if not parts or not missing:
+        pod_sets = [pod_set for sub in subs for pod_set in sub.pod_sets]
+        if len(pod_sets) == 1:
+            return pod_sets[0].shape.request * min(missing, len(pod_sets[0].tasks))
+        if not pod_sets or not missing:
             return np.zeros(self._ledger.idle.shape[0], dtype=np.int64)
-        requests = np.stack([part.shape.request for part in parts])
-        counts = np.array([len(part.tasks) for part in parts])
+        requests = np.stack([pod_set.shape.request for pod_set in pod_sets])
+        counts = np.array([len(pod_set.tasks) for pod_set in pod_sets])
         order = np.argsort(requests, axis=0, kind="stable")
         sizes, numbers = np.take_along_axis(requests, order, axis=0), counts[order]
         before = np.cumsum(numbers, axis=0) - numbers

@@ -49,7 +49,7 @@ class WaitingSizes:
     def _count(self, unit: Ints, asked: Ints) -> dict[int, int]:
         counts: dict[int, int] = {}
         for job in self._jobs:
-            amounts = [part.shape.request[asked] * len(part.tasks) for part in job.parts()]
+            amounts = [pod_set.shape.request[asked] * len(pod_set.tasks) for pod_set in job.pod_sets()]
             if amounts:
                 size = int((-(-np.sum(amounts, axis=0) // unit)).max())
                 counts[size] = counts.get(size, 0) + 1

@@ -12,7 +12,7 @@ import numpy as np
 from tierwise.framework.extension import Units
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
-from tierwise.plugins.propose.min_cost_cover import Prices, Split
+from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split
 
 __all__ = ["WIDTH", "greedy"]
 
@@ -20,7 +20,7 @@ WIDTH = 4
 """How many children that hold the rest are compared."""
 
 
-def greedy(topology: Topology, units: Units, prices: Prices, domain: int) -> Split | None:
+def greedy(topology: Topology, units: Units, prices: CoverCosts, domain: int) -> Split | None:
     """Split all units below a domain; None where estimated rooms do not add up."""
     found = _Greedy(topology, units, prices).split(domain, units.count)
     if found is None:
@@ -30,7 +30,7 @@ def greedy(topology: Topology, units: Units, prices: Prices, domain: int) -> Spl
 
 
 class _Greedy:
-    def __init__(self, topology: Topology, units: Units, prices: Prices) -> None:
+    def __init__(self, topology: Topology, units: Units, prices: CoverCosts) -> None:
         self._topology = topology
         self._units = units
         self._prices = prices

@@ -16,13 +16,13 @@ from tierwise.framework.extension import Units
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.topology import Topology
 
-__all__ = ["FAR", "Prices", "Split", "cells", "cover", "fill"]
+__all__ = ["FAR", "CoverCosts", "Split", "cells", "cover", "fill"]
 
 FAR = 2**62
 """More than any price; twice as much is still an integer of 64 bits."""
 
 
-class Prices(msgspec.Struct, frozen=True):
+class CoverCosts(msgspec.Struct, frozen=True):
     """Per domain, what touching it costs, and what taking its piece does. All pieces cost something."""
 
     touch: Ints
@@ -42,7 +42,7 @@ def cells(topology: Topology, units: Units) -> Ints:
     return topology.roll_up((units.held > 0).astype(np.int64)) * (units.count + 1)
 
 
-def cover(topology: Topology, units: Units, prices: Prices, domain: int) -> Split:
+def cover(topology: Topology, units: Units, prices: CoverCosts, domain: int) -> Split:
     """The cheapest split of all units below a domain that holds them, the touch of the domain itself not counted.
 
     Of equal ones it is the one whose last piece comes first.
@@ -51,7 +51,7 @@ def cover(topology: Topology, units: Units, prices: Prices, domain: int) -> Spli
 
 
 class _Cover:
-    def __init__(self, topology: Topology, units: Units, prices: Prices) -> None:
+    def __init__(self, topology: Topology, units: Units, prices: CoverCosts) -> None:
         self._children = topology.children
         self._own = units.own
         self._held = units.held

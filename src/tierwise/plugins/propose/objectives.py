@@ -13,7 +13,7 @@ import numpy as np
 from tierwise.framework.extension import Units
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
-from tierwise.plugins.propose.min_cost_cover import FAR, Prices
+from tierwise.plugins.propose.min_cost_cover import FAR, CoverCosts
 
 __all__ = ["fewest_bound", "fewest_domains", "pack"]
 
@@ -21,7 +21,7 @@ _GRAIN = 1024
 """Squares of room are divided by nodes in steps of a thousandth or so."""
 
 
-def fewest_domains(topology: Topology, units: Units) -> Prices | None:
+def fewest_domains(topology: Topology, units: Units) -> CoverCosts | None:
     """Domains by tier, then room; None where an integer does not hold so many digits."""
     digit = _digits(topology, units)
     if digit is None:
@@ -30,7 +30,7 @@ def fewest_domains(topology: Topology, units: Units) -> Prices | None:
     lower = np.searchsorted(list(topology.at_tier), topology.tier)  # how many tiers are below a domain's own
     touch = np.zeros(len(topology), dtype=np.int64)
     touch[1:] = upto[lower[topology.parent[1:]]] - upto[lower[1:]]
-    return Prices(touch, upto[lower] + units.own)
+    return CoverCosts(touch, upto[lower] + units.own)
 
 
 def _digits(topology: Topology, units: Units) -> Ints | None:
@@ -48,7 +48,7 @@ def _digits(topology: Topology, units: Units) -> Ints | None:
     return np.array(found, dtype=np.int64) if digit < FAR else None
 
 
-def fewest_bound(topology: Topology, units: Units, prices: Prices, candidates: Ints) -> Ints:
+def fewest_bound(topology: Topology, units: Units, prices: CoverCosts, candidates: Ints) -> Ints:
     """What each candidate costs at least: its fewest children that hold the units, with nothing left over.
 
     Candidates ascend. For an innermost one it is what it costs.
@@ -70,11 +70,11 @@ def fewest_bound(topology: Topology, units: Units, prices: Prices, candidates: I
     return bound
 
 
-def pack(topology: Topology, units: Units) -> Prices:
+def pack(topology: Topology, units: Units) -> CoverCosts:
     """The room of a touched domain, squared, by its nodes; rows in no domain below count as one of their own."""
     rows = topology.end - topology.start
     inner = topology.last - np.arange(len(topology)) > 1
-    return Prices(_square(units.held, rows), np.where(inner, _square(units.own, topology.own(rows)), 0))
+    return CoverCosts(_square(units.held, rows), np.where(inner, _square(units.own, topology.own(rows)), 0))
 
 
 def _square(room: Ints, rows: Ints) -> Ints:

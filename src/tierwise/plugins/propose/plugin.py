@@ -20,7 +20,7 @@ from tierwise.model.topology import ROOT
 from tierwise.plugins.propose import objectives
 from tierwise.plugins.propose.fragmentation import WaitingSizes, damage_cells, least_damage
 from tierwise.plugins.propose.greedy import greedy
-from tierwise.plugins.propose.min_cost_cover import Prices, Split, cells, cover
+from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cells, cover
 
 __all__ = ["Propose"]
 
@@ -51,7 +51,7 @@ class Propose:
         if not self._by_size:
             return ()
         total = np.maximum(self._ledger.domain_allocatable[:, ROOT], 1)
-        asked = sum((part.shape.request * len(part.tasks) for part in job.parts()), np.zeros_like(total))
+        asked = sum((pod_set.shape.request * len(pod_set.tasks) for pod_set in job.pod_sets()), np.zeros_like(total))
         return (-float((asked / total).max()),)
 
     # -- proposals
@@ -84,7 +84,7 @@ class Propose:
 
         return self._cheapest(units, holding, bound, work, solve)
 
-    def _weighed(self, units: Units, holding: Ints, table: Prices, bound: Ints, base: Ints) -> Proposal | Abstained:
+    def _weighed(self, units: Units, holding: Ints, table: CoverCosts, bound: Ints, base: Ints) -> Proposal | Abstained:
         """`base` is what choosing a candidate costs, besides what is touched below it."""
         if units.shape is None:
             return self._greedy(units, holding, table, bound)
@@ -119,7 +119,7 @@ class Propose:
             return Abstained(_NAME, f"{self._objective} would take more than {self._cells:,} cells")
         return self._proposal(*best, how, len(holding))
 
-    def _greedy(self, units: Units, holding: Ints, table: Prices, bound: Ints) -> Proposal | Abstained:
+    def _greedy(self, units: Units, holding: Ints, table: CoverCosts, bound: Ints) -> Proposal | Abstained:
         best: tuple[int, Split] | None = None
         for i in self._in_order(units, holding, bound)[:_GREEDY]:
             split = greedy(self._topology, units, table, int(holding[i]))

@@ -17,7 +17,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
-from tierwise.plugins.queues.table import UNLIMITED, Promises, QueueTable
+from tierwise.plugins.queues.table import UNLIMITED, EnqueuedResources, QueueTable
 
 __all__ = ["Capability"]
 
@@ -31,7 +31,7 @@ class Capability:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._table = QueueTable.of(view)
         self._used = view.ledger.queue_used  # read, never written: always current
-        self._promises = Promises(view, self._table)
+        self._promises = EnqueuedResources(view, self._table)
         ours = np.array(
             [not queue.elastic or bool(arguments.get("elastic")) for queue in self._table.queues], dtype=bool
         )

@@ -30,10 +30,10 @@ from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
-    Cause,
     CycleView,
     EnqueueGate,
     Entitlement,
+    Preemptor,
     Purpose,
     QueueOrder,
     Quota,
@@ -47,7 +47,7 @@ from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.plugins.queues.capacity_tree import Hierarchy
-from tierwise.plugins.queues.table import Promises, QueueTable, ratio
+from tierwise.plugins.queues.table import EnqueuedResources, QueueTable, ratio
 
 __all__ = ["Capacity", "ReclaimLoopGuard"]
 
@@ -95,7 +95,7 @@ class Capacity:
         self._table = QueueTable.of(view)
         self._tree = Hierarchy.of(self._table)
         self._used = view.ledger.queue_used  # read, never written: always current
-        self._promises = Promises(view, self._table)
+        self._promises = EnqueuedResources(view, self._table)
         self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
         self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
         self.deserved[~self._table.counted] = 0
@@ -204,18 +204,18 @@ class Capacity:
         common = self._table.named[:, column] & self._table.counted & (need > 0)
         return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Whose queue may not lose them; no say in preemption, which stays inside a queue."""
-        if cause.purpose is Purpose.PREEMPT:
+        if preemptor.purpose is Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table = self._table
-        columns = table.of_job[cause.running.job[victims]]
+        columns = table.of_job[preemptor.running.job[victims]]
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
-        requests = cause.running.request[:, victims]
+        requests = preemptor.running.request[:, victims]
         asked = (requests > 0) & table.counted[:, None]
-        taker = table.index.get(cause.job.queue, -1)
+        taker = table.index.get(preemptor.job.queue, -1)
         accounts = self._accounts(columns, taker)
-        signal, turnabout = self._signals(cause), self._turnabout(taker, cause.need)
+        signal, turnabout = self._signals(preemptor), self._turnabout(taker, preemptor.need)
 
         def may_lose(level: int, held: Ints, queues: Ints, which: Ints) -> Bools:
             kept = (held - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(axis=0)
@@ -248,15 +248,15 @@ class Capacity:
             result[: len(concerned), columns == column] = np.array(concerned, dtype=np.int64)[:, None]
         return result
 
-    def _signals(self, cause: Cause) -> Bools:
+    def _signals(self, preemptor: Preemptor) -> Bools:
         """Queues from which tasks may go that have nothing to do with what their queue deserves.
 
         Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other in
         turn; so a reclaimer whose queue deserves none of what it needs leaves its near relatives alone.
         """
         result = np.ones(len(self._table.queues), dtype=bool)
-        column = self._table.index.get(cause.job.queue, -1)
-        if not self._lent or column < 0 or ((cause.need > 0) & (self.deserved[:, column] > 0)).any():
+        column = self._table.index.get(preemptor.job.queue, -1)
+        if not self._lent or column < 0 or ((preemptor.need > 0) & (self.deserved[:, column] > 0)).any():
             return result
         near = set(self._tree.chains[column][1 : 1 + self._lent])
         for other, chain in enumerate(self._tree.chains):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.declaration import chooses, takes_part
-from tierwise.framework.extension import Arguments, Cause, CycleView, JobOrder, Purpose, QueueOrder, VictimFilter
+from tierwise.framework.extension import Arguments, CycleView, JobOrder, Preemptor, Purpose, QueueOrder, VictimFilter
 from tierwise.framework.victim_counts import sums_before
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
@@ -49,13 +49,13 @@ class Drf:
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (float(self.share(self._held[:, [job.number]])[0]),)
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Whose job would be left with less than the preemptor; nobody where the purpose is to reclaim."""
-        if cause.purpose is Purpose.RECLAIM:
+        if preemptor.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)
-        jobs = cause.running.job[victims]
-        lost = cause.running.request[:, victims]
-        gains = float(self.share(self._held[:, [cause.job.number]] + cause.need[:, None])[0])
+        jobs = preemptor.running.job[victims]
+        lost = preemptor.running.request[:, victims]
+        gains = float(self.share(self._held[:, [preemptor.job.number]] + preemptor.need[:, None])[0])
         keeps = self.share(self._held[:, jobs] - sums_before(lost, jobs) - lost)
         result: Bools = keeps < gains - _EQUAL
         return result
@@ -78,8 +78,8 @@ class HierarchicalDrf:
     def queue_key(self, queue: Queue) -> tuple[float, ...]:
         return self._queues.key(queue)
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
-        return self._jobs.spare(cause, victims)
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        return self._jobs.spare(preemptor, victims)
 
 
 @chooses(Drf, HierarchicalDrf)

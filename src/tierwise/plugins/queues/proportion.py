@@ -25,11 +25,11 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
-    Cause,
     CycleView,
     EnqueueGate,
     Entitlement,
     Overuse,
+    Preemptor,
     Purpose,
     QueueOrder,
     Quota,
@@ -44,7 +44,7 @@ from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.plugins.queues.table import (
     UNLIMITED,
-    Promises,
+    EnqueuedResources,
     QueueTable,
     pending,
     ratio,
@@ -111,7 +111,7 @@ class Proportion:
         self._table = QueueTable.of(view)
         self._used = view.ledger.queue_used  # read, never written: always current
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
-        self._promises = Promises(view, self._table)
+        self._promises = EnqueuedResources(view, self._table)
         self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
 
     # -- orders
@@ -168,11 +168,11 @@ class Proportion:
 
     # -- victims
 
-    def spare(self, cause: Cause, victims: Ints) -> Bools:
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Whose queue has no more than it deserves, or would be left below its guarantee; no say in preemption."""
-        if cause.purpose is Purpose.PREEMPT:
+        if preemptor.purpose is Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
-        table, running = self._table, cause.running
+        table, running = self._table, preemptor.running
         columns = table.of_job[running.job[victims]]
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
         requests = running.request[:, victims]

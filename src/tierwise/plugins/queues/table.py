@@ -21,7 +21,17 @@ from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, MOST, Axis
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["UNLIMITED", "Promises", "QueueTable", "counted", "owed", "pending", "ratio", "real_capability", "total"]
+__all__ = [
+    "UNLIMITED",
+    "EnqueuedResources",
+    "QueueTable",
+    "counted",
+    "owed",
+    "pending",
+    "ratio",
+    "real_capability",
+    "total",
+]
 
 UNLIMITED = MOST
 """Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
@@ -101,9 +111,9 @@ def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
         column = ledger.queue_index.get(job.queue)
         if column is None:
             continue
-        for part in (*job.parts(), *(part for _, part in job.best_effort_parts)):
-            key = (column, part.shape.number)
-            counts[key] = counts.get(key, 0) + len(part.tasks)
+        for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+            key = (column, pod_set.shape.number)
+            counts[key] = counts.get(key, 0) + len(pod_set.tasks)
     result = np.zeros_like(ledger.queue_used)
     for (column, shape), count in counts.items():
         result[:, column] += snapshot.shapes[shape].request * count
@@ -156,7 +166,7 @@ def _asked(job: Job, resources: int) -> Ints:
     return sum((sub.request for sub in job.subs), start=np.zeros(resources, dtype=np.int64))
 
 
-def _let_in(view: CycleView) -> Bools:
+def _enqueued(view: CycleView) -> Bools:
     """Jobs that may still claim their minResources: those that wait for it, and those that run with their minimum.
 
     A running job with fewer tasks than its minimum has given room back (its driver has ended, say): Volcano lets it
@@ -175,11 +185,11 @@ def _let_in(view: CycleView) -> Bools:
 def owed(view: CycleView) -> Ints:
     """What the jobs that were let in still lack of their minResources, in all."""
     lack = np.maximum(_least(view) - view.ledger.job_used, 0)
-    result: Ints = lack[:, _let_in(view)].sum(axis=1)
+    result: Ints = lack[:, _enqueued(view)].sum(axis=1)
     return result
 
 
-class Promises:
+class EnqueuedResources:
     """How much of each queue is promised: minResources of jobs let in, held or not, and of others what they hold.
 
     What jobs hold beyond their minResources is not promised to anybody: Volcano calls it elastic and leaves it out
@@ -189,7 +199,7 @@ class Promises:
 
     def __init__(self, view: CycleView, table: QueueTable) -> None:
         least = _least(view)
-        kept = np.where(_let_in(view), least, np.minimum(least, view.ledger.job_used))
+        kept = np.where(_enqueued(view), least, np.minimum(least, view.ledger.job_used))
         known = np.flatnonzero(table.of_job >= 0)
         self._sums: Ints = np.zeros((len(view.axis), len(table.queues)), dtype=np.int64)
         np.add.at(self._sums.T, table.of_job[known], kept[:, known].T)

@@ -18,12 +18,12 @@ from tierwise.model.slots import count_slots
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.gangs import Gangs
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.state import NEVER, Sample, State
+from tierwise.replay.engine.state import NEVER, ReplayState, Sample
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["SLOT_SIZES", "Backlog", "Books", "most"]
+__all__ = ["SLOT_SIZES", "ReplayCluster", "WaitingJobs", "most"]
 
 
 # Who waits, and which of them a cycle is shown.
@@ -37,7 +37,7 @@ Entry = tuple[int, int]
 """Priority (negated) and number of a job: the turn that it has."""
 
 
-class Backlog:
+class WaitingJobs:
     """Waiting jobs by queue and size, in the order of turns."""
 
     def __init__(self, trace: Trace) -> None:
@@ -90,17 +90,19 @@ _LEAVES = 1
 _SAMPLES = 240
 
 
-class Books:
+class ReplayCluster:
     """One trace on one fabric under one contender, as far as it has come."""
 
-    def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: State | None) -> None:
+    def __init__(
+        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None
+    ) -> None:
         self.fabric, self.trace = fabric, trace
-        self.state = State.at_start(trace) if state is None else state
+        self.state = ReplayState.at_start(trace) if state is None else state
         self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware)
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
         self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
-        self.backlog = Backlog(trace)
+        self.backlog = WaitingJobs(trace)
         self._aware, self._rules = contender.aware, rules
         self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
         self._ready = np.ones(len(fabric.nodes), dtype=bool)

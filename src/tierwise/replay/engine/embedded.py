@@ -13,18 +13,18 @@ from tierwise.api.volcano import Job
 from tierwise.model.queue import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
-from tierwise.replay.engine.books import Books
+from tierwise.replay.engine.books import ReplayCluster
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.state import State
+from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
 from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.sim.incidents import NodeBack, NodeLost
 from tierwise.sim.pod_behaviour import RUN_FOR, START_AFTER
 from tierwise.sim.simulation import Simulation
 
-__all__ = ["JOB_NAME", "Lived", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
+__all__ = ["JOB_NAME", "EmbeddedReplay", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
 
 
 # A fabric and the jobs of a trace as API objects: nodes, hyperNodes, queues and Volcano Jobs.
@@ -153,13 +153,13 @@ _START = 1_500_000_000.0
 _FOREVER = 1e12
 
 
-class Lived:
+class EmbeddedReplay:
     """One trace on one fabric under one contender, lived through."""
 
     def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules) -> None:
         self.trace = (trace if rules.queues else trace.in_one_queue()).in_whole_seconds()
         self.fabric, self.contender, self.rules = fabric, contender, rules
-        self._books = Books(fabric, self.trace, contender, rules, None)
+        self._books = ReplayCluster(fabric, self.trace, contender, rules, None)
         self.state = self._books.state
         self._ahead = _incidents(fabric, rules)
         self._life = Simulation(
@@ -171,7 +171,7 @@ class Lived:
             plugins=plugins(),
         )
 
-    def run(self) -> Iterator[State]:
+    def run(self) -> Iterator[ReplayState]:
         """Live to the end; yields after every moment, where a caller may look."""
         for moment in self._life.run(_FOREVER):
             self._keep(moment.at, moment.objects)
@@ -230,7 +230,7 @@ class Lived:
 class _Submitter:
     """Submits each job when it arrives; a gang that was stopped goes on from its last checkpoint."""
 
-    def __init__(self, books: Books, *, aware: bool) -> None:
+    def __init__(self, books: ReplayCluster, *, aware: bool) -> None:
         self._books, self._aware = books, aware
         self._submitted = 0
 

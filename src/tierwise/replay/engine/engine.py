@@ -19,21 +19,21 @@ from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.books import Books, most
+from tierwise.replay.engine.books import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.state import NEVER, State
+from tierwise.replay.engine.state import NEVER, ReplayState
 from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.scheduler import cycle
 
-__all__ = ["Decided", "Decider", "Engine"]
+__all__ = ["CycleOutcome", "Decider", "Engine"]
 
 
 # What the scheduler decides at a moment: the books as a snapshot, one cycle, and who stops or starts by it.
 
 
-class Decided(msgspec.Struct, frozen=True):
+class CycleOutcome(msgspec.Struct, frozen=True):
     """Jobs that lose their place, and jobs that get one: their rows in the order of ranks."""
 
     stopped: tuple[int, ...]
@@ -45,14 +45,14 @@ class Decided(msgspec.Struct, frozen=True):
 class Decider:
     """Calls the scheduler's own cycle for one contender."""
 
-    def __init__(self, books: Books, contender: Contender, rules: Rules) -> None:
+    def __init__(self, books: ReplayCluster, contender: Contender, rules: Rules) -> None:
         self._books, self._contender, self._look_ahead = books, contender, rules.look_ahead
         self._plugins = plugins()
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(books.gangs.shapes)
         self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
 
-    def decide(self) -> Decided | None:
+    def decide(self) -> CycleOutcome | None:
         """One cycle over those who wait; None where nobody is worth showing to it."""
         shown = self._books.backlog.shown(self._look_ahead, self._most)
         if not shown:
@@ -62,7 +62,7 @@ class Decider:
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
         more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
-        return Decided(stopped, started, final=not more, again=report.again)
+        return CycleOutcome(stopped, started, final=not more, again=report.retry_at)
 
     def _most(self, gpus: int) -> int:
         if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not
@@ -111,18 +111,18 @@ class Engine:
     """One trace on one fabric under one contender."""
 
     def __init__(
-        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: State | None = None
+        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None = None
     ) -> None:
         self.trace = trace if rules.queues else trace.in_one_queue()
         self.fabric, self.contender, self.rules = fabric, contender, rules
-        self._books = Books(fabric, self.trace, contender, rules, state)
+        self._books = ReplayCluster(fabric, self.trace, contender, rules, state)
         self.state = self._books.state
         self._decider = Decider(self._books, contender, rules)
         self._ends: list[tuple[float, int, float]] = []
         for job in self.state.running:
             self._await_end(job)
 
-    def run(self) -> Iterator[State]:
+    def run(self) -> Iterator[ReplayState]:
         """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
         while (moment := self._next()) is not None:
             if self._pass(moment):

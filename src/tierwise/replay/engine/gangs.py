@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Part, Phase, Status, SubJob, Task
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.shape import Shape
 from tierwise.replay.traces.fabric import NAMESPACE, shape
 from tierwise.replay.traces.trace import QUEUE, Trace
 
-__all__ = ["Gangs", "Stand", "gang", "split"]
+__all__ = ["Gangs", "RunningGang", "gang", "split"]
 
 _SOFT = Constraint(hard=False)
 _NOWHERE: Ints = np.zeros(0, dtype=np.int64)
@@ -62,11 +62,11 @@ class Gangs(msgspec.Struct):
 
     def _model(self, job: int, number: int, status: Status, rows: Sequence[int] | None) -> Job:
         trace = self.trace
-        stand = Stand(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows)
+        stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows)
         return gang(stand, self.pods(job), _SOFT if self.aware else None)
 
 
-class Stand(msgspec.Struct, frozen=True):
+class RunningGang(msgspec.Struct, frozen=True):
     """How a gang stands: its name and turn in the trace, its place in the snapshot, and where its pods run."""
 
     job: int
@@ -77,7 +77,7 @@ class Stand(msgspec.Struct, frozen=True):
     rows: Sequence[int] | None = None  # where it runs, or what is kept for it while it waits
 
 
-def gang(stand: Stand, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
+def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
     """A job of the model with pods of these shapes, in the order of ranks."""
     key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
@@ -96,7 +96,7 @@ def gang(stand: Stand, shapes: Sequence[Shape], constraint: Constraint | None = 
         match_index=0,
         order=order,
         priority=shapes[0].priority,
-        parts=() if runs else _parts(tasks),
+        pod_sets=() if runs else _parts(tasks),
         total=len(tasks),
         request=np.add.reduce([s.request for s in shapes]),
         held=np.array(rows, dtype=np.int64) if runs else _NOWHERE,
@@ -122,8 +122,8 @@ def gang(stand: Stand, shapes: Sequence[Shape], constraint: Constraint | None = 
     )
 
 
-def _parts(tasks: tuple[Task, ...]) -> tuple[Part, ...]:
+def _parts(tasks: tuple[Task, ...]) -> tuple[PodSet, ...]:
     """Whole hosts first, then the pod for the rest."""
     same = sum(task.shape is tasks[0].shape for task in tasks)
     cuts = (tasks[:same], tasks[same:])
-    return tuple(Part(some[0].shape, "", -1, some) for some in cuts if some)
+    return tuple(PodSet(some[0].shape, "", -1, some) for some in cuts if some)

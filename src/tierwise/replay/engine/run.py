@@ -12,15 +12,15 @@ import msgspec
 
 from tierwise.replay.engine.checkpoint import Checkpoint, digest
 from tierwise.replay.engine.contenders import Contender
-from tierwise.replay.engine.embedded import Lived
+from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.state import State
+from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.report.outcome import CLASSES, Data, outcome
 from tierwise.replay.traces.fabric import GPU, Fabric
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["Comparison", "Progress", "Run"]
+__all__ = ["Comparison", "Progress", "Replay"]
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Progress(msgspec.Struct, frozen=True):
     told: str
 
 
-class Run(Protocol):
+class Replay(Protocol):
     """Contenders one after the other, which may be interrupted; the same for jobs that end and pods that stay."""
 
     names: tuple[str, ...]
@@ -64,18 +64,18 @@ class Comparison:
         tree = (fabric.nodes.names, fabric.topology.name, fabric.gpus_per_host)
         self.digest = digest([*columns], trace.queues, tree, self.contenders, rules)
         self._done: list[Data] = []
-        self._engine: Engine | Lived | None = None
+        self._engine: Engine | EmbeddedReplay | None = None
 
     def resume(self, point: Checkpoint) -> None:
         """Go on from a checkpoint of the same inputs."""
         self._done = list(point.done)
         if point.state is not None:
-            self._engine = self._begin(State.restored(point.state))
+            self._engine = self._begin(ReplayState.restored(point.state))
 
-    def _begin(self, state: State | None = None) -> Engine | Lived:
+    def _begin(self, state: ReplayState | None = None) -> Engine | EmbeddedReplay:
         contender = self.contenders[len(self._done)]
         if self.rules.controllers:
-            return Lived(self.fabric, self.trace, contender, self.rules)
+            return EmbeddedReplay(self.fabric, self.trace, contender, self.rules)
         return Engine(self.fabric, self.trace, contender, self.rules, state)
 
     def run(self) -> Iterator[None]:

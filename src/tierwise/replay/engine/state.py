@@ -15,7 +15,7 @@ from tierwise.model.arrays import Floats, Ints
 from tierwise.replay.report.spread import FIGURES
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["NEVER", "Sample", "State"]
+__all__ = ["NEVER", "ReplayState", "Sample"]
 
 NEVER = -1.0
 _ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
@@ -33,7 +33,7 @@ class Sample(msgspec.Struct):
     leaves: tuple[int, ...]  # GPUs held below every leaf, in the order of the tree
 
 
-class State(msgspec.Struct):
+class ReplayState(msgspec.Struct):
     """The clock, who runs where, who waits, and what was counted so far."""
 
     remaining: Floats  # seconds of work left, by job
@@ -63,7 +63,7 @@ class State(msgspec.Struct):
     samples: list[Sample] = []
 
     @classmethod
-    def at_start(cls, trace: Trace) -> State:
+    def at_start(cls, trace: Trace) -> ReplayState:
         jobs = len(trace)
         return cls(
             remaining=trace.duration.copy(),
@@ -83,7 +83,7 @@ class State(msgspec.Struct):
         return {**asdict(self), **arrays, **sets, "samples": [asdict(sample) for sample in self.samples]}
 
     @classmethod
-    def restored(cls, raw: dict[str, Any]) -> State:
+    def restored(cls, raw: dict[str, Any]) -> ReplayState:
         """A state from its JSON data."""
         arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
         samples = [

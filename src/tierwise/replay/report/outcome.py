@@ -10,10 +10,10 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
 from tierwise.replay.engine.books import SLOT_SIZES
-from tierwise.replay.engine.embedded import Lived
+from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.gangs import split
-from tierwise.replay.engine.state import Sample, State
+from tierwise.replay.engine.state import ReplayState, Sample
 from tierwise.replay.report.spread import FIGURES, Spreads
 from tierwise.replay.traces.trace import Trace
 
@@ -36,13 +36,13 @@ def figures(values: Floats) -> Data:
     return {name: round(float(value), 3) for name, value in found.items()}
 
 
-def spread(state: State) -> Data:
+def spread(state: ReplayState) -> Data:
     """Mean and maximum of every figure over the gangs of several pods that started."""
     known = state.figures[~np.isnan(state.figures[:, 0])]
     return {"gangs": len(known), **{name: _ends(known[:, i]) for i, name in enumerate(FIGURES)}}
 
 
-def spread_by_size(engine: Engine | Lived) -> list[Data]:
+def spread_by_size(engine: Engine | EmbeddedReplay) -> list[Data]:
     """Leaves of gangs by their pods, in classes that double; and how many times the fewest possible that is."""
     state, per_host = engine.state, engine.fabric.gpus_per_host
     started = np.flatnonzero(~np.isnan(state.figures[:, 0]))
@@ -67,7 +67,7 @@ def _ends(values: Floats) -> Data:
     return {"mean": round(float(values.mean()), 6), "max": round(float(values.max()), 6)}
 
 
-def of_queue(engine: Engine | Lived, number: int) -> Data:
+def of_queue(engine: Engine | EmbeddedReplay, number: int) -> Data:
     """What came of the jobs of one queue."""
     state, trace = engine.state, engine.trace
     own = trace.queue == number
@@ -102,7 +102,7 @@ class _Times(msgspec.Struct, frozen=True):
         }
 
 
-def outcome(engine: Engine | Lived) -> Data:
+def outcome(engine: Engine | EmbeddedReplay) -> Data:
     """The numbers of one contender."""
     state, trace = engine.state, engine.trace
     ended = state.finished()
@@ -142,7 +142,7 @@ def outcome(engine: Engine | Lived) -> Data:
     }
 
 
-def _unfinished(state: State, trace: Trace) -> float:
+def _unfinished(state: ReplayState, trace: Trace) -> float:
     """GPU-seconds that running gangs have worked since they started."""
     return sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
 

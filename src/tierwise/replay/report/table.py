@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tierwise.explain.text.page import Page, wrapped
-from tierwise.explain.text.tables import Cell, Column, table
+from tierwise.explain.text.tables import Cell, TableColumn, table
 
 __all__ = ["ROWS", "duration", "lines"]
 
@@ -74,7 +74,7 @@ def lines(page: Page, results: dict[str, Any]) -> list[Text]:
         f"offering {load} of {told['gpus']:,} GPUs on {told['hosts']:,} hosts"
     )
     outcomes = results["outcomes"]
-    columns = (Column("", least=16), *(Column(o["profile"], right=True) for o in outcomes))
+    columns = (TableColumn("", least=16), *(TableColumn(o["profile"], right=True) for o in outcomes))
     rows: list[Sequence[Cell]] = [(name, *(read(o) for o in outcomes)) for name, read in ROWS]
     return [
         *wrapped(Text(head, style="bold"), page.width),
@@ -91,7 +91,7 @@ def _by_size(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     if not sizes:
         return []
     title = Text("leaves per gang by its pods: mean, max, and times the fewest possible", style="bold")
-    columns = (Column("pods"), *(Column(o["profile"], right=True) for o in outcomes))
+    columns = (TableColumn("pods"), *(TableColumn(o["profile"], right=True) for o in outcomes))
     rows: list[Sequence[Cell]] = [(size, *(_leaves(o, size) for o in outcomes)) for size in sizes]
     return [Text(), *wrapped(title, page.width), Text(), *table(page, columns, rows)]
 
@@ -109,7 +109,11 @@ def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     if len(queues) < 2:
         return []
     title = Text("by queue: mean wait, and GPU-hours lost", style="bold")
-    columns = (Column("queue"), Column("jobs", right=True), *(Column(o["profile"], right=True) for o in outcomes))
+    columns = (
+        TableColumn("queue"),
+        TableColumn("jobs", right=True),
+        *(TableColumn(o["profile"], right=True) for o in outcomes),
+    )
     rows: list[Sequence[Cell]] = [
         (name, f"{outcomes[0]['queues'][i]['jobs']:,}", *(_queue(o["queues"][i]) for o in outcomes))
         for i, name in enumerate(queues)

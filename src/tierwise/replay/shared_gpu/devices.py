@@ -17,10 +17,10 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints
 
-__all__ = ["Kinds", "State", "after", "fitting", "fragmentation", "options", "stranded"]
+__all__ = ["DeviceState", "PodKinds", "after", "fitting", "fragmentation", "options", "stranded"]
 
 
-class Kinds(msgspec.Struct, frozen=True):
+class PodKinds(msgspec.Struct, frozen=True):
     """Kinds of pods as columns; `weight` is the share of each in the workload."""
 
     cpu: Ints
@@ -33,25 +33,25 @@ class Kinds(msgspec.Struct, frozen=True):
         return len(self.cpu)
 
 
-class State(msgspec.Struct, frozen=True):
+class DeviceState(msgspec.Struct, frozen=True):
     """What is left of some nodes, one row each; a node with fewer devices than there are columns has 0 in the rest."""
 
     cpu: Ints
     memory: Ints
     left: Ints  # (rows x devices)
 
-    def at(self, rows: Ints) -> State:
-        return State(self.cpu[rows], self.memory[rows], self.left[rows])
+    def at(self, rows: Ints) -> DeviceState:
+        return DeviceState(self.cpu[rows], self.memory[rows], self.left[rows])
 
 
-def fitting(state: State, kinds: Kinds, kind: int) -> Bools:
+def fitting(state: DeviceState, kinds: PodKinds, kind: int) -> Bools:
     """Which rows take a pod of a kind."""
     devices = (state.left >= max(1, int(kinds.each[kind]))).sum(axis=1) >= kinds.devices[kind]
     enough: Bools = devices & (state.cpu >= kinds.cpu[kind]) & (state.memory >= kinds.memory[kind])
     return enough
 
 
-def fragmentation(state: State, kinds: Kinds) -> Floats:
+def fragmentation(state: DeviceState, kinds: PodKinds) -> Floats:
     """Row by row: what is left of GPUs and of no use to the pods of the workload, on average over them."""
     left = state.left[:, None, :]
     small = left < np.maximum(1, kinds.each)[None, :, None]
@@ -65,7 +65,7 @@ def fragmentation(state: State, kinds: Kinds) -> Floats:
     return mean
 
 
-def stranded(state: State, kinds: Kinds) -> Floats:
+def stranded(state: DeviceState, kinds: PodKinds) -> Floats:
     """Row by row: what is left of GPUs and has no cpu to go with it."""
     asked = kinds.devices * kinds.each
     weight = np.where(asked > 0, kinds.weight, 0.0)
@@ -76,7 +76,7 @@ def stranded(state: State, kinds: Kinds) -> Floats:
     return beyond
 
 
-def options(state: State, kinds: Kinds, kind: int) -> list[int]:
+def options(state: DeviceState, kinds: PodKinds, kind: int) -> list[int]:
     """The devices of the first row on which a pod may start, one for each amount left; -1 where it uses none."""
     if not kinds.devices[kind]:
         return [-1]
@@ -88,7 +88,7 @@ def options(state: State, kinds: Kinds, kind: int) -> list[int]:
     return list(found.values()) if kinds.devices[kind] == 1 else list(found.values())[:1]
 
 
-def after(state: State, kinds: Kinds, kind: int, device: int) -> State:
+def after(state: DeviceState, kinds: PodKinds, kind: int, device: int) -> DeviceState:
     """The first row once a pod stands on it: on a device, or on the first so many that have enough."""
     left = state.left[:1].copy()
     number = int(kinds.devices[kind])
@@ -96,4 +96,4 @@ def after(state: State, kinds: Kinds, kind: int, device: int) -> State:
         left[0, device] -= kinds.each[kind]
     elif number:
         left[0, np.flatnonzero(left[0] >= kinds.each[kind])[:number]] -= kinds.each[kind]
-    return State(state.cpu[:1] - kinds.cpu[kind], state.memory[:1] - kinds.memory[kind], left)
+    return DeviceState(state.cpu[:1] - kinds.cpu[kind], state.memory[:1] - kinds.memory[kind], left)

@@ -18,14 +18,14 @@ from tierwise.model.queue import Queue
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.tree import grow
+from tierwise.model.tree import build_tree
 from tierwise.plugins import PLUGINS
 from tierwise.replay.engine.checkpoint import Checkpoint, digest
-from tierwise.replay.engine.gangs import Stand, gang
+from tierwise.replay.engine.gangs import RunningGang, gang
 from tierwise.replay.engine.run import Progress
 from tierwise.replay.report.outcome import Data
 from tierwise.replay.shared_gpu.devices import (
-    State,
+    DeviceState,
     after,
     fitting,
     fragmentation,
@@ -52,12 +52,12 @@ _SIZES = ((0, 0, "0"), (1, 999, "<1"), (1000, 1000, "1"), (1001, 7999, "2-7"), (
 class Filling:
     """A cluster as it fills up under one policy."""
 
-    def __init__(self, names: tuple[str, ...], empty: State, pods: Pods, name: str, profile: Profile) -> None:
+    def __init__(self, names: tuple[str, ...], empty: DeviceState, pods: Pods, name: str, profile: Profile) -> None:
         self.name, self._profile, self._strands = name, profile, strands(profile)
         self._kinds = pods.kinds
-        self._topology, rows = grow([], names)
+        self._topology, rows = build_tree([], names)
         names, empty = tuple(names[row] for row in rows), empty.at(np.array(rows))
-        self.state = State(empty.cpu.copy(), empty.memory.copy(), empty.left.copy())
+        self.state = DeviceState(empty.cpu.copy(), empty.memory.copy(), empty.left.copy())
         amounts = np.zeros((len(AXIS), len(names)), dtype=np.int64)
         index = AXIS.index
         amounts[index[CPU]], amounts[index[MEMORY]] = empty.cpu, empty.memory
@@ -93,7 +93,7 @@ class Filling:
     def arrive(self, kind: int) -> None:
         """A pod comes: it is placed by a cycle, or it is gone."""
         arrived = self.arrived
-        job = gang(Stand(arrived, 0, float(arrived)), [self._shapes[kind]])
+        job = gang(RunningGang(arrived, 0, float(arrived)), [self._shapes[kind]])
         self._came[kind] += 1
         every = np.arange(len(self._nodes))
         snapshot = Snapshot(
@@ -152,10 +152,10 @@ class Filling:
                 self._costs[kind][row], self._devices[kind][row] = known[key]
         return self._costs[kind]
 
-    def _cheapest(self, one: State, kind: int) -> tuple[float, int]:
+    def _cheapest(self, one: DeviceState, kind: int) -> tuple[float, int]:
         choices = options(one, self._kinds, kind)
         each = [after(one, self._kinds, kind, device) for device in choices]
-        stacked = State(
+        stacked = DeviceState(
             *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
         )
         found = fragmentation(stacked, self._kinds)
@@ -214,7 +214,7 @@ class Fillings:
     """The same pods on the same nodes under each policy."""
 
     def __init__(
-        self, names: tuple[str, ...], empty: State, pods: Pods, arriving: Ints, policies: Mapping[str, Profile]
+        self, names: tuple[str, ...], empty: DeviceState, pods: Pods, arriving: Ints, policies: Mapping[str, Profile]
     ) -> None:
         self._nodes, self._empty, self._pods, self._arriving = names, empty, pods, arriving
         self._policies = dict(policies)

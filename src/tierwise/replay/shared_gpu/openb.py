@@ -7,7 +7,7 @@ import numpy as np
 
 from tierwise.api.errors import InputError
 from tierwise.model.arrays import Ints
-from tierwise.replay.shared_gpu.devices import Kinds, State
+from tierwise.replay.shared_gpu.devices import DeviceState, PodKinds
 from tierwise.replay.traces.readers import Table
 
 __all__ = ["WHOLE", "Pods", "is_openb", "order", "read_nodes", "read_pods"]
@@ -22,7 +22,7 @@ _PODS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 class Pods(msgspec.Struct, frozen=True):
     """The kinds of pods that occur, and the kind of every pod in the order of the file."""
 
-    kinds: Kinds
+    kinds: PodKinds
     kind: Ints
 
 
@@ -31,14 +31,14 @@ def is_openb(table: Table) -> bool:
     return set(_NODES) <= set(table.titles)
 
 
-def read_nodes(table: Table) -> tuple[tuple[str, ...], State]:
+def read_nodes(table: Table) -> tuple[tuple[str, ...], DeviceState]:
     """The names of the nodes, and what they have when nothing runs."""
     names = tuple(table.column("sn", str))
     if len(set(names)) < len(names):
         raise InputError("a node stands twice", file=table.file, field="sn")
     gpus = _column(table, "gpu")
     left = np.where(np.arange(max(1, gpus.max()))[None, :] < gpus[:, None], WHOLE, 0)
-    return names, State(_column(table, "cpu_milli"), _column(table, "memory_mib"), left)
+    return names, DeviceState(_column(table, "cpu_milli"), _column(table, "memory_mib"), left)
 
 
 def read_pods(table: Table) -> Pods:
@@ -49,7 +49,7 @@ def read_pods(table: Table) -> Pods:
     columns = np.stack([_column(table, title) for title in _PODS], axis=1)
     columns[columns[:, 2] == 0, 3] = 0
     kinds, kind, count = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
-    return Pods(Kinds(kinds[:, 0], kinds[:, 1], kinds[:, 2], kinds[:, 3], count / len(kind)), kind.reshape(-1))
+    return Pods(PodKinds(kinds[:, 0], kinds[:, 1], kinds[:, 2], kinds[:, 3], count / len(kind)), kind.reshape(-1))
 
 
 def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:

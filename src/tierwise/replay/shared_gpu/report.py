@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tierwise.explain.text.page import Page
-from tierwise.explain.text.tables import Column, table
+from tierwise.explain.text.tables import TableColumn, table
 from tierwise.replay.report.html import pair, section, sheet
 from tierwise.replay.report.html import table as html_table
 from tierwise.replay.report.plots import HALF, WHOLE, Series, bars, lines
@@ -34,7 +34,7 @@ def _cells(outcome: dict[str, Any]) -> tuple[str, ...]:
 
 def filling_lines(page: Page, results: dict[str, Any]) -> list[Text]:
     """One line for each policy."""
-    columns = (Column("profile"), *(Column(title, right=True) for title in _TITLES))
+    columns = (TableColumn("profile"), *(TableColumn(title, right=True) for title in _TITLES))
     rows = [(outcome["profile"], *_cells(outcome)) for outcome in results["outcomes"]]
     return [Text(_head(results["inputs"]), style="bold"), Text(), *table(page, columns, rows)]
 

@@ -17,7 +17,7 @@ from tierwise.model.node import NodeTable, plain_nodes
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
 from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.topology import Topology
-from tierwise.model.tree import Declared, grow
+from tierwise.model.tree import Declared, build_tree
 
 __all__ = ["AXIS", "GPU", "NAMESPACE", "Fabric", "amounts", "fabric", "shape", "table_of"]
 
@@ -72,7 +72,7 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
         if path
     ]
     names = tuple(hosts)
-    topology, order = grow(declared, names)
+    topology, order = build_tree(declared, names)
     return Fabric(_table(tuple(names[i] for i in order), gpus_per_host), topology, gpus_per_host)
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
-from tierwise.controllers.job.plugins.additions import Prop, with_environment
+from tierwise.controllers.job.plugins.additions import OwnedObject, with_environment
 
-__all__ = ["furnish", "props"]
+__all__ = ["on_pod_create", "owned_objects"]
 
 
-def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     """Add the index."""
     return with_environment(spec, [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
 
 
-def props(job: Job, arguments: Sequence[str]) -> Iterator[Prop]:
+def owned_objects(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
     """Nothing is needed beside the pods."""
     yield from ()

@@ -13,15 +13,15 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
 from tierwise.controllers.job.job_pods import owner_reference
-from tierwise.controllers.job.plugins.additions import Prop, with_environment, with_volume
+from tierwise.controllers.job.plugins.additions import OwnedObject, with_environment, with_volume
 from tierwise.dialects.volcano.job import pod_name
 
-__all__ = ["furnish", "props"]
+__all__ = ["on_pod_create", "owned_objects"]
 
 _MOUNTED_AT: Final = "/etc/volcano"
 
 
-def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     """Give a pod its host name, and the hosts of every task."""
     name = _config_name(job)
     named: Raw = {
@@ -36,7 +36,7 @@ def furnish(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     return with_volume(with_environment(named, references), {"name": name, "configMap": {"name": name}}, _MOUNTED_AT)
 
 
-def props(job: Job, arguments: Sequence[str]) -> Iterator[Prop]:
+def owned_objects(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
     """The Service, the hosts, and unless it is switched off the NetworkPolicy."""
     hosts: Raw = {}
     for task in job.spec.tasks:
@@ -44,7 +44,7 @@ def props(job: Job, arguments: Sequence[str]) -> Iterator[Prop]:
         of_hosts, number = _variables(task)
         hosts |= {f"{_plain(task)}.host": "\n".join(listed), of_hosts: ",".join(listed), number: str(len(listed))}
     pods = {"volcano.sh/job-name": job.metadata.name, "volcano.sh/job-namespace": job.metadata.namespace or "default"}
-    yield Prop(_object("v1", "ConfigMap", job, _config_name(job)) | {"data": hosts}, follows=("data",))
+    yield OwnedObject(_object("v1", "ConfigMap", job, _config_name(job)) | {"data": hosts}, follows=("data",))
     service: Raw = {
         "clusterIP": "None",
         "selector": pods,
@@ -53,14 +53,14 @@ def props(job: Job, arguments: Sequence[str]) -> Iterator[Prop]:
     }
     if _switched_on(arguments, "publish-not-ready-addresses"):
         service["publishNotReadyAddresses"] = True
-    yield Prop(_object("v1", "Service", job, job.metadata.name) | {"spec": service})
+    yield OwnedObject(_object("v1", "Service", job, job.metadata.name) | {"spec": service})
     if not _switched_on(arguments, "disable-network-policy"):
         policy: Raw = {
             "podSelector": {"matchLabels": pods},
             "ingress": [{"from": [{"podSelector": {"matchLabels": pods}}]}],
             "policyTypes": ["Ingress"],
         }
-        yield Prop(_object("networking.k8s.io/v1", "NetworkPolicy", job, job.metadata.name) | {"spec": policy})
+        yield OwnedObject(_object("networking.k8s.io/v1", "NetworkPolicy", job, job.metadata.name) | {"spec": policy})
 
 
 def _object(api_version: str, kind: str, job: Job, name: str) -> Raw:
