@@ -265,6 +265,7 @@ class Prepare(msgspec.Struct, frozen=True):
     gang: str = ""
     version: str = ""  # the resource version that it was decided on; "" where any other will do
     status: bool = False  # it is about the status, which is written at a path of its own
+    create: bool = False  # the object is to be made, and the patch is all of it
 
 
 class Create(msgspec.Struct, frozen=True):

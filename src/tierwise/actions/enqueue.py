@@ -28,6 +28,8 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
     if job.unsupported:
         return Reason("NotSupported", "pod", job.unsupported)
+    if job.unready:
+        return Reason("ClaimNotReady", "predicates", job.unready)
     if job.refusal is not None:
         return job.refusal
     if job.declared_by is not None and not _confined(cycle, job):

@@ -35,7 +35,6 @@ VOLUMES: Final = {
 """Kinds of volumes that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 
 SPEC_FIELDS: Final = {
-    "resourceClaims": "device claims are not read",
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
     "restartPolicyRules": "RestartAllContainers needs a feature that nodes declare, and that is not read",
 }
@@ -89,8 +88,6 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         kind = _attached(volume)
         if kind:
             return Unsupported(f"spec.volumes[{i}].{kind}", VOLUMES[kind])
-    if spec.resource_claims:
-        return Unsupported("spec.resourceClaims", SPEC_FIELDS["resourceClaims"])
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         return Unsupported("spec.schedulingGroup", "it names no PodGroup")
     if spec.workload_ref is not None and not (spec.workload_ref.name and spec.workload_ref.pod_group):
@@ -99,8 +96,6 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         return Unsupported("spec.hostUsers", SPEC_FIELDS["hostUsers"])
     for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
-            if container.resources.claims:
-                return Unsupported(f"spec.{part}[{i}].resources.claims", SPEC_FIELDS["resourceClaims"])
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
                 return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
     everyone = (*spec.containers, *spec.init_containers)

@@ -247,6 +247,7 @@ class JobBuilder:
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
             unsupported=_unsupported(split),
+            unready=_unready(split),
             never_preempts=forbears or _forbears(split),
             **rest,  # type: ignore[arg-type]
         )
@@ -265,6 +266,15 @@ def _unsupported(split: Split) -> str:
     if first is None:
         return ""
     return first.unsupported if len(tasks) == 1 else f"pod {first.key}: {first.unsupported}"
+
+
+def _unready(split: Split) -> str:
+    """What the first pending task means that is not there yet; in a gang, with the name of its pod."""
+    tasks = [m.task for _, _, members in split.values() for m in members if m.task.status is Status.PENDING]
+    first = min((t for t in tasks if t.unready), key=lambda task: natural(task.key), default=None)
+    if first is None:
+        return ""
+    return first.unready if len(tasks) == 1 else f"pod {first.key}: {first.unready}"
 
 
 def _counts_ready(task: Task) -> bool:

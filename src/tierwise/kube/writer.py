@@ -91,7 +91,8 @@ class Writer:
                     said = unprepared.get(bind.gang)
                     outcomes.append(next(bound) if said is None else Outcome(bind, ok=False, error=said))
                 continue
-            done = await each(some, one, IN_FLIGHT)
+            prepares = [effect for effect in some if isinstance(effect, Prepare)]
+            done = await self._prepare(prepares, one) if prepares else await each(some, one, IN_FLIGHT)
             for outcome in done:
                 match outcome.effect:
                     case Evict(by=gang) if not outcome.ok:
@@ -101,6 +102,19 @@ class Writer:
                         unprepared[gang] = stuck[gang] = why
             outcomes += done
         return outcomes
+
+    async def _prepare(self, prepares: list[Prepare], one: Callable[[Effect], Awaitable[Outcome]]) -> list[Outcome]:
+        """Writes about different objects at the same time, those about one object in order until one fails."""
+
+        async def in_order(own: list[Prepare]) -> list[Outcome]:
+            done: list[Outcome] = []
+            for effect in own:
+                failed = next((outcome for outcome in done if not outcome.ok), None)
+                done.append(await one(effect) if failed is None else Outcome(effect, ok=False, error=failed.error))
+            return done
+
+        stretches = [list(own) for _, own in groupby(prepares, lambda effect: effect.key)]
+        return [outcome for done in await each(stretches, in_order, IN_FLIGHT) for outcome in done]
 
     async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
         if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
@@ -120,7 +134,11 @@ class Writer:
             case Nominate(pod, node):
                 return self._patch(pod, {"status": {"nominatedNodeName": node or None}}, kind=_MERGE, status=True)
             case Prepare(key, patch):
-                return self._patch(key, _only_of(effect.version, patch), kind=_MERGE, status=effect.status)
+                if effect.create:
+                    return self._create(patch)
+                # Several schedulers may reserve one claim: the server merges the lists.
+                kind = _STRATEGIC if key.group == "resource.k8s.io" else _MERGE
+                return self._patch(key, _only_of(effect.version, patch), kind=kind, status=effect.status)
             case Evict(pod):
                 return self._evict(pod) if self._by_eviction else self._delete(pod)
             case Create(raw):

@@ -67,6 +67,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     critical: bool = False  # a pod of the system
     budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
     unsupported: str = ""  # what it names and what cannot be honoured, as a sentence
+    uid: str = ""  # of its pod, where it has claims
+    claims: tuple[str, ...] = ()  # the claims of devices that it means, by path
+    unready: str = ""  # what it means and what is not there yet, as a sentence
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):
@@ -146,6 +149,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     never_preempts: bool = False  # it, or a task of it, is marked as one that causes no evictions
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
+    unready: str = ""  # what a pending task of it means and what is not there yet: it waits for it
     declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is

@@ -16,6 +16,7 @@ from tierwise.model.resources import UNOFFERED, Axis
 
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
+    from tierwise.model.devices import DeviceAsk
     from tierwise.model.services import Service
 
 __all__ = ["Shape", "plain_shape"]
@@ -48,6 +49,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
     unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
     written: dict[str, int] = {}  # what it asks for in truth, where that is cut down to what can be added up
+    devices: DeviceAsk | None = None  # what it asks of devices beyond their number
 
     def __hash__(self) -> int:
         return self.number

@@ -15,6 +15,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 
 if TYPE_CHECKING:
+    from tierwise.model.devices import Devices
     from tierwise.model.services import Services
 
 __all__ = ["Fault", "Snapshot"]
@@ -54,6 +55,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
     kind: str = HYPERNODES  # that declares the tree which rows follow
     alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them
+    devices: Devices | None = None  # None where the cluster has none
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.codec import Raw
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Status, Task
@@ -20,7 +21,13 @@ __all__ = ["amended", "effects", "pod_key"]
 
 def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Decisions pod by pod, in the order in which they fell."""
-    return [*_evictions(report), *report.writes, *_placements(snapshot, report), *_dropped(snapshot, report)]
+    return [
+        *_evictions(report),
+        *report.writes,
+        *_placements(snapshot, report),
+        *_dropped(snapshot, report),
+        *_deallocated(snapshot, report),
+    ]
 
 
 def _evictions(report: CycleReport) -> Iterator[Effect]:
@@ -54,6 +61,34 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
                     places[leaf] = _place(snapshot.topology, leaf)
                 yield Bind(
                     pod_key(task.key), names[row], places[leaf] | _rank(decision.job, task), gang=decision.job.key
+                )
+
+
+def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    """Devices that pods hold without a node, and that did not find one with them: left from a bind that failed.
+
+    Kubernetes gives such devices back as well. A claim that anybody else may use is left alone.
+    """
+    if snapshot.devices is None:
+        return
+    for job in snapshot.jobs:
+        if job.key not in report.rejections or any(d.job is job for d in report.decisions):
+            continue
+        waiting = [task for task in job.tasks if task.status is Status.PENDING and task.claims]
+        names = {task.key.partition("/")[2] for task in waiting}
+        uids = {task.uid for task in waiting}
+        for path in dict.fromkeys(path for task in waiting for path in task.claims):
+            claim = snapshot.devices.claims.get(path)
+            if claim is None or claim.status.allocation is None or not claim.status.reserved_for:
+                continue
+            if all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for):
+                namespace, _, name = path.partition("/")
+                patch: Raw = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+                yield Prepare(
+                    Key("resource.k8s.io", "ResourceClaim", namespace, name),
+                    patch,
+                    version=claim.metadata.resource_version,
+                    status=True,
                 )
 
 

@@ -201,7 +201,7 @@ class EmbeddedCluster:
             case Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
             case Prepare(key, patch):
-                return batch.edit(effect, key, patch)
+                return batch.create(effect, patch) if effect.create else batch.edit(effect, key, patch)
             case Evict(pod):
                 return batch.delete(effect, pod)
             case Create(raw):

@@ -16,6 +16,7 @@ from tierwise.port import Bind, Effect, Objects
 from tierwise.scheduler import cycle, inspector_for
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
+from tierwise.sim import claims
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
@@ -62,12 +63,14 @@ def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT, 
 
     def act(shown: Objects) -> bool:
         asked = controllers.run(shown, now, settled=cluster.settled, profile=profile)
+        if cluster.settled is None or not shown.alike(cluster.settled, *claims.READS):
+            asked += claims.reconcile(shown)
         if asked:
             cluster.apply(asked)
         return bool(asked)
 
     def rehearse(shown: Objects) -> None:
-        EmbeddedCluster(shown).apply(controllers.run(shown, now, profile=profile))
+        EmbeddedCluster(shown).apply([*controllers.run(shown, now, profile=profile), *claims.reconcile(shown)])
 
     for _ in range(_MOST):
         objects = cluster.read()

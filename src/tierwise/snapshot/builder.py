@@ -30,6 +30,7 @@ from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.devices import DeviceReader
 from tierwise.snapshot.jobs import JobCache
 from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes
 from tierwise.snapshot.pods import TaskStore
@@ -73,6 +74,7 @@ class _Frame(msgspec.Struct, frozen=True):
     quotas: tuple[object, ...]
     namespaces: Mapping[str, dict[str, str]]
     apps: Mapping[str, str]
+    devices: tuple[object, ...]
 
 
 class Reader:
@@ -88,6 +90,7 @@ class Reader:
         self._last: Snapshot | None = None
         self._site: NodeIndex | None = None
         self._table: NodeTable | None = None
+        self._plain_table: NodeTable  # without the columns that count devices
         self._services = Services()
         self._declared = Declared()
         self._templates = Templates()
@@ -97,6 +100,7 @@ class Reader:
         self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
+        self._devices = DeviceReader()
         self._population: TaskStore
         self._roster: JobCache
 
@@ -105,14 +109,16 @@ class Reader:
         if self._last is not None and objects is self._objects:
             return replace(self._last, now=now)
         pods = objects.every(Pod)
-        changed = self._follow(objects.changes(self._objects, Pod), pods)
+        paths = objects.changes(self._objects, Pod)
+        changed = self._follow(paths, pods)
         self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
-        site, axis, table = self._read_nodes(objects, quotas)
+        site, axis, table, asking = self._read_nodes(objects, quotas, paths)
+        changed |= dict.fromkeys(asking, False)
         self._finish(site, axis, table, changed, objects, quotas, budgets)
         if not self._countable():
-            site, axis, table = self._read_nodes(objects, quotas)
+            site, axis, table, _ = self._read_nodes(objects, quotas, [])
             self._finish(site, axis, table, {}, objects, quotas, budgets)
         population = self._population
         drawn = drawn_to(population.attracting.values(), table.row)
@@ -154,6 +160,7 @@ class Reader:
             now=now,
             budgets=budgets.allowed,
             services=self._services,
+            devices=self._devices.devices if self._devices else None,
             resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
         )
         return self._last
@@ -166,7 +173,7 @@ class Reader:
         changed: dict[str, bool] = {}
         for path in paths:
             before, pod = self._pods.get(path), pods.get(path)
-            if before is not None and pod is not None and _alike(before[0], pod):
+            if before is not None and pod is not None and _alike(before[0], pod) and not pod.spec.resource_claims:
                 self._pods[path] = pod, before[1]
                 if not _stays(before[0], pod):
                     changed[path] = True
@@ -181,13 +188,20 @@ class Reader:
                 self._firm += firm(pod.metadata)
         return changed
 
-    def _read_nodes(self, objects: Objects, quotas: Quotas) -> tuple[NodeIndex, Axis, NodeTable]:
-        """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more."""
+    def _read_nodes(
+        self, objects: Objects, quotas: Quotas, pods: list[str]
+    ) -> tuple[NodeIndex, Axis, NodeTable, set[str]]:
+        """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more.
+
+        Given the pods that have changed, also those that ask something else of devices than before.
+        """
         site = read_nodes(objects, self._site, self._objects)
         common = self._templates.common()
-        offered = site.resources | _ALWAYS
+        asking = self._devices.read(objects, site.names, pods, common.resources)
+        of_devices = self._devices.names if self._devices else set()
+        offered = site.resources | _ALWAYS | of_devices
         apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
-        names = site.resources | {*common.ports.names(), *apart}
+        names = site.resources | {*common.ports.names(), *apart, *of_devices}
         axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
         most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
         if (
@@ -197,9 +211,19 @@ class Reader:
             or self._frame.resources != axis.names
             or self._ceiling != most
         ):
-            self._table = node_table(site.nodes, axis, most)
+            self._table = self._plain_table = node_table(site.nodes, axis, most)
+        if of_devices and (self._table is self._plain_table or asking or self._devices.changed):
+            self._table = self._with_devices(self._plain_table, axis)
         self._site, self._ceiling = site, most
-        return site, axis, self._table
+        return site, axis, self._table, asking
+
+    def _with_devices(self, table: NodeTable, axis: Axis) -> NodeTable:
+        """The table with the columns that count devices."""
+        amounts = table.allocatable.copy()
+        native = {name: amounts[r] for name, r in axis.index.items()}
+        for name, counts in self._devices.allocatable(native, len(table)).items():
+            amounts[axis.index[name]] = counts
+        return replace(table, allocatable=amounts)
 
     def _count_pods(self) -> None:
         """Follow their number in powers of two, upwards at once and downwards late: what is read depends on it."""
@@ -242,6 +266,7 @@ class Reader:
             budgets=budgets.scopes(),
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
+            devices=self._devices.frame if self._devices else (),
             apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
         )
         if frame != self._frame:
@@ -278,7 +303,7 @@ class Reader:
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
         )
-        self._population = TaskStore(shapes, table.row, len(axis), self._schedulers, budgets)
+        self._population = TaskStore(shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of)
         singly = not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(

@@ -6,7 +6,7 @@ for a population; where one of them changes, a new population takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.shapes import Shapes
 from tierwise.snapshot.templates import Template
 
@@ -32,6 +33,10 @@ __all__ = ["Cohort", "TaskStore"]
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 _ENDED = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
+
+
+def _no_devices(_: str) -> Asked:
+    return NOTHING_ASKED
 
 
 class Cohort(msgspec.Struct, eq=False):
@@ -49,7 +54,13 @@ class TaskStore:
     """Tasks by cohort, and what they hold together."""
 
     def __init__(
-        self, shapes: Shapes, rows: Mapping[str, int], resources: int, schedulers: frozenset[str], budgets: Budgets
+        self,
+        shapes: Shapes,
+        rows: Mapping[str, int],
+        resources: int,
+        schedulers: frozenset[str],
+        budgets: Budgets,
+        devices: Callable[[str], Asked] = _no_devices,
     ) -> None:
         self.shapes = shapes
         self.used: Ints = np.zeros((resources, len(rows)), dtype=np.int64)
@@ -58,6 +69,7 @@ class TaskStore:
         self._rows = rows
         self._schedulers = schedulers
         self._budgets = budgets
+        self._devices = devices  # what a pod asks of them, by its path
         self._cohorts: dict[tuple[bool, str, str, Name | None], Cohort] = {}
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
@@ -166,10 +178,11 @@ class TaskStore:
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         row, nominated = self._place(path, pod, key, status)
         refused = unsupported(pod) if not pod.spec.node_name else None
+        devices = self._devices(path)
         created = pod.metadata.creation_timestamp
         return Task(
             key=key,
-            shape=self.shapes.join(pod, template),
+            shape=self.shapes.join(pod, template, devices),
             role=role_of(pod),
             status=status,
             row=row,
@@ -180,6 +193,9 @@ class TaskStore:
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
             unsupported=str(refused) if refused is not None else "",
+            uid=pod.metadata.uid if devices.key else "",
+            claims=devices.claims,
+            unready=devices.waits,
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service
 from tierwise.model.shape import Shape, plain_shape
+from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.templates import Common, Template
 
 __all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "Priorities", "Shapes", "qos_class"]
@@ -67,6 +68,7 @@ class _Key(msgspec.Struct, frozen=True):
     service: Service | None
     firm: bool
     group: str  # whose pods they are, where the profile ties queues to nodes; else ""
+    devices: bytes  # what they ask of devices, comparable
 
 
 _LEAST = -(2**31)
@@ -158,8 +160,8 @@ class Shapes:
         """Every shape at its number."""
         return tuple(self._all)
 
-    def join(self, pod: Pod, template: Template) -> Shape:
-        """The shape of a pod that comes."""
+    def join(self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED) -> Shape:
+        """The shape of a pod that comes, and what it asks of devices."""
         labels = pod.metadata.labels
         seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
         spec = template.spec
@@ -172,10 +174,11 @@ class Shapes:
             service=service_of(labels, pod.metadata.namespace or "default", self._apps),
             firm=self._firmness and firm(pod.metadata),
             group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
+            devices=devices.key,
         )
         found = self._known.get(key)
         if found is None:
-            found = self._enter(key, template)
+            found = self._enter(key, template, devices)
         self._pods[found.number] += 1
         return found
 
@@ -191,7 +194,7 @@ class Shapes:
             self._all[number] = self._blank(number)
             self._blanks.append(number)
 
-    def _enter(self, key: _Key, template: Template) -> Shape:
+    def _enter(self, key: _Key, template: Template, devices: Asked) -> Shape:
         if self._blanks:
             number = self._blanks.pop()
         else:
@@ -199,17 +202,17 @@ class Shapes:
             self._all.append(self._blank(number))
             self._keys.append(None)
             self._pods.append(0)
-        made = self._make(number, key, template)
+        made = self._make(number, key, template, devices)
         self._all[number], self._keys[number], self._known[key] = made, key, made
         return made
 
-    def _make(self, number: int, key: _Key, template: Template) -> Shape:
+    def _make(self, number: int, key: _Key, template: Template, devices: Asked) -> Shape:
         spec = template.spec
         asked = effective_request(spec)
         apart = firm_request(asked) if key.firm else {}
         unoffered = tuple(sorted(name for name in asked if name not in self._axis.index))
         known = {name: number for name, number in {**asked, **apart}.items() if name in self._axis.index}
-        everything = {**known, **self._ports.request(spec), POD_SLOTS: 1}
+        everything = {**known, **self._ports.request(spec), **devices.counts, POD_SLOTS: 1}
         if unoffered:
             everything[UNOFFERED] = 1
         vector = self._axis.vector(everything)
@@ -226,7 +229,7 @@ class Shapes:
             spread=spec.topology_spread_constraints,
             images=tuple(c.image for c in (*spec.containers, *spec.init_containers)),
             priority=key.priority,
-            best_effort=not asked and self._backfills,
+            best_effort=not asked and not devices.key and self._backfills,
             never_preempts=key.never_preempts,
             qos=qos_class(spec),
             service=key.service,
@@ -235,6 +238,7 @@ class Shapes:
             guessed=guessed(spec),
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
+            devices=devices.ask,
             written={self._axis.names[r]: int(vector[r]) for r in np.flatnonzero(vector > request).tolist()},
         )
 

@@ -40,18 +40,7 @@ def test_volumes_without_effect_on_placement_are_fine(kind: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
-        (
-            {
-                "containers": [{"name": "c"}],
-                "initContainers": [{"name": "i", "resources": {"claims": [{"name": "g"}]}}],
-            },
-            "spec.initContainers[0].resources.claims",
-        ),
-        (
-            {"containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}]},
-            "spec.containers[0].resources.claims",
-        ),
+        ({"resourceClaims": [{"name": "gpu"}]}, ""),
         ({"schedulingGroup": {"podGroupName": "g"}}, ""),
         ({"schedulingGroup": {}}, "spec.schedulingGroup"),
         ({"workloadRef": {"name": "w", "podGroup": "g"}}, ""),

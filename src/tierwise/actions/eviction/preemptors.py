@@ -48,7 +48,7 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
     inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
     if queue is None or not queue.open or not inside or not (job.best_effort_pod_sets or any(job.pod_sets())):
         return False
-    if job.unsupported or job.refusal is not None:
+    if job.unsupported or job.unready or job.refusal is not None:
         return False
     if job.key in cycle.report.delays:  # or it could have had a place without
         return False

@@ -17,10 +17,12 @@ import numpy as np
 from tierwise.api.core import Taint
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, MovingFilter, StaticFilter
+from tierwise.framework.extension import Arguments, CycleView, MovingFilter, PreBind, Preparation, StaticFilter
 from tierwise.model.arrays import Bools, Why
+from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
+from tierwise.plugins.kubernetes.devices import DeviceRules
 from tierwise.plugins.kubernetes.node_affinity import added_affinity, in_any_term, selected, tolerates, untolerated
 from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
 
@@ -36,7 +38,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
-@takes_part(MovingFilter, StaticFilter)
+@takes_part(MovingFilter, PreBind, StaticFilter)
 class Predicates:
     """Says which nodes Kubernetes' own rules keep from a shape."""
 
@@ -56,10 +58,13 @@ class Predicates:
             spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
             by_name=not kubernetes,
         )
+        self._devices = DeviceRules(view, _PLUGIN) if view.snapshot.devices is not None else None
 
     def why_not(self, shape: Shape) -> Why:
         """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
         why = self._why_tainted(shape)  # what is written later overrules, so the first objection comes last
+        if self._devices is not None:
+            self._devices.object_statically(shape, why)
         if self._node_affinity:
             self._object_to_labels(shape, why)
         if self._unready is not None:
@@ -69,12 +74,20 @@ class Predicates:
         return why
 
     def concerns(self, shape: Shape) -> bool:
-        """Whether rules between pods apply to the shape, its own or those of others."""
-        return self._rules.concerns(shape)
+        """Whether rules between pods apply to the shape, its own or those of others, or devices are matched for it."""
+        return self._rules.concerns(shape) or (self._devices is not None and self._devices.concerns(shape))
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
-        """The first objection of the rules between pods, as the pods stand now; 0 where none."""
-        return self._rules.why_not_now(shape, span)
+        """The first objection of devices or of the rules between pods, as the pods stand now; 0 where none."""
+        why = self._rules.why_not_now(shape, span)
+        if self._devices is not None and self._devices.concerns(shape):
+            lacking = self._devices.why_not_now(shape, span)
+            why = np.where(lacking > 0, lacking, why).astype(np.uint16)
+        return why
+
+    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
+        """What is written on the claims of a task before it is bound."""
+        return self._devices.before_bind(job, task, row) if self._devices is not None else None
 
     def _why_tainted(self, shape: Shape) -> Why:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)

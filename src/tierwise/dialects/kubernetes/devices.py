@@ -1,0 +1,417 @@
+"""Claims of devices in the words of the model: pools from slices, and requests held against kinds of devices.
+
+Kubernetes' rules, one by one: a pool counts in its newest generation and when all of its slices are there; a class
+narrows what a request may have; taints bar devices unless they are tolerated; extended resources that a class serves
+become the requests of a claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api.core import Container, Pod, PodResourceClaim, PodSpec
+from tierwise.api.quantity import milli, whole
+from tierwise.api.resource import (
+    ConsumerReference,
+    Device,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
+from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
+
+__all__ = [
+    "EXTENDED_CLAIM",
+    "MOST_CONSUMERS",
+    "Planner",
+    "claim_name",
+    "constraint_attributes",
+    "expressions",
+    "extended",
+    "extended_claim_name",
+    "extended_names",
+    "is_consumer",
+    "kind_key",
+    "owns",
+    "pool_fault",
+    "unfit",
+]
+
+MOST_CONSUMERS: Final = 256
+"""For how many pods a claim can be reserved."""
+
+EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation of a claim that was made for the extended resources of its pod."""
+
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+_BARRING: Final = frozenset({"NoSchedule", "NoExecute"})
+_YES, _TAINTED, _FAULTS = 1, 2, 3
+_MOST_FAULTS: Final = 200
+
+Request = ExactDeviceRequest | DeviceSubRequest
+Names = frozenset[tuple[str, str]]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+# -- claims of a pod
+
+
+def claim_name(pod: Pod, claim: PodResourceClaim) -> str | None:
+    """The claim that a pod means; "" where it needs none after all, None where none was made for it yet."""
+    if claim.resource_claim_name:
+        return claim.resource_claim_name
+    made = (one.resource_claim_name for one in pod.status.resource_claim_statuses if one.name == claim.name)
+    return next(made, None)
+
+
+def owns(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether a claim was made for this pod; without uids, as in files, names tell."""
+    meta = pod.metadata
+    for owner in claim.metadata.owner_references:
+        if owner.controller and owner.kind == "Pod":
+            return owner.uid == meta.uid if owner.uid and meta.uid else owner.name == meta.name
+    return False
+
+
+def is_consumer(reference: ConsumerReference, pod: Pod) -> bool:
+    """Whether a claim is reserved for this pod by that entry."""
+    if reference.resource != "pods" or reference.api_group:
+        return False
+    meta = pod.metadata
+    return reference.uid == meta.uid if reference.uid and meta.uid else reference.name == meta.name
+
+
+def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, ResourceClaim]) -> str:
+    """Why a pod must wait for one of its claims before anything else is looked at; "" where it need not."""
+    if not entry.resource_claim_name and not entry.resource_claim_template_name:
+        return f"spec.resourceClaims {entry.name} names neither a claim nor a template"
+    name = claim_name(pod, entry)
+    if name is None:
+        template = entry.resource_claim_template_name
+        return f"no ResourceClaim was made yet for its claim {entry.name} from the template {template}"
+    if not name:
+        return ""
+    claim = claims.get(f"{pod.metadata.namespace or 'default'}/{name}")
+    if claim is None:
+        return f"ResourceClaim {name} does not exist"
+    if claim.metadata.deletion_timestamp:
+        return f"ResourceClaim {name} is being deleted"
+    if entry.resource_claim_template_name and not owns(pod, claim):
+        return f"ResourceClaim {name} was not made for this pod"
+    status = claim.status
+    if status.allocation is not None and any(result.binding_conditions for result in status.allocation.devices.results):
+        return f"ResourceClaim {name} holds devices with binding conditions, which are not supported"
+    full = len(status.reserved_for) >= MOST_CONSUMERS
+    if full and not any(is_consumer(one, pod) for one in status.reserved_for):
+        return f"ResourceClaim {name} is reserved for {MOST_CONSUMERS} pods already"
+    return ""
+
+
+# -- slices
+
+
+def pool_fault(slices: Sequence[ResourceSlice]) -> str:
+    """Why nothing is taken from a pool of one node, given the slices of its newest generation; "" where all is well.
+
+    What begins with "being" may pass: the driver has not published all of it yet.
+    """
+    if len(slices) != slices[0].spec.pool.resource_slice_count:
+        return "being updated"
+    names = [device.name for one in slices for device in one.spec.devices]
+    if len(set(names)) < len(names):
+        return "a device is there twice"
+    counters = {(group.name, name) for one in slices for group in one.spec.shared_counters for name in group.counters}
+    groups = [group.name for one in slices for group in one.spec.shared_counters]
+    if len(set(groups)) < len(groups):
+        return "a counter set is there twice"
+    for one in slices:
+        for device in one.spec.devices:
+            for taken in device.consumes_counters:
+                if any((taken.counter_set, name) not in counters for name in taken.counters):
+                    return f"device {device.name} draws on counters that do not exist"
+    return ""
+
+
+def kind_key(driver: str, device: Device, names: Names) -> bytes:
+    """Equal for devices that agree in everything that somebody looks at."""
+    if ("", "") in names:
+        attributes, capacity = device.attributes, device.capacity
+    else:
+        domains = {domain for domain, name in names if not name}
+        attributes = {name: one for name, one in device.attributes.items() if _seen(driver, name, names, domains)}
+        capacity = {name: one for name, one in device.capacity.items() if _seen(driver, name, names, domains)}
+    if device.allow_multiple_allocations:
+        capacity = device.capacity
+    return _encode(
+        (
+            driver,
+            sorted(attributes.items()),
+            sorted(capacity.items()),
+            device.taints,
+            device.consumes_counters,
+            device.allow_multiple_allocations,
+            bool(device.binding_conditions),
+        )
+    )
+
+
+def _seen(driver: str, name: str, names: Names, domains: set[str]) -> bool:
+    domain, _, own = name.rpartition("/")
+    return (domain or driver, own) in names or (domain or driver) in domains
+
+
+# -- what is asked for
+
+
+def expressions(spec: DeviceClaim) -> Iterable[str]:
+    """The selectors of a claim."""
+    for request in spec.requests:
+        for one in (request.exactly, *request.first_available):
+            if one is not None:
+                yield from (given.cel.expression for given in one.selectors if given.cel is not None)
+
+
+def constraint_attributes(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
+    """The attributes that the constraints of a claim compare, by domain and name."""
+    for constraint in spec.constraints:
+        domain, _, name = (constraint.match_attribute or constraint.distinct_attribute or "").partition("/")
+        if name:
+            yield domain, name
+
+
+class Planner:
+    """Holds claims against kinds of devices; what a selector says of a kind is asked once."""
+
+    def __init__(self, kinds: Sequence[Kind], classes: Mapping[str, DeviceClass]) -> None:
+        self._kinds = kinds
+        self._classes = classes
+        self._selected: dict[tuple[str, ...], tuple[bytes, tuple[str, ...]]] = {}
+        self._requests: dict[tuple[object, ...], tuple[bytes, tuple[str, ...]]] = {}
+
+    def of_class(self, name: str) -> bytes:
+        """Per kind 1 where a device is of a class, whatever taints it has."""
+        found = self._classes.get(name)
+        if found is None or any(one.cel is None for one in found.spec.selectors):
+            return bytes(len(self._kinds))
+        answers, _ = self._select(_texts(found.spec.selectors), f"class {name}")
+        return bytes(answer == _YES for answer in answers)
+
+    def plan(self, spec: DeviceClaim, name: str) -> PlannedClaim | str:
+        """A claim as it can be searched for, or what is wrong with it in itself."""
+        faults: list[str] = []
+        planned: list[tuple[PlannedRequest, ...]] = []
+        for request in spec.requests:
+            options = _options(request)
+            if not options:
+                return f"request {request.name} of {name} is of a type that is not known"
+            alternatives = []
+            for shown, option in options:
+                found = self._request(shown, option, name, faults)
+                if isinstance(found, str):
+                    return found
+                alternatives.append(found)
+            planned.append(tuple(alternatives))
+        constraints = []
+        for one in spec.constraints:
+            attribute = one.match_attribute or one.distinct_attribute
+            if not attribute:
+                return f"{name} has a constraint of a type that is not known"
+            constraints.append((one.match_attribute is not None, attribute, frozenset(one.requests)))
+        return PlannedClaim(tuple(planned), tuple(constraints), tuple(faults))
+
+    def _request(self, shown: str, request: Request, claim: str, faults: list[str]) -> PlannedRequest | str:
+        if any(one.cel is None for one in request.selectors):
+            return f"request {shown} of {claim} has a selector of a type that is not known"
+        named = self._classes.get(request.device_class_name)
+        if named is None:
+            return f"request {shown} of {claim}: device class {request.device_class_name} does not exist"
+        if any(one.cel is None for one in named.spec.selectors):
+            return f"class {request.device_class_name} has a selector of a type that is not known"
+        mode = request.allocation_mode or "ExactCount"
+        if mode not in ("ExactCount", "All"):
+            return f"request {shown} of {claim}: the allocation mode {mode} is not known"
+        answers = self._answers(named, request, claim, faults)
+        admin = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
+        capacity = request.capacity.requests if request.capacity is not None else {}
+        return PlannedRequest(
+            name=shown,
+            device_class=request.device_class_name,
+            answers=answers,
+            all=mode == "All",
+            count=1 if not request.count and mode == "ExactCount" else request.count,
+            admin=admin,
+            capacity={name: milli(amount) for name, amount in capacity.items()},
+            sized=bool(capacity),
+        )
+
+    def _answers(self, named: DeviceClass, request: Request, claim: str, faults: list[str]) -> bytes:
+        """Per kind, whether a request may have its devices; what goes wrong is noted among the faults of its claim."""
+        key = named.metadata.name, _texts(request.selectors), request.tolerations
+        found = self._requests.get(key)
+        if found is None:
+            first, said = self._select(_texts(named.spec.selectors), f"class {named.metadata.name}")
+            second, more = self._select(_texts(request.selectors), claim)
+            joined = bytearray(len(self._kinds))
+            for i, kind in enumerate(self._kinds):
+                if first[i] != _YES:
+                    joined[i] = first[i]
+                elif second[i] != _YES:
+                    joined[i] = second[i] + len(said) if second[i] >= _FAULTS else 0
+                else:
+                    joined[i] = _TAINTED if _barred(kind.device.taints, request.tolerations) else _YES
+            found = self._requests[key] = bytes(joined), (*said, *more)
+        answers, said = found
+        shift, room = len(faults), _MOST_FAULTS - len(faults)
+        faults += said[: max(room, 0)]
+        if not shift or not said:
+            return answers
+        return bytes(min(answer + shift, 255) if answer >= _FAULTS else answer for answer in answers)
+
+    def _select(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
+        """Per kind, whether all of these selectors match; a fault ends the asking, as in Kubernetes."""
+        found = self._selected.get((whose, *texts))
+        if found is None:
+            found = self._selected[whose, *texts] = self._evaluate(texts, whose)
+        return found
+
+    def _evaluate(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
+        if not texts:
+            return bytes(not kind.device.binding_conditions for kind in self._kinds), ()
+        from tierwise.api.cel import CelError, selector  # most clusters have no selectors
+
+        answers, faults = bytearray(len(self._kinds)), dict[str, int]()
+        for i, kind in enumerate(self._kinds):
+            if kind.device.binding_conditions:
+                continue  # it is taken by nobody
+            answers[i] = _YES
+            for number, text in enumerate(texts):
+                try:
+                    if not selector(text).matches(kind.driver, kind.device):
+                        answers[i] = 0
+                        break
+                except (CelError, RecursionError) as error:
+                    said = f"{whose}: selector #{number}: {str(error) or 'nested too deeply'}"
+                    if len(faults) < _MOST_FAULTS // 4:
+                        faults.setdefault(said, len(faults))
+                    answers[i] = _FAULTS + faults.get(said, 0)
+                    break
+        return bytes(answers), tuple(faults)
+
+
+def _options(request: DeviceRequest) -> list[tuple[str, Request]]:
+    if request.exactly is not None:
+        return [(request.name, request.exactly)]
+    return [(f"{request.name}/{one.name}", one) for one in request.first_available]
+
+
+def _texts(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    return tuple(one.cel.expression for one in selectors if one.cel is not None)
+
+
+def _barred(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
+    return any(taint.effect in _BARRING and not any(_tolerates(one, taint) for one in tolerations) for taint in taints)
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case operator:
+            return operator == "Exists"
+
+
+# -- extended resources that classes serve
+
+
+def extended_names(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
+    """By extended resource, the class that serves it; of several the youngest, then the first by name."""
+    found = {f"{_IMPLICIT}{name}": name for name in classes}
+    best: dict[str, tuple[str, str]] = {}
+    for name, one in sorted(classes.items()):
+        resource, born = one.spec.extended_resource_name, one.metadata.creation_timestamp
+        if resource and (resource not in best or born > best[resource][0]):
+            best[resource] = born, name
+    return found | {resource: name for resource, (_, name) in best.items()}
+
+
+def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
+    """The claim for the extended resources of a pod that classes serve; None where it asks for none.
+
+    Each container has a request of its own. Init containers that end before the others begin use what those have, and
+    one more request for the largest of what they lack.
+    """
+    containers = (*spec.init_containers, *spec.containers)
+    short = {i for i, one in enumerate(containers) if i < len(spec.init_containers) and one.restart_policy != "Always"}
+    requests: list[DeviceRequest] = []
+    mappings: list[tuple[str, str, str]] = []
+    named = sorted({name for one in containers for name in one.resources.requests if name in served})
+    asked = [name for name in named if any(_asked(one, name) for one in containers)]
+    for resource in asked:
+        own = {
+            i: _one_request(i, one, resource, served[resource], _asked(one, resource))
+            for i, one in enumerate(containers)
+            if i not in short and _asked(one, resource)
+        }
+        mappings += [(containers[i].name, resource, request.name) for i, request in own.items()]
+        lacking: list[tuple[int, DeviceRequest]] = []
+        later: list[tuple[str, str, str]] = []
+        for i in sorted(short):
+            left = _asked(containers[i], resource)
+            for j, request in own.items():
+                if left > 0 and j >= i:
+                    later.append((containers[i].name, resource, request.name))
+                    left -= _count(request)
+            if left > 0:
+                lacking.append((left, _one_request(i, containers[i], resource, served[resource], left)))
+                later.append((containers[i].name, resource, lacking[-1][1].name))
+        if lacking:
+            largest = max(lacking, key=lambda one: one[0])[1]
+            others = {request.name for _, request in lacking} - {largest.name}
+            later = [(c, r, largest.name if name in others else name) for c, r, name in later]
+            requests.append(largest)
+        requests += own.values()
+        mappings += later
+    if not requests:
+        return None
+    return Extended(
+        DeviceClaim(requests=tuple(sorted(requests, key=lambda one: one.name))), tuple(asked), tuple(mappings)
+    )
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """The name of the claim for the extended resources of a pod; the same whenever it is asked for.
+
+    So a claim that was made just before a crash is found again.
+    """
+    unique = hashlib.sha256(f"{pod.metadata.uid} {pod.metadata.name}".encode()).hexdigest()[:8]
+    return f"{pod.metadata.name[:200]}-extended-resources-{unique}"
+
+
+def _asked(container: Container, resource: str) -> int:
+    return whole(container.resources.requests.get(resource, 0))
+
+
+def _count(request: DeviceRequest) -> int:
+    return request.exactly.count if request.exactly is not None else 0
+
+
+def _one_request(index: int, container: Container, resource: str, device_class: str, count: int) -> DeviceRequest:
+    place = sorted(container.resources.requests).index(resource)
+    exactly = ExactDeviceRequest(device_class_name=device_class, allocation_mode="ExactCount", count=count)
+    return DeviceRequest(name=f"container-{index}-request-{place}", exactly=exactly)

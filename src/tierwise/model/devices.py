@@ -1,0 +1,143 @@
+"""Devices of a cycle: what drivers published, what claims ask for, and what of both is counted.
+
+Devices are numbered pool by pool, so a pool is a slice of every array. Devices that no selector and no rule of the
+cycle tells apart are of one kind. What a pod asks of devices is a `DeviceAsk`, which is part of its shape: the thousand
+pods whose claims come from one template share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Bools, Ints
+
+if TYPE_CHECKING:
+    from tierwise.api.core import NodeSelector
+    from tierwise.api.resource import Device, DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
+
+__all__ = [
+    "CLASS_PREFIX",
+    "NO_DEVICES",
+    "ClaimAsk",
+    "DeviceAsk",
+    "DevicePool",
+    "DeviceTable",
+    "Devices",
+    "Extended",
+    "Kind",
+    "PlannedClaim",
+    "PlannedRequest",
+]
+
+CLASS_PREFIX = "deviceclass/"
+"""How resources begin that count devices of a class; Volcano's queues spell quotas so."""
+
+_NOTHING: Ints = np.zeros(0, dtype=np.int64)
+
+
+class Kind(msgspec.Struct, frozen=True, eq=False):
+    """Devices that nothing in the cycle tells apart."""
+
+    number: int
+    driver: str
+    device: Device  # one of them; the others agree with it in everything that somebody looks at
+    plain: bool  # given to one claim as a whole, without counters that it shares
+
+
+class DevicePool(msgspec.Struct, frozen=True, eq=False):
+    """A pool as its driver last published it; `fault` says why nothing is taken from it."""
+
+    driver: str
+    name: str
+    slices: tuple[ResourceSlice, ...]  # by name; those of counters among them
+    first: int
+    last: int
+    row: int  # the node that it belongs to; -1 where nodes share it
+    fault: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.driver, self.name
+
+
+class DeviceTable(msgspec.Struct, frozen=True, eq=False):
+    """Devices as columns."""
+
+    pools: tuple[DevicePool, ...] = ()  # by driver and name
+    kinds: tuple[Kind, ...] = ()
+    devices: tuple[Device, ...] = ()
+    kind: Ints = _NOTHING
+    pool: Ints = _NOTHING
+    row: Ints = _NOTHING  # -1 where nodes share the device
+    taken: Ints = _NOTHING  # 1 where a claim holds the device as a whole
+    index: Mapping[tuple[str, str, str], int] = {}  # driver, pool and name
+    consumed: Mapping[tuple[int, str], int] = {}  # thousandths of a capacity that shares of a device hold
+    at: Mapping[int, tuple[int, ...]] = {}  # the pools of each row
+    shared: tuple[int, ...] = ()  # the pools that several rows may reach
+
+
+class PlannedRequest(msgspec.Struct, frozen=True, eq=False):
+    """A request, or one alternative of it, held against the kinds of a cycle."""
+
+    name: str  # as results name it: "gpus", or "gpus/large"
+    device_class: str
+    answers: bytes  # per kind: 0 no, 1 yes, 2 tainted without toleration, 3 and above the number of a fault
+    all: bool
+    count: int
+    admin: bool = False
+    capacity: Mapping[str, int] = {}  # thousandths
+    sized: bool = False  # it asks for an amount of a capacity
+
+
+class PlannedClaim(msgspec.Struct, frozen=True, eq=False):
+    """A claim held against the kinds and classes of a cycle."""
+
+    requests: tuple[tuple[PlannedRequest, ...], ...]  # alternatives, the best first
+    constraints: tuple[tuple[bool, str, frozenset[str]], ...]  # whether values must match, of what, in which requests
+    faults: tuple[str, ...] = ()  # what went wrong with a selector, by number
+
+
+class ClaimAsk(msgspec.Struct, frozen=True, eq=False):
+    """A claim that is to be allocated; `shared` names it where several pods wait for it together."""
+
+    plan: PlannedClaim
+    spec: DeviceClaim
+    shared: str = ""
+
+
+class Extended(msgspec.Struct, frozen=True, eq=False):
+    """Extended resources of a pod that device classes serve, as the requests of a claim that is made for them.
+
+    Nodes that offer all of `resources` themselves serve them without a claim.
+    """
+
+    spec: DeviceClaim
+    resources: tuple[str, ...]
+    mappings: tuple[tuple[str, str, str], ...]  # container, resource, request
+    plan: PlannedClaim | None = None  # held against the kinds of the cycle
+
+
+class DeviceAsk(msgspec.Struct, frozen=True, eq=False):
+    """What pods of a shape ask of devices, beyond what is counted."""
+
+    ties: tuple[NodeSelector, ...] = ()  # where their claims that are allocated can be reached
+    claims: tuple[ClaimAsk, ...] = ()  # still to be allocated
+    matched: bool = False  # counting does not tell where they fit: devices are matched, node by node
+    extended: Extended | None = None
+
+
+class Devices(msgspec.Struct, frozen=True, eq=False):
+    """All that a cycle knows of devices."""
+
+    table: DeviceTable = DeviceTable()
+    claims: Mapping[str, ResourceClaim] = {}
+    classes: Mapping[str, DeviceClass] = {}
+    columns: Mapping[str, bytes] = {}  # resources that count sets of devices, and 1 for each kind in the set
+    native: Mapping[str, Bools] = {}  # by extended resource that a class serves: the rows that offer it themselves
+
+
+NO_DEVICES = Devices()

@@ -1,0 +1,226 @@
+"""What is written on claims before a pod is bound: the devices, the nodes that reach them, settings, and for whom.
+
+The same fields in the same order as Kubernetes' scheduler writes them, as merge patches. A claim gets its finalizer
+first, so that it does not vanish while a pod uses it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw, lists
+from tierwise.api.core import NodeSelectorTerm
+from tierwise.api.meta import Requirement
+from tierwise.api.quantity import show
+from tierwise.api.resource import DeviceClaim, DeviceToleration, ResourceClaim
+from tierwise.model.devices import Devices, Extended
+from tierwise.model.job import Job, Task
+from tierwise.model.node import NodeTable
+from tierwise.plugins.kubernetes.device_allocation import Choice, Reach
+from tierwise.port import Key, Prepare
+
+__all__ = ["FINALIZER", "ClaimWriter", "claim_key"]
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+_GROUP: Final = "resource.k8s.io"
+
+
+class ClaimWriter:
+    """Writes for the claims of one cycle; remembers what it has given, for pods that share a claim."""
+
+    def __init__(self, devices: Devices, reach: Reach, nodes: NodeTable) -> None:
+        self._devices = devices
+        self._table = devices.table
+        self._reach = reach
+        self._nodes = nodes
+        self._given: dict[str, Raw] = {}  # allocations of this cycle, by path of the claim
+        self._reserved: dict[str, list[Raw]] = {}
+
+    def given(self, path: str) -> bool:
+        """Whether a claim was allocated in this cycle already."""
+        return path in self._given
+
+    def writes(
+        self, job: Job, task: Task, row: int, chosen: Mapping[str, Sequence[Choice]], made: Sequence[Choice] | None
+    ) -> Iterator[Prepare]:
+        """All that a task needs before it is bound; `made` are the devices of a claim that is yet to be made."""
+        for path in task.claims:
+            claim = self._devices.claims.get(path)
+            if claim is not None:
+                yield from self._of_claim(job, task, row, claim, path, chosen.get(path))
+        extended = task.shape.devices.extended if task.shape.devices is not None else None
+        if made is not None and extended is not None:
+            yield from self._made(job, task, row, extended, made)
+
+    def _of_claim(
+        self, job: Job, task: Task, row: int, claim: ResourceClaim, path: str, chosen: Sequence[Choice] | None
+    ) -> Iterator[Prepare]:
+        key, meta = claim_key(path), claim.metadata
+        if chosen is not None and FINALIZER not in meta.finalizers:
+            finalizers: Raw = {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}
+            yield Prepare(key, finalizers, gang=job.key, version=meta.resource_version)
+        if chosen is not None:
+            self._given[path] = self._allocation(claim.spec.devices, chosen, row, meta.uid or path)
+        known = self._reserved.setdefault(path, [lists_of(one) for one in claim.status.reserved_for])
+        own = reference(task)
+        if own in known and chosen is None:
+            return
+        if own not in known:
+            known.append(own)
+        status: Raw = {"reservedFor": list(known)}
+        if path in self._given:
+            status = {"allocation": self._given[path], **status}
+        patch: Raw = {"metadata": {"uid": meta.uid}, "status": status} if meta.uid else {"status": status}
+        yield Prepare(key, patch, gang=job.key, status=True)
+
+    def _made(self, job: Job, task: Task, row: int, extended: Extended, choices: Sequence[Choice]) -> Iterator[Prepare]:
+        """A claim for the extended resources of a pod, and a word about it on the pod."""
+        path = next(path for path in task.claims if path not in self._devices.claims)
+        key = claim_key(path)
+        namespace, _, pod = task.key.partition("/")
+        owner: Raw = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": task.uid, "controller": True}
+        spec: Raw = {"devices": msgspec.to_builtins(extended.spec)}
+        claim: Raw = {
+            "apiVersion": f"{_GROUP}/v1",
+            "kind": "ResourceClaim",
+            "metadata": {
+                "name": key.name,
+                "namespace": namespace,
+                "annotations": {_EXTENDED: "true"},
+                "finalizers": [FINALIZER],
+                "ownerReferences": [owner],
+            },
+            "spec": lists_of(spec),
+        }
+        yield Prepare(key, claim, gang=job.key, create=True)
+        allocation = self._allocation(extended.spec, choices, row, path)
+        yield Prepare(
+            key, {"status": {"allocation": allocation, "reservedFor": [reference(task)]}}, gang=job.key, status=True
+        )
+        mappings = [
+            {"containerName": container, "resourceName": resource, "requestName": request}
+            for container, resource, request in extended.mappings
+        ]
+        told: Raw = {"extendedResourceClaimStatus": {"resourceClaimName": key.name, "requestMappings": mappings}}
+        yield Prepare(Key("", "Pod", namespace, pod), {"status": told}, gang=job.key, status=True)
+
+    def _allocation(self, spec: DeviceClaim, choices: Sequence[Choice], row: int, unique: str) -> Raw:
+        devices: Raw = {"results": [self._result(spec, one, i, unique) for i, one in enumerate(choices)]}
+        config = self._config(spec, choices)
+        if config:
+            devices["config"] = config
+        allocation: Raw = {"devices": devices}
+        selector = self._selector(choices, row)
+        if selector is not None:
+            allocation["nodeSelector"] = selector
+        return allocation
+
+    def _result(self, spec: DeviceClaim, choice: Choice, number: int, unique: str) -> Raw:
+        pool = self._table.pools[int(self._table.pool[choice.device])]
+        result: Raw = {
+            "request": choice.request.name,
+            "driver": pool.driver,
+            "pool": pool.name,
+            "device": self._table.devices[choice.device].name,
+        }
+        if choice.request.admin:
+            result["adminAccess"] = True
+        tolerations = _tolerations(spec, choice.request.name)
+        if tolerations:
+            result["tolerations"] = [lists_of(one) for one in tolerations]
+        if self._table.devices[choice.device].allow_multiple_allocations:
+            result["shareID"] = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{unique} {number}"))
+            if choice.consumed:
+                result["consumedCapacity"] = {name: _quantity(amount) for name, amount in choice.consumed.items()}
+        return result
+
+    def _config(self, spec: DeviceClaim, choices: Sequence[Choice]) -> list[Raw]:
+        """Settings of the classes, each once, then those of the claim that are about what was chosen."""
+        found: list[Raw] = []
+        by_class: dict[str, list[Raw]] = {}
+        chosen = {one.request.name.partition("/")[0]: one.request for one in choices}
+        for asked in spec.requests:
+            request = chosen.get(asked.name)
+            named = self._devices.classes.get(request.device_class) if request is not None else None
+            if request is None or named is None:
+                continue
+            if request.device_class in by_class:
+                for entry in by_class[request.device_class]:
+                    names = entry["requests"]
+                    assert isinstance(names, list)
+                    names.append(request.name)
+                continue
+            own = [{"source": "FromClass", "requests": [request.name], **lists_of(one)} for one in named.spec.config]
+            by_class[request.device_class] = own
+            found += own
+        for config in spec.config:
+            entry = {"source": "FromClaim", **lists_of(config)}
+            if not config.requests:
+                found.append(entry)
+                continue
+            for asked in spec.requests:
+                request = chosen.get(asked.name)
+                if asked.name in config.requests or (request is not None and request.name in config.requests):
+                    found.append(entry)
+        return found
+
+    def _selector(self, choices: Sequence[Choice], row: int) -> Raw | None:
+        """The nodes from which all devices can be reached; None where that is every node."""
+        fields: dict[bytes, Requirement] = {}
+        labels: dict[bytes, Requirement] = {}
+        for choice in choices:
+            device, part = self._table.devices[choice.device], self._reach.slice_of(choice.device).spec
+            own = part.per_device_node_selection
+            name, selector = (device.node_name, device.node_selector) if own else (part.node_name, part.node_selector)
+            if name or device.binds_to_node:
+                only = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
+                return {"nodeSelectorTerms": [{"matchFields": [only]}]}
+            for term in selector.node_selector_terms[:1] if selector is not None else ():
+                fields |= {_same(one): one for one in term.match_fields}
+                labels |= {_same(one): one for one in term.match_expressions}
+        if not fields and not labels:
+            return None
+        term = NodeSelectorTerm(match_fields=tuple(fields.values()), match_expressions=tuple(labels.values()))
+        return {"nodeSelectorTerms": [lists_of(term)]}
+
+
+def claim_key(path: str) -> Key:
+    """The identity of a claim by its path."""
+    namespace, _, name = path.partition("/")
+    return Key(_GROUP, "ResourceClaim", namespace, name)
+
+
+def reference(task: Task) -> Raw:
+    """How a claim says that it is reserved for a pod."""
+    return {"resource": "pods", "name": task.key.partition("/")[2], "uid": task.uid}
+
+
+def lists_of(value: object) -> Raw:
+    """A record as a manifest holds it."""
+    found = lists(msgspec.to_builtins(value))
+    assert isinstance(found, dict)
+    return found
+
+
+def _same(requirement: Requirement) -> bytes:
+    return msgspec.msgpack.encode((requirement.key, requirement.operator, sorted(set(requirement.values))))
+
+
+def _tolerations(spec: DeviceClaim, name: str) -> tuple[DeviceToleration, ...]:
+    for request in spec.requests:
+        if request.exactly is not None and request.name == name:
+            return request.exactly.tolerations
+        for sub in request.first_available:
+            if f"{request.name}/{sub.name}" == name:
+                return sub.tolerations
+    return ()
+
+
+def _quantity(amount: int) -> str:
+    """Thousandths as Kubernetes writes them."""
+    return show("memory", amount // 1000) if amount % 1000 == 0 else f"{amount}m"

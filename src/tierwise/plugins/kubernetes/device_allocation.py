@@ -1,0 +1,532 @@
+"""Which devices of a node satisfy claims, as Kubernetes' structured allocator finds them.
+
+Pools are looked through in the order of driver and name, slices and devices in theirs; requests are served one after
+the other, and the first way that works is taken. Where Kubernetes tries each of several devices that cannot be told
+apart, the first of them speaks for all here: that changes no answer, and keeps a search that fails from growing with
+the number of ways in which alike devices can be arranged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.api.core import NodeSelector
+from tierwise.api.quantity import milli
+from tierwise.api.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.devices import DevicePool, DeviceTable, PlannedClaim, PlannedRequest
+from tierwise.model.node import NodeTable
+from tierwise.plugins.kubernetes.node_affinity import in_any_term
+
+__all__ = ["AllocationFault", "Choice", "DeviceState", "Reach", "allocate"]
+
+_MOST_RESULTS: Final = 32
+"""How many devices a claim can hold."""
+
+_MOST_STEPS: Final = 50_000
+"""How many devices are tried for one pod on one node; Kubernetes gives up after ten seconds."""
+
+_YES, _TAINTED, _FAULTS = 1, 2, 3
+
+
+class AllocationFault(Exception):  # noqa: N818 - an answer about a node and not a defect
+    """Nothing can be said about a node, or nothing can be taken there, for a reason of its own."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A device that was found for a request."""
+
+    request: PlannedRequest
+    device: int
+    consumed: Mapping[str, int] = {}  # of a device that is shared: thousandths of its capacities
+
+
+class DeviceState:
+    """Which devices are taken, and how much of those that are shared; arrays, so that a journal can bring them back."""
+
+    def __init__(self, table: DeviceTable) -> None:
+        self.taken: Ints = table.taken.copy()
+        several = [i for i, device in enumerate(table.devices) if device.allow_multiple_allocations]
+        keys = ((i, name) for i in several for name in table.devices[i].capacity)
+        self.slots = {key: number for number, key in enumerate(keys)}
+        self.amounts: Ints = np.zeros(len(self.slots), dtype=np.int64)
+        for key, amount in table.consumed.items():
+            if key in self.slots:
+                self.amounts[self.slots[key]] = amount
+
+    def consumed(self, device: int, name: str) -> int:
+        """Thousandths of a capacity of a device that are given away."""
+        slot = self.slots.get((device, name), -1)
+        return int(self.amounts[slot]) if slot >= 0 else 0
+
+
+class _View(msgspec.Struct, frozen=True, eq=False):
+    """A pool as one node sees it."""
+
+    pool: DevicePool
+    devices: Sequence[int]
+    incomplete: bool = False
+    invalid: str = ""
+    counters: Mapping[tuple[str, str], int] = {}  # by set and name, thousandths
+
+
+class Reach:
+    """Which devices of which pools a node reaches."""
+
+    def __init__(self, table: DeviceTable, nodes: NodeTable) -> None:
+        self._table = table
+        self._nodes = nodes
+        self._masks: dict[int, list[Bools]] = {}  # of shared pools: the rows that each slice means
+        self._own: dict[tuple[int, int], Bools] = {}  # of devices that say for themselves which nodes reach them
+        self._views: dict[object, _View | None] = {}
+
+    def views(self, row: int) -> list[_View]:
+        """The pools of a node, in the order in which they are looked through."""
+        numbers = (*self._table.at.get(row, ()), *self._table.shared)
+        found = [self._view(number, row) for number in sorted(numbers)]
+        return [view for view in found if view is not None]
+
+    def signature(self, row: int, state: DeviceState) -> tuple[object, ...]:
+        """Equal for nodes that have the same kinds of devices in the same order and condition."""
+        parts: list[object] = []
+        for number in sorted((*self._table.at.get(row, ()), *self._table.shared)):
+            pool = self._table.pools[number]
+            span = slice(pool.first, pool.last)
+            if pool.row < 0:
+                parts.append((number, row))
+            else:
+                same = self._table.kind[span].tobytes(), pool.driver, pool.fault, _counters_of(pool.slices)
+                parts.append(same)
+            parts.append(state.taken[span].tobytes())
+            if state.slots:
+                held = [(i, n) for i, n in state.slots if pool.first <= i < pool.last]
+                parts.append(tuple((i - pool.first, n, state.consumed(i, n)) for i, n in held))
+        return tuple(parts)
+
+    def reaches(self, device: int, row: int) -> bool:
+        """Whether a node reaches a device of a shared pool that it has a view of."""
+        mask = self._own_mask(device)
+        return mask is None or bool(mask[row])
+
+    def rows(self, device: int) -> Bools:
+        """The nodes that reach a device."""
+        pool = self._table.pools[int(self._table.pool[device])]
+        if pool.row >= 0:
+            mask = np.zeros(len(self._nodes), dtype=bool)
+            mask[pool.row] = True
+            return mask
+        own = self._own_mask(device)
+        return own if own is not None else self._slice_masks(int(self._table.pool[device]))[self.part(device)]
+
+    def part(self, device: int) -> int:
+        """Which slice of its pool a device is in."""
+        pool = self._table.pools[int(self._table.pool[device])]
+        left = device - pool.first
+        for i, one in enumerate(pool.slices):
+            if left < len(one.spec.devices):
+                return i
+            left -= len(one.spec.devices)
+        raise AssertionError("the device is in no slice of its pool")
+
+    def slice_of(self, device: int) -> ResourceSlice:
+        return self._table.pools[int(self._table.pool[device])].slices[self.part(device)]
+
+    def _view(self, number: int, row: int) -> _View | None:
+        pool = self._table.pools[number]
+        if pool.row >= 0:
+            if number not in self._views:
+                self._views[number] = _made(pool, pool.slices, range(pool.first, pool.last), incomplete=False)
+            return self._views[number]
+        relevant = tuple(bool(mask[row]) for mask in self._slice_masks(number))
+        key = number, relevant
+        if key not in self._views:
+            self._views[key] = self._shared_view(pool, relevant)
+        return self._views[key]
+
+    def _shared_view(self, pool: DevicePool, relevant: tuple[bool, ...]) -> _View | None:
+        """A pool whose slices mean different nodes: Kubernetes looks at the newest generation among those meant."""
+        meant = [one for one, there in zip(pool.slices, relevant, strict=True) if there]
+        if not meant:
+            return None
+        newest = max(one.spec.pool.generation for one in meant)
+        seen = [one for one in meant if one.spec.pool.generation == newest]
+        wanted = seen[0].spec.pool.resource_slice_count
+        everything = [one for one in pool.slices if one.spec.pool.generation == newest]
+        if len(seen) != wanted and any(one.spec.pool.generation > newest for one in pool.slices):
+            return None
+        devices: list[int] = []
+        at = pool.first
+        for one in pool.slices:
+            if any(one is other for other in seen) and not one.spec.shared_counters:
+                devices += range(at, at + len(one.spec.devices))
+            at += len(one.spec.devices)
+        return _made(pool, everything, devices, incomplete=len(everything) != wanted and len(seen) != wanted)
+
+    def _slice_masks(self, number: int) -> list[Bools]:
+        found = self._masks.get(number)
+        if found is None:
+            found = [self._slice_mask(one) for one in self._table.pools[number].slices]
+            self._masks[number] = found
+        return found
+
+    def _slice_mask(self, one: ResourceSlice) -> Bools:
+        spec = one.spec
+        if spec.shared_counters:
+            return np.ones(len(self._nodes), dtype=bool)
+        if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+            return self._mask(spec.node_name, spec.all_nodes, spec.node_selector)
+        mask = np.zeros(len(self._nodes), dtype=bool)
+        if spec.per_device_node_selection:
+            for device in spec.devices:
+                mask |= self._mask(device.node_name, device.all_nodes, device.node_selector)
+        return mask
+
+    def _own_mask(self, device: int) -> Bools | None:
+        pool = int(self._table.pool[device])
+        if self._table.pools[pool].row >= 0 or not self.slice_of(device).spec.per_device_node_selection:
+            return None
+        found = self._own.get((pool, device))
+        if found is None:
+            one = self._table.devices[device]
+            found = self._own[pool, device] = self._mask(one.node_name, one.all_nodes, one.node_selector)
+        return found
+
+    def _mask(self, name: str, everywhere: bool, selector: NodeSelector | None) -> Bools:  # noqa: FBT001
+        if name:
+            mask = np.zeros(len(self._nodes), dtype=bool)
+            row = self._nodes.row.get(name, -1)
+            if row >= 0:
+                mask[row] = True
+            return mask
+        if everywhere:
+            return np.ones(len(self._nodes), dtype=bool)
+        if selector is None:
+            return np.zeros(len(self._nodes), dtype=bool)
+        return in_any_term(self._nodes, selector)
+
+
+def _made(pool: DevicePool, slices: Sequence[ResourceSlice], devices: Sequence[int], *, incomplete: bool) -> _View:
+    counters = {
+        (group.name, name): milli(counter.value)
+        for one in slices
+        for group in one.spec.shared_counters
+        for name, counter in group.counters.items()
+    }
+    invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else _fault(slices, counters)
+    return _View(pool, devices, incomplete or pool.fault.startswith("being"), invalid, counters)
+
+
+def _fault(slices: Sequence[ResourceSlice], counters: Mapping[tuple[str, str], int]) -> str:
+    """What makes a pool unusable: two devices or sets of counters of one name, or counters that do not exist."""
+    names = [device.name for one in slices for device in one.spec.devices]
+    groups = [group.name for one in slices for group in one.spec.shared_counters]
+    for what, given in (("device", names), ("counter set", groups)):
+        if len(set(given)) < len(given):
+            return f"a {what} is there twice"
+    for one in slices:
+        for device in one.spec.devices:
+            for taken in device.consumes_counters:
+                if any((taken.counter_set, name) not in counters for name in taken.counters):
+                    return f"device {device.name} draws on counters that do not exist"
+    return ""
+
+
+def _counters_of(slices: tuple[ResourceSlice, ...]) -> bytes:
+    """The counters of a pool, comparable; empty for the many that have none."""
+    groups = [group for one in slices for group in one.spec.shared_counters]
+    return msgspec.msgpack.encode(groups) if groups else b""
+
+
+def allocate(
+    table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState
+) -> list[list[Choice]] | None:
+    """Devices for each claim, the state being left as it was; None where the node has not enough of them.
+
+    AllocationFault where a selector fails on a device, a pool that must be known whole is not, or the search is given
+    up.
+    """
+    return _Search(table, reach, row, claims, state).run()
+
+
+class _Search:
+    def __init__(
+        self, table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState
+    ) -> None:
+        self._table = table
+        self._reach = reach
+        self._row = row
+        self._claims = claims
+        self._state = state
+        self._views = reach.views(row)
+        self._view_of = {view.pool.key: view for view in self._views}
+        self._in_use: dict[int, set[int]] = {}  # devices that were chosen -> by which claims
+        self._drawn: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}  # counters of pools that were drawn on
+        self._left: dict[tuple[str, str], dict[tuple[str, str], int]] = {}  # counters of a pool that are free
+        self._consumed: dict[tuple[int, str], int] = {}
+        self._chosen: list[list[Choice]] = [[] for _ in claims]
+        self._values: list[list[list[DeviceAttribute]]] = [[[] for _ in claim.constraints] for claim in claims]
+        self._all: dict[int, list[int]] = {}
+        self._steps = 0
+
+    def run(self) -> list[list[Choice]] | None:
+        for claim in self._claims:
+            least = sum(min(self._number(one, claim) for one in options) for options in claim.requests)
+            if least > _MOST_RESULTS:
+                raise AllocationFault(f"asks for {least} devices, and a claim can hold {_MOST_RESULTS}")
+        if self._claim(0):
+            return self._chosen
+        broken = next((view for view in self._views if view.invalid), None)
+        if broken is not None:
+            raise AllocationFault(f"the pool {broken.pool.driver}/{broken.pool.name} is invalid: {broken.invalid}")
+        return None
+
+    def _number(self, request: PlannedRequest, claim: PlannedClaim) -> int:
+        """How many devices a request needs; of all that there are, those are found first."""
+        if not request.all:
+            return request.count
+        found: list[int] = []
+        for view in self._views:
+            if view.incomplete or view.invalid:
+                what = "being updated" if view.incomplete else "invalid"
+                pool = f"{view.pool.driver}/{view.pool.name}"
+                raise AllocationFault(f"request {request.name} asks for all devices, and the pool {pool} is {what}")
+            found += [
+                device
+                for device in view.devices
+                if self._selectable(request, claim, device) and self._has_capacity(request, device) is not None
+            ]
+        self._all[id(request)] = found
+        return len(found)
+
+    def _claim(self, at: int) -> bool:
+        return at == len(self._claims) or self._request(at, 0)
+
+    def _request(self, claim: int, at: int) -> bool:
+        requests = self._claims[claim].requests
+        if at == len(requests):
+            return self._claim(claim + 1)
+        return any(self._begin(claim, at, request) for request in requests[at])
+
+    def _begin(self, claim: int, at: int, request: PlannedRequest) -> bool:
+        needed = len(self._all[id(request)]) if request.all else request.count
+        if (request.all and not needed) or len(self._chosen[claim]) + needed > _MOST_RESULTS:
+            return False
+        if request.all:
+            return self._take_all(claim, at, request, 0)
+        return self._take(claim, at, request, needed, 0, 0)
+
+    def _take_all(self, claim: int, at: int, request: PlannedRequest, index: int) -> bool:
+        devices = self._all[id(request)]
+        if index == len(devices):
+            return self._request(claim, at + 1)
+        device = devices[index]
+        view = self._view_of[self._pool_key(device)]
+        if not self._add(claim, request, device, view):
+            return False
+        if self._take_all(claim, at, request, index + 1):
+            return True
+        self._remove(claim, request, device, view)
+        return False
+
+    def _take(self, claim: int, at: int, request: PlannedRequest, needed: int, view_at: int, device_at: int) -> bool:
+        if not needed:
+            return self._request(claim, at + 1)
+        tried: set[int] = set()
+        for v in range(view_at, len(self._views)):
+            view = self._views[v]
+            if view.incomplete or view.invalid:
+                continue
+            for d in range(device_at if v == view_at else 0, len(view.devices)):
+                device = view.devices[d]
+                number = int(self._table.kind[device])
+                kind = self._table.kinds[number]
+                if self._busy(claim, request, device) or number in tried:
+                    continue
+                if not self._selectable(request, self._claims[claim], device):
+                    continue
+                self._steps += 1
+                if self._steps > _MOST_STEPS:
+                    raise AllocationFault("the search for devices was given up: too many ways to arrange them")
+                if not self._add(claim, request, device, view):
+                    continue
+                if self._take(claim, at, request, needed - 1, v, d + 1):
+                    return True
+                self._remove(claim, request, device, view)
+                if kind.plain and view.pool.row >= 0:
+                    tried.add(number)  # what did not work with this one works with none that is like it
+        return False
+
+    def _selectable(self, request: PlannedRequest, claim: PlannedClaim, device: int) -> bool:
+        answer = request.answers[self._table.kind[device]]
+        if answer >= _FAULTS:
+            raise AllocationFault(claim.faults[answer - _FAULTS])
+        return answer != 0 and self._reach.reaches(device, self._row)
+
+    def _busy(self, claim: int, request: PlannedRequest, device: int) -> bool:
+        chosen = self._in_use.get(device)
+        if request.admin:
+            return chosen is not None and claim in chosen
+        return bool(self._state.taken[device]) or bool(chosen)
+
+    def _add(self, claim: int, request: PlannedRequest, device: int, view: _View) -> bool:
+        """Take a device for a request where nothing speaks against it."""
+        one, several = self._table.devices[device], self._table.devices[device].allow_multiple_allocations
+        if not several and request.admin and claim in self._in_use.get(device, ()):
+            return False
+        if not request.admin and (self._state.taken[device] or self._in_use.get(device)):
+            return False
+        consumed = self._has_capacity(request, device)
+        if consumed is None or request.answers[self._table.kind[device]] == _TAINTED:
+            return False
+        draws = bool(one.consumes_counters) and not (several and self._shared_already(device))
+        if draws and not self._draw(one, view):
+            return False
+        added: list[int] = []
+        for c, (_, _, names) in enumerate(self._claims[claim].constraints):
+            if names and request.name not in names and request.name.partition("/")[0] not in names:
+                continue
+            if not self._agrees(claim, c, device):
+                for i in added:
+                    self._values[claim][i].pop()
+                if draws:
+                    self._give_back(one, view)
+                return False
+            added.append(c)
+        if several:
+            for name, amount in consumed.items():
+                self._consumed[device, name] = self._consumed.get((device, name), 0) + amount
+        else:
+            self._in_use.setdefault(device, set()).add(claim)
+        self._chosen[claim].append(Choice(request, device, consumed if several else {}))
+        return True
+
+    def _remove(self, claim: int, request: PlannedRequest, device: int, view: _View) -> None:
+        one = self._table.devices[device]
+        choice = self._chosen[claim].pop()
+        for c, (_, _, names) in enumerate(self._claims[claim].constraints):
+            if not names or request.name in names or request.name.partition("/")[0] in names:
+                self._values[claim][c].pop()
+        if one.allow_multiple_allocations:
+            for name, amount in choice.consumed.items():
+                self._consumed[device, name] -= amount
+        else:
+            self._in_use[device].discard(claim)
+            if one.consumes_counters:
+                self._give_back(one, view)
+
+    def _agrees(self, claim: int, constraint: int, device: int) -> bool:
+        match, name, _ = self._claims[claim].constraints[constraint]
+        value = _attribute(self._table.devices[device], self._table.pools[int(self._table.pool[device])].driver, name)
+        if value is None:
+            return False
+        before = self._values[claim][constraint]
+        if before and (match is not _same(value, before[0]) if match else any(_same(value, one) for one in before)):
+            return False
+        before.append(value)
+        return True
+
+    # -- devices that are shared by capacity, or cut from others
+
+    def _has_capacity(self, request: PlannedRequest, device: int) -> dict[str, int] | None:
+        """What a request takes of a device's capacities; None where the device does not have it left."""
+        one = self._table.devices[device]
+        if any(name not in one.capacity for name in request.capacity):
+            return None
+        taken: dict[str, int] = {}
+        for name, capacity in one.capacity.items():
+            asked = _consumption(request.capacity.get(name), capacity)
+            if asked is None:
+                return None
+            key = device, name
+            before = self._state.consumed(device, name) + self._consumed.get(key, 0)
+            if before + asked > milli(capacity.value):
+                return None
+            taken[name] = asked
+        return taken
+
+    def _shared_already(self, device: int) -> bool:
+        names = self._table.devices[device].capacity
+        return any(self._state.consumed(device, n) or self._consumed.get((device, n), 0) for n in names)
+
+    def _draw(self, device: Device, view: _View) -> bool:
+        free = self._free_counters(view)
+        self._give_back(device, view, -1)
+        if any(self._drawn.get((view.pool.key, counter), 0) > amount for counter, amount in free.items()):
+            self._give_back(device, view)
+            return False
+        return True
+
+    def _give_back(self, device: Device, view: _View, sign: int = 1) -> None:
+        for taken in device.consumes_counters:
+            for name, counter in taken.counters.items():
+                key = view.pool.key, (taken.counter_set, name)
+                self._drawn[key] = self._drawn.get(key, 0) - sign * milli(counter.value)
+
+    def _free_counters(self, view: _View) -> dict[tuple[str, str], int]:
+        """The counters of a pool less what devices that are taken draw, wherever these can be reached from."""
+        found = self._left.get(view.pool.key)
+        if found is None:
+            found = self._left[view.pool.key] = dict(view.counters)
+            for device in range(view.pool.first, view.pool.last):
+                if self._state.taken[device]:
+                    for taken in self._table.devices[device].consumes_counters:
+                        for name, counter in taken.counters.items():
+                            key = taken.counter_set, name
+                            if key in found:
+                                found[key] -= milli(counter.value)
+        return found
+
+    def _pool_key(self, device: int) -> tuple[str, str]:
+        return self._table.pools[int(self._table.pool[device])].key
+
+
+def _attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
+    """An attribute by its whole name; of the driver's own domain, also by the short one."""
+    found = device.attributes.get(name)
+    if found is not None:
+        return found
+    domain, slash, own = name.partition("/")
+    return device.attributes.get(own) if slash and domain == driver else None
+
+
+def _same(one: DeviceAttribute, other: DeviceAttribute) -> bool:
+    """Whether two values are equal, and of one type."""
+    for mine, theirs in (
+        (one.string_value, other.string_value),
+        (one.int_value, other.int_value),
+        (one.bool_value, other.bool_value),
+        (one.version_value, other.version_value),
+    ):
+        if mine is not None:
+            return theirs is not None and mine == theirs
+    return False
+
+
+def _consumption(asked: int | None, capacity: DeviceCapacity) -> int | None:
+    """What an amount that is asked for comes to by the policy of a capacity; None where it is not allowed.
+
+    Thousandths; None as the amount stands for a request that names none.
+    """
+    policy = capacity.request_policy
+    if asked is None:
+        return milli(policy.default if policy is not None and policy.default is not None else capacity.value)
+    if policy is None:
+        return asked
+    span, values = policy.valid_range, [milli(value) for value in policy.valid_values]
+    if span is not None and span.min is not None:
+        least, step = milli(span.min), milli(span.step) if span.step is not None else 0
+        asked = max(asked, least)
+        if step:
+            asked = least + -(-(asked - least) // step) * step
+    elif values:
+        asked = next((value for value in values if asked <= value), asked)
+    if policy.default is not None and asked == milli(policy.default):
+        return asked
+    if span is not None:
+        beyond = span.max is not None and asked > milli(span.max)
+        return None if beyond else asked
+    return None if values and asked not in values else asked

@@ -1,0 +1,319 @@
+"""Kubernetes' rules about devices: where claims can be reached or allocated, and what is written before a bind.
+
+What is counted is not asked about here: sets of devices are columns of the ledger. Claims that are allocated tie a pod
+to the nodes that reach them. Where counting does not tell, devices are matched node by node, as Kubernetes' allocator
+would, and what pods of the cycle were given is followed on the ledger; nodes whose devices are alike are asked about
+once. At the end of a cycle devices are dealt out, and claims written with what they were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tierwise.api.plurals import count
+from tierwise.api.resource import ResourceClaim
+from tierwise.framework.extension import CycleView, Preparation
+from tierwise.framework.ledger import Ledger, Pool
+from tierwise.model.arrays import Ints, Why
+from tierwise.model.devices import NO_DEVICES, DeviceAsk, PlannedClaim, PlannedRequest
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.plugins.kubernetes.claim_writes import ClaimWriter
+from tierwise.plugins.kubernetes.device_allocation import AllocationFault, Choice, DeviceState, Reach, allocate
+from tierwise.plugins.kubernetes.node_affinity import in_any_term
+
+__all__ = ["DeviceRules"]
+
+_PENDING: Final = (Status.PENDING, Status.GATED)
+
+
+class DeviceRules:
+    """Says which nodes' devices serve a shape, follows what was given, and says what is written before a bind."""
+
+    def __init__(self, view: CycleView, plugin: str) -> None:
+        self._plugin = plugin
+        self._view = view
+        self._reasons = view.reasons
+        devices = view.snapshot.devices or NO_DEVICES
+        self._devices = devices
+        self._table = devices.table
+        self._reach = Reach(devices.table, view.nodes)
+        self._state = DeviceState(devices.table)
+        self._matched = any(shape.devices is not None and shape.devices.matched for shape in view.snapshot.shapes)
+        self._shared: dict[str, int] = {}  # claims that several pods wait for, numbered from 1
+        self._owner: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # by device: such a claim, or 0
+        self._answers: dict[tuple[object, ...], int] = {}
+        self._known: dict[
+            int, tuple[int, Why]
+        ] = {}  # by shape: how much of the ledger's moves it knows, and the answer
+        self._elsewhere = Reason("ClaimElsewhere", plugin, "cannot reach the devices that its claim holds")
+        # What is given at the end of the cycle, claim by claim.
+        self._dealt: DeviceState | None = None
+        self._slack: dict[tuple[str, int], int] = {}
+        self._writer = ClaimWriter(devices, self._reach, view.nodes)
+        if self._matched:
+            view.ledger.follow(self)
+
+    # -- filters
+
+    def object_statically(self, shape: Shape, why: Why) -> None:
+        """Note the nodes from which a claim that is allocated cannot be reached."""
+        if shape.devices is None:
+            return
+        for tie in shape.devices.ties:
+            np.copyto(why, self._reasons.number(self._elsewhere), where=~in_any_term(self._view.nodes, tie))
+
+    def concerns(self, shape: Shape) -> bool:
+        """Whether devices are matched for it."""
+        return shape.devices is not None and shape.devices.matched
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why:
+        """Which nodes have not the devices for one more task, as devices are given now."""
+        assert shape.devices is not None
+        moved = self._view.ledger.moved
+        known = self._known.get(shape.number)
+        if known is None or (known[0] < len(moved) and (self._table.shared or self._shares(shape.devices))):
+            why = np.zeros(len(self._view.nodes), dtype=np.uint16)
+            rows: Sequence[int] = range(len(why))
+        else:
+            why = known[1]
+            rows = np.unique(np.concatenate(moved[known[0] :])).tolist() if known[0] < len(moved) else ()
+        for row in rows:
+            why[row] = self._why(shape, row)
+        if self._shares(shape.devices):
+            self._object_to_cramped(shape, why)
+        self._known[shape.number] = len(moved), why
+        return why[span]
+
+    def _shares(self, ask: DeviceAsk) -> bool:
+        return any(claim.shared for claim in ask.claims)
+
+    def _why(self, shape: Shape, row: int) -> int:
+        ask = shape.devices
+        assert ask is not None
+        plans, placed = self._open(ask, row)
+        if placed is not None:
+            return placed
+        if not plans:
+            return 0
+        key = (shape.number, len(plans), *self._reach.signature(row, self._state))
+        found = self._answers.get(key)
+        if found is None:
+            reason = self._reason(plans, row, self._state)
+            found = self._answers[key] = 0 if reason is None else self._reasons.number(reason)
+        return found
+
+    def _open(self, ask: DeviceAsk, row: int) -> tuple[list[PlannedClaim], int | None]:
+        """The claims that are to be allocated on a node, and the objection where one is given elsewhere already."""
+        plans: list[PlannedClaim] = []
+        for claim in ask.claims:
+            if claim.shared:
+                given = np.flatnonzero(self._owner == self._number(claim.shared))
+                if len(given):
+                    if not all(self._reach.rows(int(device))[row] for device in given):
+                        return [], self._reasons.number(self._elsewhere)
+                    continue
+            plans.append(claim.plan)
+        if ask.extended is not None and ask.extended.plan is not None and not self._offers(ask, row):
+            plans.append(ask.extended.plan)
+        return plans, None
+
+    def _offers(self, ask: DeviceAsk, row: int) -> bool:
+        """Whether a node offers the extended resources that a class would serve itself."""
+        assert ask.extended is not None
+        native = self._devices.native
+        return all(name in native and bool(native[name][row]) for name in ask.extended.resources)
+
+    def _number(self, claim: str) -> int:
+        return self._shared.setdefault(claim, len(self._shared) + 1)
+
+    def _object_to_cramped(self, shape: Shape, why: Why) -> None:
+        """Pods that share a claim go where as many of them as possible have room: the first decides for all."""
+        ask = shape.devices
+        assert ask is not None
+        if all((self._owner == self._number(claim.shared)).any() for claim in ask.claims if claim.shared):
+            return
+        ledger = self._view.ledger
+        room = shape.max_tasks(ledger.free(shape.asked, slice(None), Pool.IDLE))
+        room[why > 0] = 0
+        most = min(int(room.max(initial=0)), sum(task.shape is shape for job in self._view.jobs for task in job.tasks))
+        reason = Reason(
+            "SharedClaimCramped", self._plugin, "has room for fewer of the pods that share a claim than others"
+        )
+        np.copyto(why, self._reasons.number(reason), where=(why == 0) & (room < most))
+
+    def _reason(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> Reason | None:
+        """Why a node cannot serve claims; None where it can."""
+        try:
+            if allocate(self._table, self._reach, row, plans, state) is not None:
+                return None
+        except AllocationFault as fault:
+            return Reason("DevicesUnusable", self._plugin, f"has devices that cannot be used: {fault}")
+        asked = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
+        if self._would_do([_unbound(plan) for plan in plans], row, state):
+            named = ", ".join(dict.fromkeys(name for plan in plans for _, name, _ in plan.constraints))
+            return Reason("DeviceConstraintNotMet", self._plugin, f"has no {asked} that meet the constraint on {named}")
+        empty = DeviceState(self._table)
+        empty.taken[:] = 0
+        empty.amounts[:] = 0
+        if self._would_do(plans, row, empty):
+            return Reason("DevicesInUse", self._plugin, f"has too few free devices: {asked}")
+        return Reason("InsufficientDevices", self._plugin, f"has too few devices: {asked}")
+
+    def _would_do(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> bool:
+        try:
+            return allocate(self._table, self._reach, row, plans, state) is not None
+        except AllocationFault:
+            return False
+
+    # -- what is given in the course of the cycle
+
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Take devices for tasks that come to rows; those of tasks that are let go are not free yet."""
+        ask = shape.devices
+        if ask is None or not ask.matched:
+            return
+        for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
+            for _ in range(number):
+                plans, placed = self._open(ask, row)
+                if placed is not None or not plans:
+                    continue
+                try:
+                    found = allocate(self._table, self._reach, row, plans, self._state)
+                except AllocationFault:
+                    found = None
+                for plan, choices in zip(plans, found or (), strict=False):
+                    self._note(ledger, ask, plan, choices)
+
+    def _note(self, ledger: Ledger, ask: DeviceAsk, plan: PlannedClaim, choices: Sequence[Choice]) -> None:
+        shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
+        for choice in choices:
+            if choice.consumed:
+                for name, amount in choice.consumed.items():
+                    slot = self._state.slots[choice.device, name]
+                    ledger.save(self._state.amounts, slot)
+                    self._state.amounts[slot] += amount
+            elif not choice.request.admin:
+                ledger.save(self._state.taken, choice.device)
+                self._state.taken[choice.device] = 1
+            if shared:
+                ledger.save(self._owner, choice.device)
+                self._owner[choice.device] = self._number(shared)
+
+    # -- before a bind
+
+    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
+        """Devices for the claims of a task, as writes; None where it has no claims."""
+        ask = task.shape.devices
+        if ask is None:
+            return None
+        if self._dealt is None:
+            self._dealt = DeviceState(self._table)
+        open_claims = [
+            (path, claim)
+            for path in task.claims
+            if (claim := self._devices.claims.get(path)) is not None
+            and claim.status.allocation is None
+            and not self._writer.given(path)
+        ]
+        plans = [self._plan_of(ask, claim) for _, claim in open_claims]
+        made = ask.extended is not None and not self._offers(ask, row)
+        if made:
+            assert ask.extended is not None
+            assert ask.extended.plan is not None
+            plans.append(ask.extended.plan)
+        try:
+            found = self._deal(ask, row, plans)
+        except AllocationFault as fault:
+            return Preparation(failed=Reason("DevicesUnusable", self._plugin, str(fault)))
+        if found is None:
+            node = self._view.nodes.names[row]
+            text = f"the devices that pod {task.key} was to have on node {node} have gone to others"
+            return Preparation(failed=Reason("DevicesInUse", self._plugin, text))
+        for choices in found:
+            self._give(choices)
+        chosen = {path: choices for (path, _), choices in zip(open_claims, found, strict=False)}
+        return Preparation(writes=tuple(self._writer.writes(job, task, row, chosen, found[-1] if made else None)))
+
+    def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
+        return next(one.plan for one in ask.claims if one.spec == claim.spec.devices)
+
+    def _deal(self, ask: DeviceAsk, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
+        assert self._dealt is not None
+        if not plans:
+            return []
+        if not ask.matched:
+            found = self._dealt_by_count(row, plans)
+            if found is not None:
+                return found
+        return allocate(self._table, self._reach, row, plans, self._dealt)
+
+    def _give(self, choices: Sequence[Choice]) -> None:
+        assert self._dealt is not None
+        for choice in choices:
+            for name, amount in choice.consumed.items():
+                self._dealt.amounts[self._dealt.slots[choice.device, name]] += amount
+            if not choice.consumed and not choice.request.admin:
+                self._dealt.taken[choice.device] = 1
+
+    def _dealt_by_count(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
+        """The first devices that leave enough in every set for all that was counted on it in this cycle."""
+        assert self._dealt is not None
+        taken: set[int] = set()
+        slack = dict[tuple[str, int], int]()
+        result: list[list[Choice]] = []
+        for plan in plans:
+            chosen: list[Choice] = []
+            for (request,) in plan.requests:
+                inner = self._inner(request)
+                for view in self._reach.views(row):
+                    for device in view.devices if not (view.incomplete or view.invalid) else ():
+                        if sum(choice.request is request for choice in chosen) == request.count:
+                            break
+                        kind = int(self._table.kind[device])
+                        if self._dealt.taken[device] or device in taken or request.answers[kind] != 1:
+                            continue
+                        around = [name for name, kinds in inner if kinds[kind]]
+                        if any(self._slack_of(name, row) - slack.get((name, row), 0) < 1 for name in around):
+                            continue
+                        for name in around:
+                            slack[name, row] = slack.get((name, row), 0) + 1
+                        taken.add(device)
+                        chosen.append(Choice(request, device))
+                if sum(choice.request is request for choice in chosen) < request.count:
+                    return None
+            result.append(chosen)
+        for (name, _), number in slack.items():
+            self._slack[name, row] = self._slack_of(name, row) - number
+        return result
+
+    def _inner(self, request: PlannedRequest) -> list[tuple[str, bytes]]:
+        """The sets that are counted and hold some, but not all, of the devices that a request may have."""
+        wanted = [i for i, answer in enumerate(request.answers) if answer == 1]
+        return [(n, kinds) for n, kinds in self._devices.columns.items() if not all(kinds[i] for i in wanted)]
+
+    def _slack_of(self, name: str, row: int) -> int:
+        """How many devices of a set nobody has counted on."""
+        found = self._slack.get((name, row))
+        if found is None:
+            found = int(self._view.ledger.idle[self._view.axis.index[name], row])
+        return found
+
+
+def _unbound(plan: PlannedClaim) -> PlannedClaim:
+    return PlannedClaim(plan.requests, (), plan.faults)
+
+
+def _shown(options: Sequence[PlannedRequest]) -> str:
+    """What a request asks for, as people say it."""
+    said = dict.fromkeys(
+        f"all devices of class {one.device_class}"
+        if one.all
+        else f"{count(one.count, 'device')} of class {one.device_class}"
+        for one in options
+    )
+    return " or ".join(said)

@@ -1,0 +1,607 @@
+"""Devices and claims of a cluster, followed from one cycle to the next, and what pods ask of them.
+
+Sets of devices that requests may choose from are columns of the axis, as cpu is. Where such sets nest or are disjoint,
+counting is exact: every set has room for all that is asked of it and of the sets inside it, and then devices can be
+dealt out (Hall's theorem on a laminar family). Where they overlap otherwise, or more is asked than a number of devices,
+the columns are a bound and devices are matched node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.core import Container, NodeSelector, Pod
+from tierwise.api.quantity import milli
+from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
+from tierwise.dialects.kubernetes.devices import (
+    EXTENDED_CLAIM,
+    MOST_CONSUMERS,
+    Planner,
+    claim_name,
+    constraint_attributes,
+    expressions,
+    extended,
+    extended_claim_name,
+    extended_names,
+    is_consumer,
+    kind_key,
+    owns,
+    pool_fault,
+    unfit,
+)
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.devices import (
+    CLASS_PREFIX,
+    NO_DEVICES,
+    ClaimAsk,
+    DeviceAsk,
+    DevicePool,
+    Devices,
+    DeviceTable,
+    Extended,
+    Kind,
+    PlannedClaim,
+    PlannedRequest,
+)
+from tierwise.port import Objects
+
+__all__ = ["NOTHING_ASKED", "Asked", "DeviceReader"]
+
+_MOST_SETS: Final = 64
+"""How many sets of devices are counted; what is asked of further ones is matched."""
+
+_LONGEST: Final = 80
+_ENDED: Final = ("Succeeded", "Failed")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Asked(msgspec.Struct, frozen=True, eq=False):
+    """What one pod asks of devices, or holds of them."""
+
+    key: bytes = b""  # equal for pods that ask for the same
+    counts: Mapping[str, int] = {}  # by resource
+    ask: DeviceAsk | None = None
+    waits: str = ""  # why it cannot be placed yet
+    claims: tuple[str, ...] = ()  # the claims it means, by path
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+class _Set(msgspec.Struct, frozen=True):
+    """A set of kinds that is counted: a resource, the kinds as bits, and the classes whose requests count by name."""
+
+    name: str
+    kinds: int
+    device_class: str = ""  # counts requests that name this class; else those whose devices are all in the set
+
+
+class DeviceReader:
+    """Reads devices and claims again and again; what has not changed is taken over."""
+
+    def __init__(self) -> None:
+        self._objects = Objects()
+        self._rows: tuple[str, ...] = ()
+        self._pods: Mapping[str, Pod] = {}
+        self._users: dict[str, set[str]] = {}  # by path of the claim: pods that mean it
+        self._means: dict[str, tuple[str, ...]] = {}  # by path of the pod: claims that it means
+        self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that somebody looks at
+        self._kinds: dict[bytes, Kind] = {}
+        self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
+        self._table = DeviceTable()
+        self._usable: Ints = np.zeros(0, dtype=np.int64)
+        self._planner = Planner((), {})
+        self._plans: dict[bytes, PlannedClaim | str] = {}
+        self._served: dict[str, str] = {}
+        self._sets: tuple[_Set, ...] = ()
+        self._counted: frozenset[int] = frozenset()  # sets of kinds, as bits, for which counting is exact
+        self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
+        self._asked: dict[bytes, DeviceAsk] = {}
+        self.devices: Devices = NO_DEVICES
+        self.changed = False  # whether the last reading found other devices, or others of them taken
+
+    def __bool__(self) -> bool:
+        return bool(self._users or self._table.devices or self._served)
+
+    @property
+    def names(self) -> set[str]:
+        """The resources that count devices, and extended resources that classes serve."""
+        served = {name for name in self._served if name in self._wanted} if self._served else set()
+        return {one.name for one in self._sets} | served
+
+    @property
+    def frame(self) -> tuple[object, ...]:
+        """What every pod is read by."""
+        return self._sets, self._counted, tuple(sorted(self._served.items()))
+
+    def read(self, objects: Objects, rows: tuple[str, ...], pods: Sequence[str], wanted: frozenset[str]) -> set[str]:
+        """Take in what has changed since; `pods` are those that came, went or changed, `wanted` the resources that pods
+        name. Says which pods ask for something else now.
+        """
+        before, self._objects, self.changed = self._objects, objects, False
+        self._pods = objects.every(Pod)
+        claims = objects.every(ResourceClaim)
+        changed = set(objects.changes(before, ResourceClaim))
+        described = not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
+        if described:
+            served = extended_names(objects.every(DeviceClass))
+            pods = pods if served == self._served else list(self._pods)
+            self._served = served
+        touched = self._follow(pods) | changed
+        if not described and not touched and wanted == self._wanted:
+            return set()
+        self._rows, self._wanted, self.changed = rows, wanted, True
+        if not self:
+            self.devices = NO_DEVICES
+            return set()
+        frame = self.frame
+        if self._look(objects, claims) or described:
+            self._publish(objects)
+            self._planner = Planner(tuple(self._kinds.values()), objects.every(DeviceClass))
+            self._plans, self._asked = {}, {}
+            touched = set(self._users)
+        self._take(claims)
+        self._sort(claims)
+        self.devices = Devices(
+            self._table,
+            claims,
+            objects.every(DeviceClass),
+            {one.name: _bytes(one.kinds, len(self._kinds)) for one in self._sets},
+        )
+        if frame != self.frame:
+            return set(self._means)
+        return {pod for claim in touched for pod in self._users.get(claim, ())}
+
+    # -- who means which claim
+
+    def _follow(self, paths: Iterable[str]) -> set[str]:
+        """Note the claims that pods mean; says which claims have other users now, or users in another state."""
+        touched: set[str] = set()
+        for path in paths:
+            pod = self._pods.get(path)
+            means = tuple(_claims_of(pod, self._served)) if pod is not None else ()
+            before = self._means.get(path, ())
+            for claim in before:
+                self._users[claim].discard(path)
+                if not self._users[claim]:
+                    del self._users[claim]
+            for claim in means:
+                self._users.setdefault(claim, set()).add(path)
+            if means or (pod is not None and pod.spec.resource_claims):
+                self._means[path] = means
+            else:
+                self._means.pop(path, None)
+            touched.update(before, means)
+        return touched
+
+    def _waiting(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
+        """Claims that are to be allocated, and the pods that wait for each; extended resources among them."""
+        for path, users in self._users.items():
+            claim = claims.get(path)
+            if claim is not None and claim.status.allocation is None and not claim.metadata.deletion_timestamp:
+                waiting = [user for user in users if not _ended(self._pods[user])]
+                if waiting:
+                    yield path, claim.spec.devices, waiting
+
+    # -- devices
+
+    def _look(self, objects: Objects, claims: Mapping[str, ResourceClaim]) -> bool:
+        """Whether somebody looks at other attributes now than before."""
+        names: set[tuple[str, str]] = set()
+        texts: dict[str, None] = {}
+        for one in objects.every(DeviceClass).values():
+            texts |= dict.fromkeys(given.cel.expression for given in one.spec.selectors if given.cel is not None)
+        seen: set[int] = set()
+        for _, spec, _ in self._waiting(claims):
+            if id(spec) not in seen:
+                seen.add(id(spec))
+                texts |= dict.fromkeys(expressions(spec))
+                names.update(constraint_attributes(spec))
+        for text in texts:
+            names |= _looks_at(text)
+        if names <= self._names or (("", "") in self._names):
+            return False
+        self._names = frozenset(names | self._names)
+        self._kinds, self._slice_kinds = {}, {}
+        return True
+
+    def _publish(self, objects: Objects) -> None:
+        """Number the devices of all pools."""
+        row = {name: i for i, name in enumerate(self._rows)}
+        by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
+        kinds_of: dict[int, tuple[int, ...]] = {}
+        known, self._slice_kinds = self._slice_kinds, {}
+        for path, one in objects.every(ResourceSlice).items():
+            by_pool.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+            found = known.get(path)
+            kinds = found[1] if found is not None and found[0] is one else self._kinds_in(one)
+            self._slice_kinds[path] = one, kinds
+            kinds_of[id(one)] = kinds
+        pools: list[DevicePool] = []
+        at: dict[int, list[int]] = {}
+        shared: list[int] = []
+        number = 0
+        for (driver, name), slices in sorted(by_pool.items()):
+            pool = _pool(driver, name, sorted(slices, key=lambda one: one.metadata.name), row, number)
+            if pool.row == _GONE:
+                continue
+            if pool.row >= 0:
+                at.setdefault(pool.row, []).append(len(pools))
+            else:
+                shared.append(len(pools))
+            pools.append(pool)
+            number = pool.last
+        lengths = [pool.last - pool.first for pool in pools]
+        everything = [one for pool in pools for one in pool.slices]
+        kind = np.fromiter(chain.from_iterable(kinds_of[id(one)] for one in everything), np.int64, number)
+        owner = np.repeat(np.arange(len(pools)), lengths)
+        where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
+        sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
+        devices = tuple(chain.from_iterable(one.spec.devices for one in everything))
+        index = {
+            (pool.driver, pool.name, device.name): pool.first + i
+            for pool in pools
+            for i, device in enumerate(devices[pool.first : pool.last])
+        }
+        self._usable = sound.astype(np.int64)
+        self._table = DeviceTable(
+            pools=tuple(pools),
+            kinds=tuple(self._kinds.values()),
+            devices=devices,
+            kind=kind,
+            pool=owner,
+            row=where,
+            taken=np.zeros(number, dtype=np.int64),
+            index=index,
+            at={row: tuple(numbers) for row, numbers in at.items()},
+            shared=tuple(shared),
+        )
+
+    def _kinds_in(self, one: ResourceSlice) -> tuple[int, ...]:
+        found = []
+        for device in one.spec.devices:
+            key = kind_key(one.spec.driver, device, self._names)
+            kind = self._kinds.get(key)
+            if kind is None:
+                plain = not (device.allow_multiple_allocations or device.consumes_counters)
+                kind = self._kinds[key] = Kind(len(self._kinds), one.spec.driver, device, plain)
+            found.append(kind.number)
+        return tuple(found)
+
+    def _take(self, claims: Mapping[str, ResourceClaim]) -> None:
+        """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds."""
+        taken = np.zeros(len(self._table.devices), dtype=np.int64)
+        foreign = np.zeros(len(self._table.devices), dtype=np.int64)
+        consumed: dict[tuple[int, str], int] = {}
+        index = self._table.index
+        for path, claim in claims.items():
+            if claim.status.allocation is None:
+                continue
+            held = self._holder(path, claim) is not None
+            for result in claim.status.allocation.devices.results:
+                number = index.get((result.driver, result.pool, result.device), -1)
+                if result.admin_access or number < 0:
+                    continue
+                if result.share_id:
+                    for name, amount in result.consumed_capacity.items():
+                        consumed[number, name] = consumed.get((number, name), 0) + milli(amount)
+                    continue
+                taken[number] = 1
+                foreign[number] = not held
+        self._foreign = foreign
+        self._table = replace(self._table, taken=taken, consumed=consumed)
+
+    def _holder(self, path: str, claim: ResourceClaim) -> str | None:
+        """The pod that runs and for which alone a claim is reserved: its devices are free once it is gone."""
+        if len(claim.status.reserved_for) != 1:
+            return None
+        for user in self._users.get(path, ()):
+            pod = self._pods[user]
+            if is_consumer(claim.status.reserved_for[0], pod):
+                return user if pod.spec.node_name and not _ended(pod) else None
+        return None
+
+    # -- sets of devices as resources
+
+    def _sort(self, claims: Mapping[str, ResourceClaim]) -> None:
+        """Find the sets that requests choose from, and those for which counting is exact."""
+        classes: dict[str, int] = {}
+        counted: dict[int, tuple[str, str]] = {}  # sets of kinds -> the class and the name of the first request for it
+        matched: list[int] = []
+        together: dict[str, set[int]] = {}  # by pod: the sets that it chooses from
+        shared_kinds = _bits(set(self._table.kind[self._table.row < 0].tolist()))
+        odd = _bits({kind.number for kind in self._kinds.values() if not kind.plain}) | shared_kinds
+        by_class: dict[int, set[str]] = {}
+        for path, spec, waiting in chain(self._waiting(claims), self._extended()):
+            alone = len(waiting) == 1
+            plan = self._plan(spec, path)
+            if isinstance(plan, str):
+                continue
+            simple = alone and _simple(plan)
+            for request in chain.from_iterable(plan.requests):
+                kinds = _mask(request.answers, 1)
+                classes.setdefault(request.device_class, _mask(self._planner.of_class(request.device_class), 1))
+                by_class.setdefault(kinds, set()).add(request.device_class)
+                if simple and not kinds & odd and not any(answer > 2 for answer in request.answers):
+                    counted.setdefault(kinds, (request.device_class, _shown(spec, request)))
+                else:
+                    matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
+                for pod in waiting:
+                    together.setdefault(pod, set()).add(kinds)
+        exact = _laminar(sorted(counted), matched, {frozenset(chosen) for chosen in together.values()})
+        sets = [_Set(f"{CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
+        for kinds in sorted(exact):
+            name, shown = counted[kinds]
+            inside = set().union(*(by for other, by in by_class.items() if other & kinds == other))
+            if classes[name] != kinds or inside != {name}:
+                alike = sum(one.name.partition(" #")[0] == shown for one in sets)
+                sets.append(_Set(f"{shown} #{alike + 1}" if alike else shown, kinds))
+        self._sets = tuple(sets)
+        self._counted = frozenset(exact)
+        several = _bits({k.number for k in self._kinds.values() if k.device.allow_multiple_allocations})
+        self._bounds = frozenset(name for name, kinds in classes.items() if not kinds & several)
+
+    def _extended(self) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
+        """A claim for each extended resource that a class serves and that some pod names."""
+        for resource, name in self._served.items():
+            if resource in self._wanted:
+                yield f"for {resource}", self._class_claim(name), [resource]
+
+    def _class_claim(self, name: str) -> DeviceClaim:
+        found = self._class_claims.get(name)
+        if found is None:
+            request = msgspec.convert(
+                {"requests": [{"name": "any", "exactly": {"deviceClassName": name, "count": 1}}]}, DeviceClaim
+            )
+            found = self._class_claims[name] = request
+        return found
+
+    def _plan(self, spec: DeviceClaim, path: str) -> PlannedClaim | str:
+        key = _encode(spec)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = self._planner.plan(spec, f"ResourceClaim {path.rpartition('/')[2]}")
+        return found
+
+    def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
+        """How many devices of each set every node has that nobody but its pods holds.
+
+        `native` are extended resources as nodes offer them themselves: where they do, classes are not asked.
+        """
+        table, found = self._table, dict[str, Ints]()
+        local = table.row >= 0
+        free = (self._usable > 0) & (self._foreign == 0)
+        for one in self._sets:
+            member = np.frombuffer(_bytes(one.kinds, len(self._kinds)), dtype=np.uint8)
+            inside = member[table.kind] > 0 if len(table.kind) else np.zeros(0, dtype=bool)
+            counts = np.bincount(table.row[inside & local & free], minlength=rows).astype(np.int64)
+            counts += int((inside & ~local & free).sum())  # which nodes share them is asked when they are matched
+            found[one.name] = counts
+        offers: dict[str, Bools] = {}
+        for resource, name in self._served.items():
+            offered = native.get(resource)
+            column = found.get(f"{CLASS_PREFIX}{name}")
+            if resource not in self._wanted or column is None:
+                continue
+            given = offered if offered is not None else np.zeros(rows, dtype=np.int64)
+            offers[resource] = given > 0
+            found[resource] = np.where(given > 0, given, column)
+            kinds = next(one.kinds for one in self._sets if one.device_class == name)
+            for one in self._sets:
+                if one.kinds & kinds == kinds:
+                    found[one.name] = found[one.name] + given
+        self.devices = replace(self.devices, native=offers)
+        return found
+
+    # -- what a pod asks for
+
+    def of(self, path: str) -> Asked:
+        """What a pod asks of devices, or holds of them."""
+        pod = self._pods.get(path)
+        if pod is None or not self:
+            return NOTHING_ASKED
+        wanted = extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
+        if not pod.spec.resource_claims and wanted is None and path not in self._means:
+            return NOTHING_ASKED
+        if pod.spec.node_name or _ended(pod):
+            return self._held(path)
+        claims = self._objects.every(ResourceClaim)
+        for entry in pod.spec.resource_claims:
+            why = unfit(pod, entry, claims)
+            if why:
+                return Asked(key=why.encode(), waits=why)
+        return self._asks(path, pod, claims, wanted)
+
+    def _held(self, path: str) -> Asked:
+        counts: dict[str, int] = {}
+        claims = self._objects.every(ResourceClaim)
+        for name in self._means.get(path, ()):
+            claim = claims.get(name)
+            if claim is None or claim.status.allocation is None or self._holder(name, claim) != path:
+                continue
+            for result in claim.status.allocation.devices.results:
+                number = self._table.index.get((result.driver, result.pool, result.device), -1)
+                if number < 0 or result.admin_access or result.share_id or not self._usable[number]:
+                    continue
+                bit = 1 << int(self._table.kind[number])
+                for one in self._sets:
+                    if one.kinds & bit:
+                        counts[one.name] = counts.get(one.name, 0) + 1
+        return (
+            Asked(_encode(sorted(counts.items())), counts, claims=self._means.get(path, ()))
+            if counts
+            else NOTHING_ASKED
+        )
+
+    def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: Extended | None) -> Asked:
+        counts: dict[str, int] = {}
+        ties: list[NodeSelector] = []
+        asks: list[ClaimAsk] = []
+        names = self._means.get(path, ())
+        matched = False
+        for name in names:
+            claim = claims.get(name)
+            if claim is None:
+                continue
+            if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true" and owns(pod, claim):
+                wanted = None  # it was made in an earlier attempt, and serves
+            allocation = claim.status.allocation
+            if allocation is not None:
+                if allocation.node_selector is not None:
+                    ties.append(allocation.node_selector)
+                continue
+            users = [user for user in self._users.get(name, ()) if not _ended(self._pods[user])]
+            over = self._crowd(path, claim, users)
+            if over:
+                return Asked(key=over.encode(), waits=over)
+            plan = self._plan(claim.spec.devices, name)
+            if isinstance(plan, str):
+                return Asked(key=plan.encode(), waits=plan)
+            asks.append(ClaimAsk(plan, claim.spec.devices, name if len(users) > 1 else ""))
+            matched = not self._count(plan, counts, alone=len(users) == 1) or matched
+        if wanted is not None:
+            plan = self._plan(wanted.spec, f"{path}/for its extended resources")
+            if isinstance(plan, str):
+                return Asked(key=plan.encode(), waits=plan)
+            matched = not self._count(plan, counts, alone=True) or matched
+            wanted = replace(wanted, plan=plan)
+        key = _encode((ties, [(one.spec, one.shared) for one in asks], wanted.spec if wanted is not None else None))
+        found = self._asked.get(key)
+        if found is None or found.matched is not matched:
+            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted)
+        return Asked(key, counts, found, claims=names)
+
+    def _crowd(self, path: str, claim: ResourceClaim, users: Sequence[str]) -> str:
+        """Why a claim is not for this one of its users: more of them wait than it can be reserved for."""
+        if len(users) + len(claim.status.reserved_for) <= MOST_CONSUMERS:
+            return ""
+        first = sorted(users)[: MOST_CONSUMERS - len(claim.status.reserved_for)]
+        name = claim.metadata.name
+        return "" if path in first else f"ResourceClaim {name} is wanted by more than {MOST_CONSUMERS} pods"
+
+    def _count(self, plan: PlannedClaim, counts: dict[str, int], *, alone: bool) -> bool:
+        """Add what a claim asks of each set; whether that is all there is to it."""
+        exact = alone and _simple(plan)
+        for options in plan.requests:
+            request = options[0]
+            if len(options) > 1 or request.all or request.admin or not alone:
+                exact = False
+                continue
+            kinds = _mask(request.answers, 1)
+            exact = exact and kinds in self._counted
+            for one in self._sets:
+                own = one.device_class == request.device_class and one.device_class in self._bounds
+                if own or (not one.device_class and exact and one.kinds & kinds == kinds):
+                    counts[one.name] = counts.get(one.name, 0) + request.count
+        return exact
+
+    _wanted: frozenset[str] = frozenset()
+    _foreign: Ints = np.zeros(0, dtype=np.int64)
+    _class_claims: Final[dict[str, DeviceClaim]] = {}
+
+
+_GONE: Final = -2
+"""Where the pool of a node is that does not exist."""
+
+
+def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str, int], first: int) -> DevicePool:
+    """A pool of one node in its newest generation, or of several nodes with everything that is there of it."""
+    nodes = {one.spec.node_name for one in slices}
+    if len(nodes) == 1 and "" not in nodes and not any(one.spec.per_device_node_selection for one in slices):
+        newest = max(one.spec.pool.generation for one in slices)
+        slices = [one for one in slices if one.spec.pool.generation == newest]
+        where, fault = row.get(next(iter(nodes)), _GONE), pool_fault(slices)
+    else:
+        where, fault = -1, ""
+    last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
+    return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+
+
+def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:
+    """The claims that a pod means, as far as they are known, by path; that of its extended resources among them."""
+    namespace = pod.metadata.namespace or "default"
+    for entry in pod.spec.resource_claims:
+        name = claim_name(pod, entry)
+        if name:
+            yield f"{namespace}/{name}"
+    made = pod.status.extended_resource_claim_status
+    if made is not None and made.resource_claim_name:
+        yield f"{namespace}/{made.resource_claim_name}"
+    elif served and any(name in served for one in _containers(pod) for name in one.resources.requests):
+        yield f"{namespace}/{extended_claim_name(pod)}"
+
+
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.init_containers, *pod.spec.containers)
+
+
+def _ended(pod: Pod) -> bool:
+    return pod.status.phase in _ENDED
+
+
+def _looks_at(text: str) -> frozenset[tuple[str, str]]:
+    from tierwise.api.cel import CelError, selector  # most clusters have no selectors
+
+    try:
+        return selector(text).looks_at
+    except (CelError, RecursionError):
+        return frozenset()  # it fails on every device alike
+
+
+def _simple(plan: PlannedClaim) -> bool:
+    """Whether a claim asks for numbers of devices, and for nothing else."""
+    if plan.constraints or plan.faults:
+        return False
+    return all(len(options) == 1 and _plain(options[0]) for options in plan.requests)
+
+
+def _plain(request: PlannedRequest) -> bool:
+    return not (request.all or request.admin or request.sized)
+
+
+def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[frozenset[int]]) -> set[int]:
+    """The sets for which counting is exact: any two of them that meet nest, and no other request meets them.
+
+    `together` are sets that one pod chooses from: either all of them are counted, or none.
+    """
+    good = set(counted[:_MOST_SETS])
+    bad = {one for one in counted if one not in good or any(one & other for other in matched)}
+    for i, one in enumerate(counted):
+        for other in counted[i + 1 :]:
+            if one & other and one & other not in (one, other):
+                bad |= {one, other}
+    while True:
+        spoilt = {one for group in together if not group <= good - bad for one in group}
+        more = {one for one in good - bad if one in spoilt or any(one & other for other in bad)}
+        if not more:
+            return good - bad
+        bad |= more
+
+
+def _shown(spec: DeviceClaim, request: PlannedRequest) -> str:
+    """How the set of a request is called where it is not simply its class."""
+    found = next((one.exactly for one in spec.requests if one.name == request.name), None)
+    texts = [one.cel.expression for one in found.selectors if one.cel is not None] if found is not None else []
+    said = " && ".join(" ".join(text.split()) for text in texts)
+    said = said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+    tolerates = " with its tolerations" if found is not None and found.tolerations else ""
+    where = f" where {said}" if said else " without taints"
+    return f"{CLASS_PREFIX}{request.device_class}{where}{tolerates}"
+
+
+def _mask(answers: bytes, *wanted: int) -> int:
+    return _bits({i for i, answer in enumerate(answers) if answer in wanted})
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    return sum(1 << number for number in numbers)
+
+
+def _bytes(kinds: int, number: int) -> bytes:
+    return bytes((kinds >> i) & 1 for i in range(number))

@@ -1,0 +1,515 @@
+"""Pods with claims of devices: where they go, and what is written on the claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.devices import (
+    DRIVER,
+    claim,
+    device,
+    device_class,
+    exactly,
+    given,
+    node,
+    pod,
+    resource_slice,
+    run,
+    template,
+)
+
+from tierwise.api.codec import Raw
+from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
+from tierwise.sim.rounds import History
+
+
+def _machine(name: str, *devices: Raw) -> list[Raw]:
+    return [node(name), resource_slice(name, devices)]
+
+
+def _code(history: History, key: str) -> str:
+    assert history.report is not None
+    return history.report.rejections[key].reason.code
+
+
+def _text(history: History, key: str) -> str:
+    assert history.report is not None
+    return history.report.rejections[key].reason.text
+
+
+def _claim(history: History, name: str) -> ResourceClaim:
+    return history.cluster.read().every(ResourceClaim)[f"default/{name}"]
+
+
+GPUS = [device(f"gpu-{i}") for i in range(4)]
+
+
+def test_a_pod_goes_where_the_devices_are() -> None:
+    """The claim is allocated and reserved, protected, and tied to the node."""
+    history = run(node("n0"), _machine("n1", *GPUS), device_class(), claim("c", exactly(2)), pod("p", "c"))
+
+    assert {"default/p": "n1"} == history.bindings
+    found = _claim(history, "c")
+    assert ["gpu-0", "gpu-1"] == given(history, "c")
+    assert ("resource.kubernetes.io/delete-protection",) == found.metadata.finalizers
+    assert [("pods", "p", "uid-p")] == [(one.resource, one.name, one.uid) for one in found.status.reserved_for]
+    assert found.status.allocation is not None
+    selector = found.status.allocation.node_selector
+    assert selector is not None
+    assert ("n1",) == selector.node_selector_terms[0].match_fields[0].values
+
+
+def test_two_pods_never_get_one_device() -> None:
+    """What a running pod holds is not there for others."""
+    history = run(
+        _machine("n0", *GPUS), device_class(), template("t", exactly(2)), [pod(f"p{i}", of="t") for i in range(3)]
+    )
+
+    assert 2 == len(history.bindings)
+    held = [name for i in range(3) for name in given(history, f"p{i}-made")]
+    assert sorted(held) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+
+
+def test_a_gang_whose_claims_come_from_a_template_is_one_shape() -> None:
+    """A thousand claims alike are counted, and not searched for one by one."""
+    group: Any = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 4},
+        "status": {"phase": "Inqueue"},
+    }
+    machines = [_machine(f"n{i}", *GPUS) for i in range(2)]
+    pods = [pod(f"p{i}", of="t", group="g") for i in range(4)]
+
+    history = run(*machines, device_class(), template("t", exactly(2)), group, pods)
+
+    assert history.reports[-1][0] is not None
+    snapshot = next(s for s, report in history.reports if report.decisions)
+    job = next(job for job in snapshot.jobs if job.key == "default/g")
+    assert 1 == len({task.shape for task in job.tasks})
+    assert {"n0": 2, "n1": 2} == {n: list(history.bindings.values()).count(n) for n in ("n0", "n1")}
+
+
+def test_a_gang_that_does_not_fit_gets_no_device() -> None:
+    """Nothing is allocated where the minimum does not fit."""
+    group: Any = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 3},
+        "status": {"phase": "Inqueue"},
+    }
+    pods = [pod(f"p{i}", of="t", group="g") for i in range(3)]
+
+    history = run(_machine("n0", *GPUS), device_class(), template("t", exactly(2)), group, pods)
+
+    assert {} == history.bindings
+    assert [[], [], []] == [given(history, f"p{i}-made") for i in range(3)]
+    assert "deviceclass/gpu.example.com" in str(history.report.rejections["default/g"])  # type: ignore[union-attr]
+
+
+def test_selectors_of_classes_and_requests_both_count() -> None:
+    """A device must be of the class and meet what the request asks for."""
+    devices = [device("small", model="a30"), device("large", model="a100"), device("odd", model="a100")]
+    other = resource_slice("n0", [device("nic", model="a100")], driver="nic.example.com")
+    wanted = exactly(where=f'device.attributes["{DRIVER}"].model == "a100"')
+
+    history = run(_machine("n0", *devices), other, device_class(), claim("c", wanted), pod("p", "c"))
+
+    assert ["large"] == given(history, "c")
+
+
+def test_who_may_have_any_device_leaves_the_special_one() -> None:
+    """Sets that nest are counted exactly: both pods fit, whoever comes first."""
+    devices = [device("large", model="a100"), device("small", model="a30")]
+    wanted = exactly(where=f'device.attributes["{DRIVER}"].model == "a100"')
+
+    history = run(
+        _machine("n0", *devices),
+        device_class(),
+        claim("any", exactly()),
+        claim("big", wanted),
+        pod("a", "any"),
+        pod("b", "big"),
+    )
+
+    assert {"default/a": "n0", "default/b": "n0"} == history.bindings
+    assert ["small"] == given(history, "any")
+    assert ["large"] == given(history, "big")
+
+
+def test_sets_that_overlap_are_matched() -> None:
+    """Where neither set contains the other, devices are matched on each node."""
+    devices = [device("x", a=True, b=False), device("y", a=True, b=True), device("z", a=False, b=True)]
+    has_a = exactly(2, where=f'device.attributes["{DRIVER}"].a')
+    has_b = exactly(1, where=f'device.attributes["{DRIVER}"].b')
+
+    history = run(
+        _machine("n0", *devices), device_class(), claim("a", has_a), claim("b", has_b), pod("pa", "a"), pod("pb", "b")
+    )
+
+    assert {"default/pa": "n0", "default/pb": "n0"} == history.bindings
+    assert ["x", "y"] == given(history, "a")
+    assert ["z"] == given(history, "b")
+
+
+def test_all_devices_of_a_node() -> None:
+    """A request for all gets every one, or none where one is in use."""
+    every: Any = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "All"}}
+
+    alone = run(_machine("n0", *GPUS), device_class(), claim("c", every), pod("p", "c"))
+    crowded = run(
+        _machine("n0", *GPUS),
+        device_class(),
+        claim("c", every),
+        pod("p", "c"),
+        _held("x", "gpu-2"),
+        pod("q", "x", on="n0"),
+    )
+    none = run(_machine("n0"), device_class(), claim("c", every), pod("p", "c"))
+
+    assert 4 == len(given(alone, "c"))
+    assert {} == crowded.bindings
+    assert {} == none.bindings
+
+
+def _held(name: str, *devices: str, pool: str = "n0", user: str = "q") -> dict[str, Any]:
+    results = [{"request": "gpu", "driver": DRIVER, "pool": pool, "device": one} for one in devices]
+    only = {"key": "metadata.name", "operator": "In", "values": [pool]}
+    allocation = {
+        "devices": {"results": results},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+    }
+    reserved = [{"resource": "pods", "name": user, "uid": f"uid-{user}"}] if user else []
+    return claim(name, exactly(len(devices)), status={"allocation": allocation, "reservedFor": reserved})
+
+
+def test_an_allocated_claim_ties_its_pods_to_the_node() -> None:
+    """Whoever joins a claim that is in use goes where its devices are."""
+    history = run(
+        _machine("n0", *GPUS),
+        _machine("n1", *GPUS),
+        device_class(),
+        _held("c", "gpu-0", pool="n1"),
+        pod("q", "c", on="n1"),
+        pod("p", "c"),
+    )
+
+    assert {"default/p": "n1"} == history.bindings
+    assert ["q", "p"] == [one.name for one in _claim(history, "c").status.reserved_for]
+
+
+def test_pods_that_share_a_claim_go_to_one_node() -> None:
+    """A claim that is not allocated yet is allocated once, where all who share it have room."""
+    shared = [pod(f"p{i}", "c", cpu=3) for i in range(2)]
+
+    history = run(
+        [node("a", cpu=4), resource_slice("a", GPUS)],
+        [node("b", cpu=8), resource_slice("b", GPUS)],
+        device_class(),
+        claim("c", exactly()),
+        shared,
+    )
+
+    assert {"default/p0": "b", "default/p1": "b"} == history.bindings
+    assert 1 == len(given(history, "c"))
+
+
+def test_first_available() -> None:
+    """The first alternative that a node can serve is taken."""
+    options = [
+        {"name": "many", "deviceClassName": DRIVER, "count": 8},
+        {"name": "few", "deviceClassName": DRIVER, "count": 2},
+    ]
+
+    history = run(
+        _machine("n0", *GPUS), device_class(), claim("c", {"name": "gpu", "firstAvailable": options}), pod("p", "c")
+    )
+
+    found = _claim(history, "c").status.allocation
+    assert found is not None
+    assert ["gpu/few", "gpu/few"] == [one.request for one in found.devices.results]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ({"matchAttribute": f"{DRIVER}/numa"}, ["b", "c"]),
+        ({"distinctAttribute": f"{DRIVER}/numa"}, ["a", "b"]),
+    ],
+)
+def test_constraints_between_devices(constraint: Raw, expected: list[str]) -> None:
+    """Devices of one claim agree, or differ, in an attribute."""
+    devices = [device("a", numa=0), device("b", numa=1), device("c", numa=1)]
+
+    history = run(
+        _machine("n0", *devices), device_class(), claim("c", exactly(2), constraints=[constraint]), pod("p", "c")
+    )
+
+    assert expected == given(history, "c")
+
+
+def test_a_constraint_that_cannot_be_met_is_named() -> None:
+    """The reason says which attribute keeps the pod waiting."""
+    devices = [device("a", numa=0), device("b", numa=1)]
+    constraint = {"matchAttribute": f"{DRIVER}/numa"}
+
+    history = run(
+        _machine("n0", *devices), device_class(), claim("c", exactly(2), constraints=[constraint]), pod("p", "c")
+    )
+
+    assert "DeviceConstraintNotMet" in str(history.report)
+    assert f"{DRIVER}/numa" in str(history.report)
+
+
+def test_taints_bar_devices_unless_they_are_tolerated() -> None:
+    """A tainted device is for those who tolerate it."""
+    bad = device("bad", taints=[{"key": "broken", "effect": "NoSchedule"}])
+    tolerant = exactly(2, tolerations=[{"key": "broken", "operator": "Exists"}])
+
+    strict = run(_machine("n0", bad, device("good")), device_class(), claim("c", exactly(2)), pod("p", "c"))
+    lenient = run(_machine("n0", bad, device("good")), device_class(), claim("c", tolerant), pod("p", "c"))
+
+    assert {} == strict.bindings
+    assert ["bad", "good"] == given(lenient, "c")
+
+
+def test_admin_access_takes_nothing() -> None:
+    """Who only looks may look at devices in use, and keeps them from nobody."""
+    looking = exactly(4, adminAccess=True)
+
+    history = run(
+        _machine("n0", *GPUS),
+        device_class(),
+        _held("x", "gpu-0", "gpu-1", "gpu-2", "gpu-3"),
+        pod("q", "x", on="n0"),
+        claim("c", looking),
+        pod("p", "c"),
+    )
+
+    assert {"default/p": "n0"} == history.bindings
+    assert 4 == len(given(history, "c"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ([], "ResourceClaim c does not exist"),
+        (
+            [
+                {
+                    **claim("c", exactly()),
+                    "metadata": {"name": "c", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+                }
+            ],
+            "ResourceClaim c is being deleted",
+        ),
+        ([claim("c", exactly(deviceClassName="none"))], "device class none does not exist"),
+        ([claim("c", {"name": "gpu"})], "request gpu of ResourceClaim c is of a type that is not known"),
+        (
+            [
+                claim(
+                    "c",
+                    exactly(),
+                    status={"reservedFor": [{"resource": "pods", "name": f"x{i}", "uid": f"x{i}"} for i in range(256)]},
+                )
+            ],
+            "",
+        ),
+    ],
+)
+def test_a_pod_whose_claim_is_not_ready_waits_and_says_why(extra: list[Raw], text: str) -> None:
+    """The message names the claim."""
+    history = run(_machine("n0", *GPUS), device_class(), extra, pod("p", "c"))
+
+    if text:
+        assert {} == history.bindings
+        assert "ClaimNotReady" == _code(history, "default/podgroup-uid-p")
+        assert text in _text(history, "default/podgroup-uid-p")
+
+
+def test_a_claim_that_is_full_takes_no_more() -> None:
+    """A claim is reserved for at most 256 pods."""
+    users = [pod(f"u{i}", "c", on="n0", cpu=0) for i in range(256)]
+    full = _held("c", "gpu-0", user="")
+    full["status"]["reservedFor"] = [{"resource": "pods", "name": f"u{i}", "uid": f"uid-u{i}"} for i in range(256)]
+
+    history = run(
+        [node("n0", amounts={"pods": "1000"}), resource_slice("n0", GPUS)], device_class(), full, users, pod("p", "c")
+    )
+
+    assert "reserved for 256 pods already" in _text(history, "default/podgroup-uid-p")
+
+
+def test_a_pod_waits_for_the_claim_that_its_template_promises() -> None:
+    """Without the template no claim is made, and the reason says so."""
+    history = run(_machine("n0", *GPUS), device_class(), pod("p", of="t"))
+
+    assert "no ResourceClaim was made yet" in _text(history, "default/podgroup-uid-p")
+
+
+def test_pools_count_when_they_are_complete() -> None:
+    """Of a pool with two slices both must be there, and older generations do not count."""
+    pool = {"name": "n0", "generation": 2, "resourceSliceCount": 2}
+    first = resource_slice("n0", [device("a")], name="s1", pool=pool)
+    second = resource_slice("n0", [device("b")], name="s2", pool=pool)
+    old = resource_slice("n0", [device("old")], name="s0")
+    rest = (node("n0"), device_class(), claim("c", exactly()), pod("p", "c"))
+
+    assert {} == run(first, *rest).bindings
+    assert ["a"] == given(run(first, second, old, *rest), "c")
+
+
+def test_a_selector_that_fails_makes_the_node_unusable() -> None:
+    """Nobody knows whether the device would do, so nothing is taken there."""
+    wanted = exactly(where=f'device.attributes["{DRIVER}"].none == 1')
+
+    history = run(_machine("n0", *GPUS), device_class(), claim("c", wanted), pod("p", "c"))
+
+    assert {} == history.bindings
+    assert "DevicesUnusable" in str(history.report)
+    assert "no such key" in str(history.report)
+
+
+def test_partitions_of_a_device_share_its_counters() -> None:
+    """Two halves fit, and then nothing does."""
+    counters = [{"name": "card", "counters": {"memory": {"value": "80Gi"}}}]
+
+    def part(name: str, size: str) -> Raw:
+        return {**device(name), "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": size}}}]}
+
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 2}
+    parts = [part("whole", "80Gi"), part("left", "40Gi"), part("right", "40Gi")]
+    slices = [
+        resource_slice("n0", [], name="counters", pool=pool, sharedCounters=counters),
+        resource_slice("n0", parts, name="parts", pool=pool),
+    ]
+    half = exactly(where='device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].size() == 0')
+
+    history = run(node("n0"), slices, device_class(), template("t", half), [pod(f"p{i}", of="t") for i in range(3)])
+
+    held = sorted(name for i in range(3) for name in given(history, f"p{i}-made"))
+    assert held in (["left", "right"], ["whole"])
+    assert len(held) == len(history.bindings)
+
+
+def test_capacity_that_is_shared_is_consumed() -> None:
+    """Claims take parts of one device until its capacity is used up."""
+    several = {**device("nic", capacity={"bandwidth": "10G"}), "allowMultipleAllocations": True}
+    wanted = exactly(capacity={"requests": {"bandwidth": "4G"}})
+
+    history = run(
+        _machine("n0", several), device_class(), template("t", wanted), [pod(f"p{i}", of="t") for i in range(3)]
+    )
+
+    assert 2 == len(history.bindings)
+    names = [name for i in range(3) for name in given(history, f"p{i}-made")]
+    assert ["nic", "nic"] == names
+    shares = [one.share_id for i in range(3) for one in _results(history, f"p{i}-made")]
+    assert 2 == len(set(shares))
+
+
+def _results(history: History, name: str) -> tuple[DeviceAllocationResult, ...]:
+    found = _claim(history, name).status.allocation
+    return found.devices.results if found is not None else ()
+
+
+def test_devices_that_several_nodes_reach() -> None:
+    """A device of the network goes to one pod, wherever that runs."""
+    net = resource_slice("fabric", [device("fpga")], nodeName=None, allNodes=True)
+
+    history = run(
+        node("n0"), node("n1"), net, device_class(), template("t", exactly()), [pod(f"p{i}", of="t") for i in range(2)]
+    )
+
+    assert 1 == len(history.bindings)
+    found = next(one for one in history.cluster.read().every(ResourceClaim).values() if one.status.allocation)
+    assert found.status.allocation is not None
+    assert found.status.allocation.node_selector is None
+
+
+def test_settings_of_class_and_claim_go_with_the_devices() -> None:
+    """Drivers find them in the allocation, those of the class first."""
+    opaque = {"driver": DRIVER, "parameters": {"mode": "shared"}}
+    own = {"requests": ["gpu"], "opaque": {"driver": DRIVER, "parameters": {"slices": 2}}}
+
+    history = run(
+        _machine("n0", *GPUS),
+        device_class(config=[{"opaque": opaque}]),
+        claim("c", exactly(), config=[own]),
+        pod("p", "c"),
+    )
+
+    found = _claim(history, "c").status.allocation
+    assert found is not None
+    assert ["FromClass", "FromClaim"] == [one.source for one in found.devices.config]
+    assert {"slices": 2} == msgspec.to_builtins(found.devices.config[1].opaque)["parameters"]
+
+
+def test_devices_of_a_pod_that_ended_are_free_again() -> None:
+    """The claim of a pod that is gone goes with it, and the next pod gets the devices."""
+    done = pod("q", "x", on="n0")
+    done["status"] = {"phase": "Succeeded"}
+
+    history = run(
+        _machine("n0", device("only")), device_class(), _held("x", "only"), done, claim("c", exactly()), pod("p", "c")
+    )
+
+    assert {"default/p": "n0"} == history.bindings
+    assert ["only"] == given(history, "c")
+
+
+def test_a_pod_that_holds_devices_without_a_node_goes_there() -> None:
+    """Left by a process that died between allocation and bind: the next one finishes it."""
+    history = run(
+        _machine("n0", *GPUS),
+        _machine("n1", *GPUS),
+        device_class(),
+        _held("c", "gpu-3", pool="n1", user="p"),
+        pod("p", "c"),
+    )
+
+    assert {"default/p": "n1"} == history.bindings
+    assert ["gpu-3"] == given(history, "c")
+
+
+def test_a_pod_that_cannot_use_its_devices_gives_them_back() -> None:
+    """The node of its devices has no room: it is allocated anew elsewhere."""
+    history = run(
+        [node("n1", cpu=0), resource_slice("n1", GPUS)],
+        _machine("n0", *GPUS),
+        device_class(),
+        _held("c", "gpu-3", pool="n1", user="p"),
+        pod("p", "c"),
+    )
+
+    assert {"default/p": "n0"} == history.bindings
+    assert ["gpu-0"] == given(history, "c")
+
+
+def test_extended_resources_that_a_class_serves() -> None:
+    """A plain request for GPUs is served by a claim that is made for it."""
+    served = device_class(extendedResourceName="example.com/gpu")
+
+    history = run(
+        _machine("n0", *GPUS), node("n1"), served, [pod(f"p{i}", requests={"example.com/gpu": "3"}) for i in range(2)]
+    )
+
+    assert ["n0"] == list(history.bindings.values())
+    made = [one for one in history.cluster.read().every(ResourceClaim).values() if one.status.allocation is not None]
+    assert 1 == len(made)
+    assert 3 == len(made[0].status.allocation.devices.results)  # type: ignore[union-attr]
+    assert "true" == made[0].metadata.annotations["resource.kubernetes.io/extended-resource-claim"]
+
+
+def test_nodes_that_offer_an_extended_resource_need_no_claim() -> None:
+    """Where a device plugin serves it, nothing is made."""
+    served = device_class(extendedResourceName="example.com/gpu")
+
+    history = run(node("n0", amounts={"example.com/gpu": "4"}), served, pod("p", requests={"example.com/gpu": "3"}))
+
+    assert {"default/p": "n0"} == history.bindings
+    assert {} == dict(history.cluster.read().every(ResourceClaim))
