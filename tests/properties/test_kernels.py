@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from tests.support.draw import Gang, draw, objects_of
+from tests.support.kernels import disturb, drawn_ask, drawn_pool, drawn_span, exact_kernels, kernels_agree, plain
 from tests.support.reference import close_reference
 from tests.support.strategies import Scene, profile, scenes, trees
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, ScoreEffect
+from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
+from tierwise.framework.placer import kernel_for, reference, step
 from tierwise.framework.walk import walk
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
@@ -50,65 +51,14 @@ def _open(scene: Scene, scorers: str) -> Cycle:
     return open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), SCORERS[scorers])
 
 
-def _ask(cycle: Cycle, data: DataObject) -> Ask:
-    asks = [
-        Ask(pod_set.shape, sub, job, settled)
-        for job in cycle.snapshot.jobs
-        for sub in job.subs
-        for pod_set in sub.pod_sets
-        for settled in (False, True)
-    ]
-    assume(asks)
-    return data.draw(st.sampled_from(asks))
-
-
-def _span(cycle: Cycle, data: DataObject) -> slice:
-    first = data.draw(st.integers(0, len(cycle.nodes)))
-    return slice(first, data.draw(st.integers(first, len(cycle.nodes))))
-
-
-def _pool(cycle: Cycle, data: DataObject) -> Pool:
-    """LATER is asked for only where something is being released."""
-    pools = tuple(Pool) if cycle.ledger.any_releasing else (Pool.IDLE,)
-    return data.draw(st.sampled_from(pools))
-
-
-def _disturb(cycle: Cycle, data: DataObject) -> None:
-    """Put some tasks of some shapes where they fit, so that nodes are used unevenly."""
-    for _ in range(data.draw(st.integers(0, 2))):
-        shape, pool = data.draw(st.sampled_from(cycle.snapshot.shapes)), _pool(cycle, data)
-        row = data.draw(st.integers(0, len(cycle.nodes) - 1))
-        if cycle.fit_counts.of(shape).rows(pool)[row] > 0:
-            cycle.ledger.place(shape, np.array([row]), np.array([1]), pool=pool)
-
-
-def _plain(picks: Picks) -> dict[int, int]:
-    return dict(zip(picks[0].tolist(), picks[1].tolist(), strict=True))
-
-
-def _exact(cycle: Cycle, ask: Ask) -> list[Kernel]:
-    """The kernels that promise the answer of `reference` here."""
-    effect = cycle.pipeline.effect(ask)
-    kernels: list[Kernel] = [step]
-    sticky = effect <= (ScoreEffect.ROW if cycle.ledger.any_releasing else ScoreEffect.SPAN)
-    if not cycle.pipeline.moving(ask.shape) and sticky:
-        kernels.append(runs)
-        if effect <= ScoreEffect.ROW:
-            kernels.append(fill)
-    assert kernel_for(cycle, ask) in kernels
-    return kernels
-
-
 @given(scenes(gangs=2, leaving=True), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())
 def test_kernels_equal_reference(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
     """Every kernel puts as many tasks on each node as placing them one by one does, where it says that it is exact."""
     cycle = _open(scene, scorers)
-    ask, span, pool = _ask(cycle, data), _span(cycle, data), _pool(cycle, data)
-    _disturb(cycle, data)
-    expected = _plain(reference(cycle, ask, count, span, pool))
+    ask, span, pool = drawn_ask(cycle, data), drawn_span(cycle, data), drawn_pool(cycle, data)
+    disturb(cycle, data)
 
-    found = {kernel.__name__: _plain(kernel(cycle, ask, count, span, pool)) for kernel in _exact(cycle, ask)}
-    assert dict.fromkeys(found, expected) == found
+    kernels_agree(cycle, ask, count, span, pool)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +78,8 @@ def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, po
         cycle.ledger.place(ask.shape, np.array([0]), np.array([kept]), pool=Pool.FUTURE_IDLE)
     everywhere = slice(0, len(cycle.nodes))
 
-    expected = _plain(reference(cycle, ask, 2, everywhere, pool))
-    assert expected == _plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, pool))
+    expected = plain(reference(cycle, ask, 2, everywhere, pool))
+    assert expected == plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, pool))
 
 
 def test_a_node_that_is_taken_draws_its_neighbours() -> None:
@@ -140,7 +90,7 @@ def test_a_node_that_is_taken_draws_its_neighbours() -> None:
     rows, _ = kernel_for(cycle, ask)(cycle, ask, 2, everywhere, Pool.IDLE)
 
     assert ["n0", "n2"] == [cycle.nodes.names[row] for row in rows.tolist()]
-    assert _plain(reference(cycle, ask, 2, everywhere, Pool.IDLE)) == dict.fromkeys(rows.tolist(), 1)
+    assert plain(reference(cycle, ask, 2, everywhere, Pool.IDLE)) == dict.fromkeys(rows.tolist(), 1)
 
 
 def _apart(key: str, most: int) -> Raw:
@@ -161,31 +111,31 @@ def test_step_equals_reference_where_filters_move(
     labels = {f"g-{i}": {"app": "x"} for i in range(count)}
     spread = Gang("g", tasks=count, labels=labels, spec=_apart("kubernetes.io/hostname", most))
     cycle = _open(Scene(draw(tree, node="cpu=3"), (spread,)), scorers)
-    ask, span = _ask(cycle, data), _span(cycle, data)
+    ask, span = drawn_ask(cycle, data), drawn_span(cycle, data)
 
     assert cycle.pipeline.moving(ask.shape)
-    assert _plain(reference(cycle, ask, count, span, Pool.IDLE)) == _plain(step(cycle, ask, count, span, Pool.IDLE))
+    assert plain(reference(cycle, ask, count, span, Pool.IDLE)) == plain(step(cycle, ask, count, span, Pool.IDLE))
 
 
 @given(scenes(gangs=3), st.sampled_from(sorted(SCORERS)), st.integers(0, 12), st.data())
 def test_walk_equals_recursion(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
     """Taking whole slices and sorting children gives what asking again after each member of a domain does."""
     cycle = _open(scene, scorers)
-    ask, pool = _ask(cycle, data), _pool(cycle, data)
+    ask, pool = drawn_ask(cycle, data), drawn_pool(cycle, data)
     domain = data.draw(st.integers(0, len(cycle.topology) - 1))
-    _disturb(cycle, data)
-    expected = _plain(close_reference(cycle, ask, count, domain, pool))
+    disturb(cycle, data)
+    expected = plain(close_reference(cycle, ask, count, domain, pool))
 
-    assert expected == _plain(walk(cycle, ask, count, domain, pool))
+    assert expected == plain(walk(cycle, ask, count, domain, pool))
 
 
 @given(scenes(gangs=2), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())
 def test_placing_leaves_no_trace(scene: Scene, scorers: str, count: int, data: DataObject) -> None:
     """Kernels and `walk` leave the ledger as it was."""
     cycle = _open(scene, scorers)
-    ask, span, pool = _ask(cycle, data), _span(cycle, data), _pool(cycle, data)
+    ask, span, pool = drawn_ask(cycle, data), drawn_span(cycle, data), drawn_pool(cycle, data)
     before = [cycle.ledger.idle.tobytes(), cycle.ledger.pipelined.tobytes(), cycle.ledger.domain_idle.tobytes()]
-    for kernel in _exact(cycle, ask):
+    for kernel in exact_kernels(cycle, ask):
         kernel(cycle, ask, count, span, pool)
     walk(cycle, ask, count, 0, pool)
 

@@ -19,7 +19,7 @@ from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
-from tierwise.config.profile import Installed, Offer, PluginChoice, Profile, nothing_else
+from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
 
 __all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
 
@@ -257,8 +257,8 @@ class _Change(msgspec.Struct, frozen=True):
 class _Names:
     """What the names of plugins come to in one file: those of Kubernetes' world, and those of other packages."""
 
-    def __init__(self, known: Installed) -> None:
-        self._known = known
+    def __init__(self, installed: Installed) -> None:
+        self._installed = installed
         self._offers: dict[str, Offer | None] = {}
         self._others: dict[str, KubePlugin] = {}
 
@@ -269,14 +269,14 @@ class _Names:
         """What another package offers under a name, which else must be known; InputError where it is not."""
         if name not in self._offers:
             try:
-                offer = self._offers[name] = self._known(name)
+                offer = self._offers[name] = self._installed.get(name)
             except InputError as error:
                 raise InputError(error.message, file=file, field=path) from None
             if offer is not None:
                 self._others[name] = of_another_package(name, offer.switches)
             elif name not in PLUGINS:
-                known = ", ".join(sorted(PLUGINS))
-                text = f"unknown plugin {name}{suggestion(name, PLUGINS)} (there are {known})"
+                known = sorted({*PLUGINS, *self._installed})
+                text = f"unknown plugin {name}{suggestion(name, known)} (there are {', '.join(known)})"
                 raise InputError(text, file=file, field=path)
         return self._offers[name]
 
@@ -360,6 +360,8 @@ def _entries(raw: object, path: str, file: str | None) -> Iterator[tuple[str, st
 
 KIND: Final = "KubeSchedulerConfiguration"
 
+_NOBODY: Final[Installed] = {}
+
 _GROUP: Final = "kubescheduler.config.k8s.io/"
 _DEFAULT_NAME: Final = "default-scheduler"
 _FIELDS: Final = """
@@ -386,7 +388,7 @@ class _KubeProfile(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Mapping[str, object]]
 
 
-def read_kube(raw: object, file: str | None = None, installed: Installed = nothing_else) -> Profile:
+def read_kube(raw: object, file: str | None = None, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed configuration file; several profiles become one that tells their pods apart.
 
     `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-__all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile", "nothing_else"]
+__all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile"]
 
 
 class Offer(Protocol):
@@ -21,13 +21,8 @@ class Offer(Protocol):
         """The first argument that cannot be read, and why."""
 
 
-Installed = Callable[[str], Offer | None]
-"""Plugins of other packages by name; None for a name that no other package has."""
-
-
-def nothing_else(name: str) -> Offer | None:
-    """Where only the plugins of tierwise itself are meant."""
-    return None
+Installed = Mapping[str, Offer]
+"""Plugins of other packages by name; one that cannot be used is an InputError when it is looked up."""
 
 
 class PluginChoice(msgspec.Struct, frozen=True):

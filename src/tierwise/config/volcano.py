@@ -13,7 +13,7 @@ from typing import Final
 
 from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
-from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile, nothing_else
+from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
 
@@ -135,12 +135,15 @@ _POINTS = {point.lower(): point for point in _SWITCHES.split()}
 """The switches of a plugin, spelled `enable<Point>` or `enabled<Point>`."""
 
 
+_NOBODY: Final[Installed] = {}
+
+
 def spelled(action: str) -> str:
     """The name of an action however it is written: gangPreempt, gang-preempt and gang_preempt are one."""
     return action.strip().replace("-", "").replace("_", "").lower()
 
 
-def read_volcano(raw: object, file: str | None = None, installed: Installed = nothing_else) -> Profile:
+def read_volcano(raw: object, file: str | None = None, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed configuration file; what it leaves out is as in the default profile.
 
     `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.
@@ -156,7 +159,7 @@ def read_volcano(raw: object, file: str | None = None, installed: Installed = no
     if not isinstance(raw.get("metrics"), Mapping | None):
         raise InputError("expected a mapping", file=file, field="metrics")
     named = {plugin.name for tier in tiers for plugin in tier}
-    idle = {name for name in named if name in IDLE_PLUGINS and installed(name) is None}
+    idle = {name for name in named if name in IDLE_PLUGINS and name not in installed}
     kept = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
     return Profile(
         actions=tuple(a for a in actions if a not in _IDLE_ACTIONS) if actions is not None else DEFAULT.actions,
@@ -254,7 +257,7 @@ def _check_installed(
 ) -> None:
     """Refuse arguments that a plugin of another package does not know."""
     try:
-        offer = installed(name)
+        offer = installed.get(name)
     except InputError as error:
         raise InputError(error.message, file=file, field=path) from None
     wrong = offer.wrong_argument(arguments) if offer is not None else None

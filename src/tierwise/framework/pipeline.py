@@ -95,6 +95,8 @@ _FLOAT, _INT = np.dtype(np.float64), np.dtype(np.int64)
 _BOOL, _WHY = np.dtype(np.bool_), np.dtype(np.uint16)
 
 _SHOWN: Final = 200
+_HIGHEST: Final = 1e9
+"""Beyond any score: sums of weighted ones must fit into 64 bits."""
 
 _CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
 """The points of classes whose declaration holds."""
@@ -124,19 +126,20 @@ def _points_of(name: str, plugin: object) -> frozenset[type]:
 def _shown(answer: object) -> str:
     """An answer in a few words."""
     if isinstance(answer, np.ndarray):
-        return f"an array of {answer.dtype} of shape {answer.shape}"
+        return f"one of {answer.dtype} and of shape {answer.shape}"
     text = " ".join(repr(answer).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _check_array(answer: object, dtype: np.dtype[Any], length: int) -> None:
     if type(answer) is not np.ndarray or answer.dtype != dtype or answer.shape != (length,):
-        raise _AnswerError(f"expected an array of {length} of {dtype}, not {_shown(answer)}")
+        raise _AnswerError(f"expected an array of {dtype} and of shape ({length},), not {_shown(answer)}")
 
 
-def _check_finite(answer: Floats) -> None:
-    if not math.isfinite(answer.dot(answer)) and not np.isfinite(answer).all():
-        raise _AnswerError("expected finite numbers")
+def _check_scores(answer: Floats) -> None:
+    """Finite, and small enough to be compared in steps of a millionth; one product says so of most."""
+    if not answer.dot(answer) < _HIGHEST**2 and not (np.abs(answer) < _HIGHEST).all():
+        raise _AnswerError(f"expected finite numbers below {_HIGHEST:.0e}")
 
 
 def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
@@ -148,7 +151,7 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
 def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
     """Positions among so many, in any order."""
     if type(answer) is not np.ndarray or answer.dtype != _INT or answer.ndim != 1:
-        raise _AnswerError(f"expected an array of positions of {_INT}, not {_shown(answer)}")
+        raise _AnswerError(f"expected an array of positions, of {_INT} and in one dimension, not {_shown(answer)}")
     if len(answer) and (answer.min() < 0 or answer.max() >= length):
         raise _AnswerError(f"expected positions below {length}")
     if distinct and len(np.unique(answer)) < len(answer):
@@ -507,7 +510,7 @@ class Pipeline:
         try:
             score = plugin.score(ask, span, fits)
             _check_array(score, _FLOAT, span.stop - span.start)
-            _check_finite(score)
+            _check_scores(score)
         except _RAISED as error:
             raise self._costs(plugin, "score", error) from error
         return score
@@ -555,7 +558,7 @@ class Pipeline:
             try:
                 score = plugin.score_domains(sub, domains, copies)
                 _check_array(score, _FLOAT, len(domains))
-                _check_finite(score)
+                _check_scores(score)
             except _RAISED as error:
                 raise self._costs(plugin, "score_domains", error) from error
             total += score
@@ -748,7 +751,7 @@ class Pipeline:
                 found = plugin.entitled()
                 expected = (len(self._view.axis), len(self._view.ledger.queue_index))
                 if type(found) is not np.ndarray or found.dtype != _INT or found.shape != expected:
-                    raise _AnswerError(f"expected {_INT} of shape {expected}, not {_shown(found)}")
+                    raise _AnswerError(f"expected an array of {_INT} and of shape {expected}, not {_shown(found)}")
             except _RAISED as error:
                 self._failed(plugin, "entitled", error)
             else:

@@ -107,9 +107,10 @@ class Registry(Mapping[str, Factory]):
             self._declarations[name] = found
         return found
 
-    def other(self, name: str) -> Declaration | None:
-        """The same for a plugin of another package; None where no other package has it."""
-        return self.declaration(name) if name in self.others else None
+    @property
+    def offers(self) -> Mapping[str, Declaration]:
+        """What the plugins of other packages declare, checked when it is looked up."""
+        return _Offers(self)
 
     def owners(self, name: str) -> tuple[str, ...]:
         """The packages that have a plugin of a name."""
@@ -120,6 +121,24 @@ class Registry(Mapping[str, Factory]):
 
         taken = name in self._own or name in self._reserved or name in RESERVED
         return (*(own if taken else ()), other.source, *other.rivals)
+
+
+class _Offers(Mapping[str, Declaration]):
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def __getitem__(self, name: str) -> Declaration:
+        self._registry.others[name]  # a KeyError for those of tierwise itself
+        return self._registry.declaration(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._registry.others
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registry.others)
+
+    def __len__(self) -> int:
+        return len(self._registry.others)
 
 
 def extended(plugins: Mapping[str, Factory], more: dict[str, Factory]) -> Mapping[str, Factory]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import pytest
@@ -33,22 +33,31 @@ OTHERS = {
 }
 
 
-def _installed(name: str) -> Offer | None:
-    if name == "broken":
-        raise InputError("plugin broken: acme 1 cannot be imported: OSError: no licence")
-    return OTHERS.get(name)
+class _Installed(Mapping[str, Offer]):
+    """The others, and one that cannot be imported."""
+
+    def __getitem__(self, name: str) -> Offer:
+        if name == "broken":
+            raise InputError("plugin broken: acme 1 cannot be imported: OSError: no licence")
+        return OTHERS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(OTHERS)
+
+    def __len__(self) -> int:
+        return len(OTHERS)
 
 
 def _volcano(name: str, arguments: Mapping[str, object] | None = None, **switches: bool) -> Profile:
     plugin = {"name": name, "arguments": arguments or {}, **switches}
-    return read_volcano({"tiers": [{"plugins": [{"name": "gang"}, plugin]}]}, "f", _installed)
+    return read_volcano({"tiers": [{"plugins": [{"name": "gang"}, plugin]}]}, "f", _Installed())
 
 
 def _kube(plugins: Mapping[str, object], config: Sequence[object] = ()) -> Profile:
     profile = {"plugins": plugins, "pluginConfig": list(config)}
     version = "kubescheduler.config.k8s.io/v1"
     raw = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
-    return read_kube(raw, "f", _installed)
+    return read_kube(raw, "f", _Installed())
 
 
 def _choices(profile: Profile, name: str) -> list[PluginChoice]:
@@ -149,6 +158,11 @@ def test_kube_knows_where_every_point_stands() -> None:
             {"score": {"enabled": [{"name": "broken"}]}},
             [],
             "profiles[0].plugins.score.enabled[0]: plugin broken: acme 1 cannot be imported: OSError: no licence",
+        ),
+        (
+            {"score": {"enabled": [{"name": "powr"}]}},
+            [],
+            "profiles[0].plugins.score.enabled[0]: unknown plugin powr (did you mean power?) (there are ",
         ),
         (
             {"score": {"enabled": [{"name": "nobody"}]}},

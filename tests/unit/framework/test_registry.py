@@ -83,8 +83,10 @@ def test_a_plugin_of_another_package_is_found(site: Path) -> None:
     assert ("Gate",) == found.declaration("mine").names
     assert ("most",) == found.declaration("mine").argument_names
     assert "Mine" == getattr(found["mine"], "__name__", "")
-    assert found.other("gang") is None
-    assert found.other("nobody") is None
+    assert ["mine"] == list(found.offers)
+    assert 1 == len(found.offers)
+    assert found.offers.get("gang") is None
+    assert found.offers.get("nobody") is None
 
 
 def test_nothing_is_imported_before_it_is_named(site: Path) -> None:

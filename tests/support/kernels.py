@@ -1,0 +1,114 @@
+"""Kernels held against `reference`: where a cycle asks for tasks to be placed, and where the fast ways must agree."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, ScoreEffect
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
+
+__all__ = [
+    "disturb",
+    "drawn_ask",
+    "drawn_pool",
+    "drawn_span",
+    "effect_holds",
+    "every_ask",
+    "exact_kernels",
+    "kernels_agree",
+    "plain",
+]
+
+
+def every_ask(cycle: Cycle) -> list[Ask]:
+    """Tasks of each pod set of each job, with and without a distance that is decided."""
+    return [
+        Ask(pod_set.shape, sub, job, settled)
+        for job in cycle.snapshot.jobs
+        for sub in job.subs
+        for pod_set in sub.pod_sets
+        for settled in (False, True)
+    ]
+
+
+def drawn_ask(cycle: Cycle, data: DataObject) -> Ask:
+    """One of them."""
+    asks = every_ask(cycle)
+    assume(asks)
+    return data.draw(st.sampled_from(asks))
+
+
+def drawn_span(cycle: Cycle, data: DataObject) -> slice:
+    """Some rows that follow each other."""
+    first = data.draw(st.integers(0, len(cycle.nodes)))
+    return slice(first, data.draw(st.integers(first, len(cycle.nodes))))
+
+
+def drawn_pool(cycle: Cycle, data: DataObject) -> Pool:
+    """LATER is asked for only where something is being released."""
+    pools = tuple(Pool) if cycle.ledger.any_releasing else (Pool.IDLE,)
+    return data.draw(st.sampled_from(pools))
+
+
+def disturb(cycle: Cycle, data: DataObject) -> None:
+    """Put some tasks of some shapes where they fit, so that nodes are used unevenly."""
+    for _ in range(data.draw(st.integers(0, 2))):
+        shape, pool = data.draw(st.sampled_from(cycle.snapshot.shapes)), drawn_pool(cycle, data)
+        row = data.draw(st.integers(0, len(cycle.nodes) - 1))
+        if cycle.fit_counts.of(shape).rows(pool)[row] > 0:
+            cycle.ledger.place(shape, np.array([row]), np.array([1]), pool=pool)
+
+
+def plain(picks: Picks) -> dict[int, int]:
+    """How many tasks went to which row."""
+    return dict(zip(picks[0].tolist(), picks[1].tolist(), strict=True))
+
+
+def exact_kernels(cycle: Cycle, ask: Ask) -> list[Kernel]:
+    """The kernels that promise the answer of `reference` here."""
+    effect = cycle.pipeline.effect(ask)
+    kernels: list[Kernel] = [step]
+    sticky = effect <= (ScoreEffect.ROW if cycle.ledger.any_releasing else ScoreEffect.SPAN)
+    if not cycle.pipeline.moving(ask.shape) and sticky:
+        kernels.append(runs)
+        if effect <= ScoreEffect.ROW:
+            kernels.append(fill)
+    assert kernel_for(cycle, ask) in kernels
+    return kernels
+
+
+def kernels_agree(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> None:
+    """Every kernel puts as many tasks on each node as placing them one by one does, where it says that it is exact."""
+    expected = plain(reference(cycle, ask, count, span, pool))
+
+    found = {kernel.__name__: plain(kernel(cycle, ask, count, span, pool)) for kernel in exact_kernels(cycle, ask)}
+    assert dict.fromkeys(found, expected) == found
+
+
+def effect_holds(cycle: Cycle, ask: Ask) -> None:
+    """Once a task stands on a node, no other scores change than the scorers say, and in no other way."""
+    effect, everywhere = cycle.pipeline.effect(ask), slice(0, len(cycle.nodes))
+    fits = cycle.fits(ask, everywhere, Pool.IDLE)
+    before = cycle.pipeline.score(ask, everywhere, fits)
+    for row in np.flatnonzero(fits).tolist():
+        with cycle.ledger.statement():
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=Pool.IDLE)
+            change = np.rint((cycle.pipeline.score(ask, everywhere, fits) - before) * 2**20)
+            still = cycle.fits(ask, everywhere, Pool.IDLE)
+        change[~still] = 0  # the score of a node that is full decides nothing
+        fresh = np.ones(len(cycle.nodes), dtype=bool)
+        fresh[cycle.pipeline.stale(ask, row)] = False
+        others = np.delete(change, row)
+        assert not change[fresh].any(), f"a task on row {row} changes scores of rows that are not stale"
+        if effect is ScoreEffect.FIXED:
+            assert not change.any(), f"a task on row {row} changes scores that are fixed"
+        elif effect is ScoreEffect.ROW:
+            assert not others.any(), f"a task on row {row} changes scores of other rows"
+            assert change[row] >= 0, f"a task on row {row} lowers its score"
+        elif effect is ScoreEffect.SPAN and not cycle.ledger.any_releasing and still[row]:
+            assert change[row] >= others.max(initial=0), f"a task on row {row} raises another score more than its own"
