@@ -7,7 +7,7 @@ import numpy as np
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Cause, CycleView, VictimSelector
+from tierwise.framework.extension import Arguments, CycleView, Preemptor, VictimSelector
 from tierwise.model.arrays import Ints
 
 
@@ -26,7 +26,7 @@ class NamespaceOrder:
         places = {namespace: place for place, namespace in enumerate(first)}
         self._place = [places.get(job.key.partition("/")[0]) for job in view.jobs]
 
-    def select_victims(self, cause: Cause, bundles: Bundles) -> Ints | None:
+    def select_victims(self, preemptor: Preemptor, bundles: Bundles) -> Ints | None:
         """The bundles in the order in which they go: safe ones first, which leave their gang whole."""
         places = [self._place[job] for job in bundles.job.tolist()]
         if all(place is None for place in places):

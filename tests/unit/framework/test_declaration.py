@@ -82,15 +82,15 @@ SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
             },
             "Mine.score must take (ask, span, fits), as NodeScorer calls it",
         ),
-        ((VICTIMS,), {"spare": lambda self, cause, victims: None}, "has no attribute answers"),
+        ((VICTIMS,), {"spare": lambda self, preemptor, victims: None}, "has no attribute answers"),
         (
             (VICTIMS,),
-            {"spare": lambda self, cause, victims: None, "answers": frozenset(), "counts": "no"},
+            {"spare": lambda self, preemptor, victims: None, "answers": frozenset(), "counts": "no"},
             "Mine: counts must be true or false, not 'no'",
         ),
         (
             (VICTIMS,),
-            {"spare": lambda self, cause, victims: None, "answers": {"preempt"}, "counts": False},
+            {"spare": lambda self, preemptor, victims: None, "answers": {"preempt"}, "counts": False},
             "Mine: answers must be a frozenset of purposes, not {'preempt'}",
         ),
         (
