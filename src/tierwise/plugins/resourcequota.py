@@ -15,6 +15,7 @@ from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
+from tierwise.plugins.queues.table import figures
 
 __all__ = ["ResourceQuotas"]
 
@@ -40,5 +41,6 @@ class ResourceQuotas:
             granted[job.number] = job.min_resources
             return None
         names = ", ".join(self._names[r] for r in np.flatnonzero(short).tolist())
-        text = f"the resource quotas of namespace {namespace} leave too little {names}"
+        told = figures(self._names, short, asked=job.min_resources, left=np.maximum(left, 0))
+        text = f"the resource quotas of namespace {namespace} leave too little {names} {told}"
         return Reason("ResourceQuotaExceeded", "resourcequota", text)

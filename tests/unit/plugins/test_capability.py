@@ -24,14 +24,15 @@ def test_the_innermost_queue_that_is_full_refuses(caps: tuple[int, ...], held: i
         gang("new", tasks=1, each="cpu=1 mem=1", queue="low"),
     )
     full = [
-        name
+        (name, f"(cpu: {asked} asked, {others} used, {cap} allowed)")
         for name, cap, others in zip(("top", "mid", "low"), caps, (held, 0, 0), strict=True)
         if cap and others + asked > cap
     ]
 
     reason = Capability({}, hall.view).quota_exceeded(hall.job("new"), hall.vector(f"cpu={asked}"))
 
-    assert (f"queue {full[-1]} would have more cpu than its capability allows" if full else None) == (
+    name, figures = full[-1] if full else ("", "")
+    assert (f"queue {name} would have more cpu than its capability allows {figures}" if full else None) == (
         reason.text if reason is not None else None
     )
 

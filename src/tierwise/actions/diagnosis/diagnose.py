@@ -37,7 +37,6 @@ __all__ = [
     "once_full",
     "searched",
     "too_wide",
-    "tried_ways",
     "ungathered",
 ]
 
@@ -118,6 +117,8 @@ def _ordered(found: dict[Reason, int]) -> Causes:
 # Say why a gathered job found no place: how much was asked, in which layer, what the best domains of it take.
 
 
+_NOT_TOGETHER = "each of them fits by itself, but not all of them together"
+
 _GATHERED_SHOWN = 3
 """How many domains a rejection names."""
 
@@ -129,9 +130,8 @@ def ungathered(
     whole = everything(task_group)
     if _odd(task_group.need, options[-1]) and not _odd(whole.need, options[-1]):
         task_group = whole  # the minimum alone could not come in multiples: all of it was looked for
-    shape = max(task_group.remaining, key=lambda tasks_left: tasks_left.left).pod_set.shape
-    slot_tree = slot_tree_of(cycle, shape, task_group.sub, job, Pool.FUTURE_IDLE)
-    widest = options[-1]
+    offer = _Offer(cycle, job, task_group)
+    slot_tree, widest = offer.slot_tree, options[-1]
     where = (
         "the cluster" if widest.tier == int(slot_tree.topology.tier[ROOT]) else f"one {_layer(slot_tree, widest.tier)}"
     )
@@ -142,70 +142,101 @@ def ungathered(
             f"pods come in multiples of {_multiples(slot_tree, widest)}, and {task_group.need} is no multiple of {odd}"
         )
         return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
-    text += _offers(cycle, job, slot_tree, widest)
+    text += offer.words(widest)
     if widest.multiples:
         text += f"; pods come in multiples of {_multiples(slot_tree, widest)}"
-    tried = tried_ways(cycle, job, slot_tree, shape, task_group.need, options)
-    return Reason("CannotGather", "coscheduling", text, curable=True), tried
-
-
-def tried_ways(
-    cycle: Cycle, job: Job, slot_tree: SlotTree, shape: Shape, tasks: int, options: Sequence[GatherOption]
-) -> tuple[Tried, ...]:
-    """Layer by layer, how many of so many tasks its best domain takes, and what keeps the others out."""
     by_tier = {
         option.tier: option for option in options if option.tier > 0
-    }  # of several ways in one tier the last asks the least
-    found = (
-        _gather_tried(cycle, job, slot_tree, shape, tasks, option, widest=option is options[-1])
-        for option in by_tier.values()
-    )
-    return tuple(tried for tried in found if tried is not None)
+    }  # of several options in one tier the last asks the least
+    found = (offer.tried(option, widest=option is widest) for option in by_tier.values())
+    return Reason("CannotGather", "coscheduling", text, curable=True), tuple(t for t in found if t is not None)
 
 
-def _gather_tried(
-    cycle: Cycle, job: Job, slot_tree: SlotTree, shape: Shape, tasks: int, option: GatherOption, *, widest: bool
-) -> Tried | None:
-    places, room = slot_tree.offers(option)
-    if not len(places):
-        return None
-    best = int(places[0])
-    span = slot_tree.topology.span(best)
-    rows = rows_of(cycle, job, np.arange(span.start, span.stop))
-    short = causes(cycle, shape, rows)
-    if widest and not short and not option.multiples:  # which leave nodes that are not full
-        short = once_full(cycle, shape, rows)
-    return Tried(
-        tier=option.tier,
-        domains=len(places),
-        best=slot_tree.topology.name[best],
-        fits=min(max(int(room[0]), 0), tasks),
-        asked=tasks,
-        nodes=span.stop - span.start,
-        causes=short,
-        layer=_layer(slot_tree, option.tier),
-    )
+class _Offer:
+    """What the domains of a tree take of a task group that is to be gathered.
+
+    Tasks of several shapes are counted as if each shape had a domain to itself: where that would be enough, they only
+    do not fit together.
+    """
+
+    def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
+        self._cycle, self._job, self._need = cycle, job, task_group.need
+        self._left: dict[Shape, int] = {}
+        for tasks_left in task_group.remaining:
+            shape = tasks_left.pod_set.shape
+            self._left[shape] = self._left.get(shape, 0) + tasks_left.left
+        self._slot_trees = {s: slot_tree_of(cycle, s, task_group.sub, job, Pool.FUTURE_IDLE) for s in self._left}
+        self.slot_tree = self._slot_trees[max(self._left, key=lambda shape: self._left[shape])]
+
+    def of(self, option: GatherOption) -> tuple[Ints, Ints]:
+        """The domains of a option's tier, roomiest first, and how many of the tasks each takes; rows for tier 0."""
+        places, room = self.slot_tree.offers(option)
+        if len(self._left) == 1:
+            return places, room
+        takes = [(self._alone(shape, option), number) for shape, number in self._left.items()]
+        counts = np.array([sum(min(alone[p], n) for alone, n in takes) for p in places.tolist()], dtype=np.int64)
+        order = np.argsort(-counts, kind="stable")
+        return places[order], counts[order]
+
+    def _alone(self, shape: Shape, option: GatherOption) -> dict[int, int]:
+        """How many tasks of one shape each domain takes."""
+        places, room = self._slot_trees[shape].offers(option)
+        return dict(zip(places.tolist(), np.maximum(room, 0).tolist(), strict=True))
+
+    def words(self, option: GatherOption) -> str:
+        """What the roomiest domains take."""
+        places, room = self.of(option)
+        if not len(places):
+            return (
+                ", none of which holds its running pods"
+                if self.slot_tree.standing.any()
+                else ", of which there is none"
+            )
+        if self._apart(int(room[0])):
+            return f": {_NOT_TOGETHER}"
+        if option.tier <= 0:
+            places = rows_of(self._cycle, self._job, places)
+        names = self._cycle.nodes.names if option.tier <= 0 else self.slot_tree.topology.name
+        shown = [
+            f"{names[place] if place != ROOT or option.tier <= 0 else 'it'} takes {max(number, 0)}"
+            for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
+        ]
+        more = len(places) - len(shown)
+        rest = f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else ""
+        return f": {', '.join(shown)}{rest}"
+
+    def tried(self, option: GatherOption, *, widest: bool) -> Tried | None:
+        """How many of the tasks the best domain of a layer takes, and what keeps the others out."""
+        places, room = self.of(option)
+        if not len(places):
+            return None
+        best, topology = int(places[0]), self.slot_tree.topology
+        span = topology.span(best)
+        rows = rows_of(self._cycle, self._job, np.arange(span.start, span.stop))
+        shape = max(self._left, key=lambda shape: self._left[shape] - self._alone(shape, option)[best])
+        short = causes(self._cycle, shape, rows)
+        if widest and not short and not option.multiples:  # which leave nodes that are not full
+            short = once_full(self._cycle, shape, rows)
+        return Tried(
+            tier=option.tier,
+            domains=len(places),
+            best=topology.name[best],
+            fits=min(max(int(room[0]), 0), self._need),
+            asked=self._need,
+            nodes=span.stop - span.start,
+            causes=short,
+            layer=_layer(self.slot_tree, option.tier),
+            short=_NOT_TOGETHER if self._apart(int(room[0])) else "",
+        )
+
+    def _apart(self, takes: int) -> bool:
+        """Whether a domain that takes so many, shape by shape, takes them only one shape at a time."""
+        return len(self._left) > 1 and takes >= self._need
 
 
 def _layer(slot_tree: SlotTree, tier: int) -> str:
     names = (name for name, number in slot_tree.topology.tier_names.items() if number == tier)
     return next(names, f"domain of tier {tier}" if tier else "node")
-
-
-def _offers(cycle: Cycle, job: Job, slot_tree: SlotTree, option: GatherOption) -> str:
-    """What the roomiest domains take."""
-    places, room = slot_tree.offers(option)
-    if not len(places):
-        return ", none of which holds its running pods" if slot_tree.standing.any() else ", of which there is none"
-    if option.tier <= 0:
-        places = rows_of(cycle, job, places)
-    names = cycle.nodes.names if option.tier <= 0 else slot_tree.topology.name
-    shown = [
-        f"{names[place] if place != ROOT or option.tier <= 0 else 'it'} takes {max(number, 0)}"
-        for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
-    ]
-    more = len(places) - len(shown)
-    return ": " + ", ".join(shown) + (f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else "")
 
 
 def _multiples(slot_tree: SlotTree, option: GatherOption) -> str:
@@ -380,7 +411,7 @@ def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
             amounts = int(least[lacking[0]]), int(free[lacking[0]])
             asked, left = (show(name, max(amount, 0)) for amount in amounts)
             return replace(looked, short=f"its minResources ask for {asked} of {name}, and {left} is free")
-    return replace(looked, short="each of them fits by itself, but not all of them together")
+    return replace(looked, short=_NOT_TOGETHER)
 
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:

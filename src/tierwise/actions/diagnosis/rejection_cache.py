@@ -1,17 +1,19 @@
 """What was refused in this pass, so that asking again costs nothing.
 
-While nothing is released, room only shrinks: a gang of the same kind that needs as much or more is refused for the
-same reason. Kinds are remembered only where counting is exact and the answer depends on nothing but room.
+While nothing is released, room only shrinks: a gang of the same kind that needs as much or more is refused as well.
+Kinds are remembered only where counting is exact and the answer depends on nothing but room. What a job is told are its
+own numbers and the room of the moment; jobs that ask for the same, with nothing placed in between, share the sentence.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand
+from tierwise.actions.diagnosis.diagnose import diagnose
+from tierwise.actions.placement.demand import Demand, demand
 from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job
-from tierwise.model.reason import Rejection, Tried
+from tierwise.model.reason import Rejection
 
 __all__ = ["RejectionCache"]
 
@@ -24,8 +26,8 @@ class RejectionCache:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._known: dict[Kind, dict[float, tuple[int, Rejection]]] = {}
-        self._told: dict[tuple[int, int, float], tuple[Tried, ...]] = {}
+        self._known: dict[Kind, dict[float, tuple[int, int, Rejection]]] = {}
+        self._told: dict[object, Rejection] = {}
         self._releases = cycle.ledger.releases
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
@@ -35,7 +37,7 @@ class RejectionCache:
         """
         self._forget_after_releases()
         kind = self._kind(job, asked) if self._known else None
-        return self._speaks_for(job, kind, asked.tasks) if kind is not None else None
+        return self._told_to(job, kind, asked.tasks) if kind is not None else None
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
@@ -48,31 +50,34 @@ class RejectionCache:
         counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(pod_set.shape)
         if not counted or not 0 < need <= len(pod_set.tasks):
             return None
-        return self._speaks_for(job, (pod_set.shape.number, ()), need)
+        return self._told_to(job, (pod_set.shape.number, ()), need)
 
-    def _speaks_for(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
-        limit = self._limit(job)
-        for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
-            for known_limit, (size, rejection) in self._known.get(easier, {}).items():
-                if known_limit >= limit and tasks >= size:
-                    tried = self._retold(rejection, tasks, limit)
-                    return Rejection(rejection.stage, job.key, rejection.reason, tried)  # its sub-jobs are another's
-        return None
-
-    def _retold(self, rejection: Rejection, tasks: int, limit: float) -> tuple[Tried, ...]:
-        """What was tried, as it reads for so many tasks within a limit; many jobs ask for the same."""
-        key = (id(rejection), tasks, limit)
+    def _told_to(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
+        """The refusal in the job's own numbers, where one is remembered that holds for it."""
+        if not self._speaks_for(kind, tasks, self._limit(job)):
+            return None
+        left = sum(self._cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
+        key = kind, tasks, self._limit(job), left > tasks, self._placed()
         found = self._told.get(key)
         if found is None:
-            found = tuple(replace(t, asked=tasks) for t in rejection.tried if t.tier <= limit)
-            self._told[key] = found
-        return found
+            found = self._told[key] = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False)
+        return replace(found, subject=job.key, children=())  # its sub-jobs are another's
+
+    def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> bool:
+        """Whether a refusal is remembered of as much or less, or of what is easier, within a limit as wide."""
+        easier = (kind, (kind[0], ())) if kind[1] else (kind,)
+        known = (entry for name in easier for entry in self._known.get(name, {}).items())
+        return any(known_limit >= limit and tasks >= size for known_limit, (size, _, _) in known)
 
     def similar(self, job: Job, asked: Demand) -> Rejection | None:
-        """A refusal of the same kind and limit, however much was asked."""
+        """A refusal of the same kind and limit, however much was asked, since which nothing was placed."""
         kind = self._kind(job, asked) if self._known else None
         found = self._known.get(kind, {}).get(self._limit(job)) if kind is not None else None
-        return found[1] if found is not None else None
+        return found[2] if found is not None and found[1] == self._placed() else None
+
+    def _placed(self) -> int:
+        """Tells moments apart: how much has been decided by now."""
+        return len(self._cycle.report.decisions)
 
     def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
@@ -82,7 +87,7 @@ class RejectionCache:
         by_limit = self._known.setdefault(kind, {})
         known = by_limit.get(self._limit(job))
         if known is None or asked.tasks < known[0]:
-            by_limit[self._limit(job)] = (asked.tasks, rejection)
+            by_limit[self._limit(job)] = (asked.tasks, self._placed(), rejection)
 
     def _forget_after_releases(self) -> None:
         if self._releases != self._cycle.ledger.releases:

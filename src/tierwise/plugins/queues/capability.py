@@ -48,11 +48,13 @@ class Capability:
         column = self._table.index.get(job.queue)
         for cap in self._caps[column] if column is not None else ():
             held = self._used[:, self._members[cap]].sum(axis=1)
-            short = self._table.short(amounts, held + amounts, self._table.capability[:, cap])
+            limit = self._table.capability[:, cap]
+            short = self._table.short(amounts, held + amounts, limit)
             if short.any():
                 name = self._table.queues[cap].name
                 text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
-                return Reason("QueueOverCapability", "capability", text, curable=True)
+                told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
+                return Reason("QueueOverCapability", "capability", f"{text} {told}", curable=True)
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
@@ -61,11 +63,12 @@ class Capability:
         if column is None or job.min_resources is None or self._promises.granted(job):
             return None
         for cap in self._caps[column]:
-            would = self._promises.among(self._members[cap]) + job.min_resources
-            short = self._table.short(job.min_resources, would, self._table.capability[:, cap])
+            promised, limit = self._promises.among(self._members[cap]), self._table.capability[:, cap]
+            short = self._table.short(job.min_resources, promised + job.min_resources, limit)
             if short.any():
                 text = f"queue {self._table.queues[cap].name} cannot promise it enough {self._table.listed(short)}"
-                return Reason("QueueQuotaExceeded", "capability", text)
+                told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
+                return Reason("QueueQuotaExceeded", "capability", f"{text} {told}")
         self._promises.grant(job)
         return None
 

@@ -159,11 +159,13 @@ class Capacity:
 
     def _beyond(self, chain: tuple[int, ...], amounts: Ints) -> Reason | None:
         for above in chain:
-            short = self._table.short(amounts, self._held(above) + amounts, self._tree.real[:, above])
+            held, limit = self._held(above), self._tree.real[:, above]
+            short = self._table.short(amounts, held + amounts, limit)
             if short.any():
                 name = self._table.queues[above].name
                 text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
-                return Reason("QueueOverCapability", "capacity", text, curable=True)
+                told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
+                return Reason("QueueOverCapability", "capacity", f"{text} {told}", curable=True)
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
@@ -175,12 +177,13 @@ class Capacity:
         if reason is not None or job.min_resources is None or self._promises.granted(job):
             return reason
         for above in self._tree.chains[column]:
-            would = self._promises.among(self._tree.members[above]) + job.min_resources
-            short = self._table.short(job.min_resources, would, self._tree.real[:, above])
+            promised, limit = self._promises.among(self._tree.members[above]), self._tree.real[:, above]
+            short = self._table.short(job.min_resources, promised + job.min_resources, limit)
             if short.any():
                 name = self._table.queues[above].name
                 text = f"queue {name} cannot promise it enough {self._table.listed(short)}"
-                return Reason("QueueQuotaExceeded", "capacity", text)
+                told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
+                return Reason("QueueQuotaExceeded", "capacity", f"{text} {told}")
         self._promises.grant(job)
         return None
 
@@ -197,7 +200,9 @@ class Capacity:
         if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
             return None
         text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
-        return Reason("QueueOverDeserved", "capacity", text)
+        wanted = self._table.counted & (need > 0)
+        told = self._table.figures(wanted, asked=need, used=self._held(column), deserved=self.deserved[:, column])
+        return Reason("QueueOverDeserved", "capacity", f"{text} {told}")
 
     def _within_deserved(self, column: int, need: Ints) -> bool:
         """Whether the need keeps within deserved in at least one resource that both name."""

@@ -21,7 +21,7 @@ from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
-from tierwise.plugins.queues.table import UNLIMITED, counted, owed, total
+from tierwise.plugins.queues.table import UNLIMITED, counted, figures, owed, total
 
 __all__ = ["Overcommit"]
 
@@ -50,7 +50,9 @@ class Overcommit:
             self._granted[job.number] = job.min_resources
             return None
         names = ", ".join(self._names[r] for r in np.flatnonzero(short).tolist())
-        return Reason("ClusterOvercommitted", "overcommit", f"jobs let in already claim what is left of {names}")
+        told = figures(self._names, short, asked=job.min_resources, left=np.maximum(left, 0))
+        text = f"jobs let in already claim what is left of {names} {told}"
+        return Reason("ClusterOvercommitted", "overcommit", text)
 
 
 def _stretched(arguments: Arguments, view: CycleView) -> Ints:

@@ -138,17 +138,22 @@ class Proportion:
         left = self._table.counted & (self.deserved[:, column] > self._used[:, column])
         if left.any():
             return None
-        return Reason("QueueOverused", "proportion", f"queue {queue.name} has all that it deserves", curable=True)
+        used, deserved = self._used[:, column], self.deserved[:, column]
+        told = self._table.figures(self._table.counted & (used > 0), used=used, deserved=deserved)
+        text = f"queue {queue.name} has all that it deserves"
+        return Reason("QueueOverused", "proportion", f"{text} {told}" if used.any() else text, curable=True)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        short = self._table.short(amounts, self._used[:, column] + amounts, self.deserved[:, column])
+        used, deserved = self._used[:, column], self.deserved[:, column]
+        short = self._table.short(amounts, used + amounts, deserved)
         if not short.any():
             return None
         text = f"queue {job.queue} would have more {self._table.listed(short)} than it deserves"
-        return Reason("QueueOverDeserved", "proportion", text, curable=True)
+        told = self._table.figures(short, asked=amounts, used=used, deserved=deserved)
+        return Reason("QueueOverDeserved", "proportion", f"{text} {told}", curable=True)
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
         return self.quota_exceeded(job, need)
@@ -158,11 +163,12 @@ class Proportion:
         column = self._table.index.get(job.queue)
         if column is None or job.min_resources is None or self._promises.granted(job):
             return None
-        would = self._promises.among(np.array([column])) + job.min_resources
-        short = self._table.short(job.min_resources, would, self._real[:, column])
+        promised, limit = self._promises.among(np.array([column])), self._real[:, column]
+        short = self._table.short(job.min_resources, promised + job.min_resources, limit)
         if short.any():
             text = f"queue {job.queue} cannot promise it enough {self._table.listed(short)}"
-            return Reason("QueueQuotaExceeded", "proportion", text)
+            told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
+            return Reason("QueueQuotaExceeded", "proportion", f"{text} {told}")
         self._promises.grant(job)
         return None
 

@@ -7,7 +7,7 @@ it declares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "EnqueuedResources",
     "QueueTable",
     "counted",
+    "figures",
     "owed",
     "pending",
     "ratio",
@@ -35,6 +36,10 @@ __all__ = [
 
 UNLIMITED = MOST
 """Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
+
+
+_SHOWN = 3
+"""Resources whose amounts a message has."""
 
 
 class QueueTable(msgspec.Struct, frozen=True):
@@ -81,6 +86,22 @@ class QueueTable(msgspec.Struct, frozen=True):
 
     def listed(self, which: Bools) -> str:
         return ", ".join(self.names[r] for r in np.flatnonzero(which).tolist())
+
+    def figures(self, which: Bools, **amounts: Ints) -> str:
+        """Amounts of these resources in words: "(cpu: 2 asked, 3 used, 4 allowed)"."""
+        return figures(self.names, which, **amounts)
+
+
+def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
+    """Amounts of some resources, each with its word, in brackets; of many resources the first few."""
+    from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles refuse anything
+
+    rows = np.flatnonzero(which).tolist()
+    parts = [
+        f"{names[r]}: {', '.join(f'{show(names[r], int(given[r]))} {word}' for word, given in amounts.items())}"
+        for r in rows[:_SHOWN]
+    ]
+    return f"({'; '.join([*parts, *(['and others'] if len(rows) > _SHOWN else [])])})"
 
 
 def counted(axis: Axis) -> Bools:
