@@ -6,10 +6,10 @@ Nothing here does I/O, and nothing below `sim` and `kube` knows which cluster it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
-from itertools import compress
-from operator import is_not
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NewType, Protocol, TypeVar, cast
 
@@ -104,16 +104,41 @@ def _namespaced(api_version: str, kind: str) -> bool:
     return codec.kind_of(example).namespaced
 
 
-class _Table(msgspec.Struct, frozen=True):
-    """The objects of one kind: records and manifests by path, both in the order of `ranks`."""
+_LONGEST: Final = 256
+"""Changes of a table that are remembered; beyond that all of it is compared."""
 
-    ranks: tuple[NaturalKey, ...] = ()
-    records: Mapping[str, Object] = {}
-    raws: Mapping[str, Raw] = {}
+
+class _Log(msgspec.Struct):
+    """What the latest changes of a table touched, by number; tables made one from the other share it."""
+
+    last: int = 0  # the number of the next change
+    touched: dict[int, frozenset[str]] = {}
+
+    def add(self, paths: Iterable[str]) -> None:
+        self.touched[self.last] = frozenset(paths)
+        self.touched.pop(self.last - _LONGEST, None)
+        self.last += 1
+
+    def between(self, one: int, other: int) -> frozenset[str] | None:
+        """What changes between two moments touched; None where that is forgotten."""
+        numbers = range(*sorted((one, other)))
+        if any(number not in self.touched for number in numbers):
+            return None
+        return frozenset().union(*map(self.touched.__getitem__, numbers))
+
+
+class _Table(msgspec.Struct, frozen=True, eq=False):
+    """The objects of one kind: records and manifests by path, and the paths in natural order."""
+
+    ranks: list[NaturalKey] = []
+    records: dict[str, Object] = {}
+    raws: dict[str, Raw] = {}
+    log: _Log = msgspec.field(default_factory=_Log)
+    at: int = 0  # the changes of the log before this one are in it
 
     def changed(self, puts: Mapping[str, tuple[Object, Raw | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
-        records, raws = dict(self.records), dict(self.raws)
+        records, raws = self.records.copy(), self.raws.copy()
         fresh = [path for path in puts if path not in records]
         gone = [path for path in deletes if path not in puts and records.pop(path, None) is not None]
         for path in gone:
@@ -122,15 +147,93 @@ class _Table(msgspec.Struct, frozen=True):
             records[path] = record
             if raw is not None:
                 raws[path] = raw
-        if not fresh and not gone:
-            return _Table(self.ranks, records, raws)
-        # Timsort merges the sorted old names and the few new ones in about one pass.
-        ranks = sorted([r for r in self.ranks if r[1] in records] + sorted(natural(path) for path in fresh))
-        kept = {path: raws[path] for _, path in ranks if path in raws}
-        return _Table(tuple(ranks), {path: records[path] for _, path in ranks}, kept)
+        ranks = _ranked(self.ranks, fresh, gone) if fresh or gone else self.ranks
+        # Where another table was made from this one already, the two have no history in common from here on.
+        log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
+        log.add((*puts, *gone))
+        return _Table(ranks, records, raws, log, log.last)
+
+    def changes(self, since: _Table) -> Iterable[str]:
+        """Paths that have come, gone or become others, in natural order."""
+        touched = self.log.between(self.at, since.at) if self.log is since.log else None
+        if touched is None:
+            touched = frozenset((*since.records, *self.records))
+        differ = (path for path in touched if self.records.get(path) is not since.records.get(path))
+        return sorted(differ, key=natural)
+
+    def view(self) -> Mapping[str, Object]:
+        return _InOrder(self.ranks, self.records)
 
 
-_EMPTY = _Table()
+def _ranked(ranks: list[NaturalKey], fresh: Sequence[str], gone: Sequence[str]) -> list[NaturalKey]:
+    """The order with some names more and some fewer."""
+    if len(fresh) + len(gone) > _FEW:
+        left = set(gone)
+        # Timsort merges the sorted old names and the new ones in about one pass.
+        return sorted([r for r in ranks if r[1] not in left] + sorted(natural(path) for path in fresh))
+    ranks = ranks.copy()
+    for path in gone:
+        del ranks[bisect_left(ranks, natural(path))]
+    for path in fresh:
+        insort(ranks, natural(path))
+    return ranks
+
+
+_FEW: Final = 64
+
+
+class _InOrder(Mapping[str, Object]):
+    """Records in the order of their ranks, whatever order they came in."""
+
+    __slots__ = ("_ranks", "_records")
+
+    def __init__(self, ranks: list[NaturalKey], records: dict[str, Object]) -> None:
+        self._ranks = ranks
+        self._records = records
+
+    def __getitem__(self, path: str) -> Object:
+        return self._records[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(_PATH, self._ranks)
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._records
+
+    def get(self, path: str, default: object = None) -> object:  # type: ignore[override]
+        return self._records.get(path, default)
+
+    def values(self) -> ValuesView[Object]:
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, Object]:
+        return _Items(self)
+
+
+class _Values(ValuesView[Object]):
+    """Without a call in Python for each of them."""
+
+    _mapping: _InOrder
+
+    def __iter__(self) -> Iterator[Object]:
+        return map(self._mapping._records.__getitem__, self._mapping)
+
+
+class _Items(ItemsView[str, Object]):
+    _mapping: _InOrder
+
+    def __iter__(self) -> Iterator[tuple[str, Object]]:
+        return zip(self._mapping, self._mapping.values(), strict=True)
+
+
+_PATH = itemgetter(1)
+_EMPTY: Final = _Table()
 
 
 class Objects(msgspec.Struct, frozen=True):
@@ -176,7 +279,7 @@ class Objects(msgspec.Struct, frozen=True):
         """
         tables = [self._tables[kind] for kind in sorted(self._tables) if _type(kind) is record]
         if len(tables) == 1:
-            return MappingProxyType(cast(Mapping[str, R], tables[0].records))
+            return cast(Mapping[str, R], tables[0].view())
         merged = {path: found for table in reversed(tables) for path, found in table.records.items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
 
@@ -191,13 +294,18 @@ class Objects(msgspec.Struct, frozen=True):
     def __iter__(self) -> Iterator[Key]:
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
         for group, kind in sorted(self._tables):
-            for path in self._tables[group, kind].records:
+            for path in self._tables[group, kind].view():
                 namespace, _, name = path.rpartition("/")
                 yield Key(group, kind, namespace, name)
 
     def alike(self, other: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
         kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) in records)
+        return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
+
+    def alike_but(self, other: Objects, record: type[Object]) -> bool:
+        """Whether objects of all other types are certainly the same in both."""
+        kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) is not record)
         return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
 
     def changes(self, since: Objects, record: type[Object]) -> list[str]:
@@ -208,13 +316,8 @@ class Objects(msgspec.Struct, frozen=True):
         found: list[str] = []
         for kind in sorted({*self._tables, *since._tables}):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if _type(kind) is not record or new is old:
-                continue
-            if new.ranks is old.ranks:  # the same names in the same order
-                found += compress(new.records, map(is_not, new.records.values(), old.records.values()))
-            else:
-                found += [path for path in old.records if path not in new.records]
-                found += [path for path, one in new.records.items() if old.records.get(path) is not one]
+            if _type(kind) is record and new is not old:
+                found += new.changes(old)
         return found
 
     def __len__(self) -> int:

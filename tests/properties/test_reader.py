@@ -123,9 +123,14 @@ def _gang(pick: Random) -> Raw:
 def _node(pick: Random) -> Raw:
     status: dict[str, Any] = {"allocatable": {"cpu": "4", "pods": "8"} | pick.choice([{}, {"nvidia.com/gpu": "2"}])}
     status["conditions"] = [{"type": "Ready", "status": pick.choice(["True", "True", "False"])}]
-    meta = {"labels": {"rack": pick.choice("xy")}}
-    spec = {"unschedulable": pick.random() < 0.2}
-    return manifest("v1", "Node", f"n{pick.randrange(5)}", meta=meta, spec=spec, status=status)
+    number = pick.randrange(5)
+    meta = {"labels": {"rack": "xy"[number % 2] if pick.random() < 0.8 else pick.choice("xy")}}
+    if pick.random() < 0.2:
+        status["images"] = [{"names": ["trainer"], "sizeBytes": pick.choice([10, 20])}]
+    spec: dict[str, Any] = {"unschedulable": pick.random() < 0.2}
+    if pick.random() < 0.3:
+        spec["taints"] = [{"key": pick.choice(["gpu", "old"]), "effect": "NoSchedule"}]
+    return manifest("v1", "Node", f"n{number}", meta=meta, spec=spec, status=status)
 
 
 def _hyper_node(pick: Random) -> Raw:

@@ -5,6 +5,7 @@ from tests.support.manifests import node, objects, pod, queue
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
+from tierwise.api.natural import natural
 from tierwise.port import Key, Objects, key_of, key_of_raw
 
 POD = Key("", "Pod", "default", "p1")
@@ -77,3 +78,26 @@ def test_of_two_manifests_with_one_identity_the_later_counts() -> None:
 
     assert 1 == len(world)
     assert second == world.raw(POD)
+
+
+def test_changes_are_found_between_any_two_states() -> None:
+    """Forwards, backwards, on another branch and beyond what is remembered: by identity, in natural order."""
+    start = objects(*(pod(f"p{i}") for i in range(12)))
+    states = [start]
+    for step in range(300):
+        raw = pod(f"p{step % 15}", nodeName=f"n{step}")
+        gone = [Key("", "Pod", "default", f"p{(step + 4) % 15}")] if step % 3 == 0 else []
+        states.append(states[-1].changed({key_of_raw(raw): raw}, gone))
+    branch = states[5].changed({POD: pod("p1", nodeName="elsewhere")})
+    states.append(branch.changed({}, [POD]))
+
+    def compared(now: Objects, then: Objects) -> list[str]:
+        new, old = now.every(Pod), then.every(Pod)
+        return sorted((p for p in {**new, **old} if new.get(p) is not old.get(p)), key=natural)
+
+    picked = [*states[:9], states[150], *states[-4:]]
+    for then in picked:
+        for now in picked:
+            assert compared(now, then) == now.changes(then, Pod)
+            assert list(now.every(Pod)) == sorted(now.every(Pod), key=natural)
+            assert [*now.every(Pod).items()] == [*zip(now.every(Pod), now.every(Pod).values(), strict=True)]

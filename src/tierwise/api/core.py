@@ -174,7 +174,10 @@ ResourceList = dict[str, Quantity]
 
 
 class Condition(Record, frozen=True):
-    """One line of an object's status; also used by Volcano's objects."""
+    """One line of an object's status; also used by Volcano's objects.
+
+    When it was last confirmed is left out: kubelets write that every few minutes, and nothing depends on it.
+    """
 
     type: str = ""
     status: str = ""
@@ -182,7 +185,6 @@ class Condition(Record, frozen=True):
     message: str = ""
     last_transition_time: str = ""
     last_probe_time: str = ""
-    last_heartbeat_time: str = ""
     transition_id: str = field(default="", name="transitionID")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tierwise.bench.compare import SpeedComparison, compare
-from tierwise.bench.everyday import c2a, c2b, c2c, c5, c6, c7, c8a, c8b, c8c
+from tierwise.bench.everyday import c2a, c2b, c2c, c5, c6, c7a, c7b, c8a, c8b, c8c
 from tierwise.bench.evictions import e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, import_seconds, stream
@@ -150,7 +150,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C2c": c2c,
     "C5": c5,
     "C6": c6,
-    "C7": c7,
+    "C7a": c7a,
+    "C7b": c7b,
     "C8a": c8a,
     "C8b": c8b,
     "C8c": c8c,

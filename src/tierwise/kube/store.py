@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod
+from tierwise.api.core import Node, Pod
 from tierwise.kube.decoding import Entry
 from tierwise.kube.kinds import Resource
 from tierwise.port import Key, Objects, Version
@@ -229,11 +229,21 @@ class Store:
             return False
         known[key] = version
         record, raw = entry
+        if isinstance(record, Node) and self._repeats(key, record):
+            return False
         if isinstance(record, Pod):
             record = self.assumed.over(key, record)
         self._puts[key] = record, raw
         self._deletes.pop(key, None)
         return True
+
+    def _repeats(self, key: Key, node: Node) -> bool:
+        """Whether a node says what it said before: kubelets report every few minutes, and nobody need wake for it."""
+        known = self.find(key)
+        if known is None:
+            return False
+        meta = replace(node.metadata, resource_version=known[0].metadata.resource_version)
+        return known[0] == replace(node, metadata=meta)
 
     def _drop(self, key: Key) -> None:
         self._known.get((key.group, key.kind), {}).pop(key, None)

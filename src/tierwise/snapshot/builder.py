@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
+from tierwise.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -32,7 +32,7 @@ from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import DeviceReader
 from tierwise.snapshot.jobs import JobCache
-from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes
+from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes, renewed
 from tierwise.snapshot.pods import TaskStore
 from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.shapes import Priorities, Shapes
@@ -90,7 +90,7 @@ class Reader:
         self._last: Snapshot | None = None
         self._site: NodeIndex | None = None
         self._table: NodeTable | None = None
-        self._plain_table: NodeTable  # without the columns that count devices
+        self._plain_table: NodeTable | None = None  # without the columns that count devices
         self._services = Services()
         self._declared = Declared()
         self._templates = Templates()
@@ -107,6 +107,9 @@ class Reader:
     def read(self, objects: Objects, now: float) -> Snapshot:
         """What one cycle sees; pods are told apart as far as the profile does."""
         if self._last is not None and objects is self._objects:
+            return replace(self._last, now=now)
+        if self._last is not None and objects.alike_but(self._objects, Node) and self._same_nodes(objects):
+            self._objects = objects
             return replace(self._last, now=now)
         pods = objects.every(Pod)
         paths = objects.changes(self._objects, Pod)
@@ -165,6 +168,9 @@ class Reader:
         )
         return self._last
 
+    def _same_nodes(self, objects: Objects) -> bool:
+        return self._site is not None and read_nodes(objects, self._site, self._objects) is self._site
+
     def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
         """Take note of pods that have come, gone or become others, and say which of them are read differently now.
 
@@ -204,16 +210,16 @@ class Reader:
         names = site.resources | {*common.ports.names(), *apart, *of_devices}
         axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
         most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
-        if (
-            self._table is None
-            or site is not self._site
-            or self._frame is None
-            or self._frame.resources != axis.names
-            or self._ceiling != most
-        ):
-            self._table = self._plain_table = node_table(site.nodes, axis, most)
-        if of_devices and (self._table is self._plain_table or asking or self._devices.changed):
-            self._table = self._with_devices(self._plain_table, axis)
+        plain = self._plain_table
+        same_axis = self._frame is not None and self._frame.resources == axis.names and self._ceiling == most
+        if plain is None or not same_axis or self._site is None or site.names is not self._site.names:
+            plain = node_table(site.nodes, axis, most)
+        elif site is not self._site:
+            plain = renewed(plain, site.nodes, site.moved, axis, most)
+        if self._table is None or plain is not self._plain_table:
+            self._table = self._plain_table = plain
+        if of_devices and (self._table is plain or asking or self._devices.changed):
+            self._table = self._with_devices(plain, axis)
         self._site, self._ceiling = site, most
         return site, axis, self._table, asking
 
@@ -280,7 +286,7 @@ class Reader:
                 self._population.move(path, self._pods[path][0])
             else:
                 self._population.put(path, *self._pods[path])
-        self._population.flush(objects.every(Pod))
+        self._population.flush()
 
     def _start_store(
         self,

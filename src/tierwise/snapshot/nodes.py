@@ -8,8 +8,9 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from tierwise.api.core import Node, Taint
+from tierwise.api.core import Node, ResourceList, Taint
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
@@ -27,7 +28,7 @@ from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topol
 from tierwise.model.tree import build_tree
 from tierwise.port import Objects
 
-__all__ = ["NodeIndex", "OrderedTopology", "node_resources", "node_table", "order_topology", "read_nodes"]
+__all__ = ["NodeIndex", "OrderedTopology", "node_resources", "node_table", "order_topology", "read_nodes", "renewed"]
 
 
 # Node records into columns, in the order of the topology's rows.
@@ -37,28 +38,68 @@ def node_resources(nodes: Sequence[Node]) -> set[str]:
     """Every resource that some node has."""
     names: set[str] = set()
     for node in nodes:
-        names.update(node.status.allocatable or node.status.capacity)
+        names.update(_amounts(node))
     return names
+
+
+def _amounts(node: Node) -> ResourceList:
+    return node.status.allocatable or node.status.capacity
 
 
 def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None) -> NodeTable:
     """The table of these nodes, which stand in topology order already; no amount in it is more than `most`."""
     names = tuple(node.metadata.name for node in nodes)
-    sets: dict[tuple[Taint, ...], int] = {}
-    taint_set = np.array([sets.setdefault(node.spec.taints, len(sets)) for node in nodes], dtype=np.int32)
-    images = tuple({name: image.size_bytes for image in n.status.images for name in image.names} for n in nodes)
+    taints, taint_set = _taints(nodes)
+    images = tuple(_images(node) for node in nodes)
     return NodeTable(
         names=names,
         row={name: i for i, name in enumerate(names)},
         rank=ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))),
         allocatable=_allocatable(nodes, axis, ceiling(len(nodes)) if most is None else most),
         labels=LabelTable(names, [node.metadata.labels for node in nodes]),
-        taints=tuple(sets),
+        taints=taints,
         taint_set=taint_set,
         cordoned=np.array([node.spec.unschedulable for node in nodes], dtype=bool),
         ready=np.array([_ready(node) for node in nodes], dtype=bool),
         images=images if any(images) else (),
     )
+
+
+def renewed(table: NodeTable, nodes: Sequence[Node], rows: list[int], axis: Axis, most: int) -> NodeTable:
+    """The table with these rows read anew; names and labels are as they were."""
+    changed = [nodes[row] for row in rows]
+    allocatable, cordoned, ready = table.allocatable.copy(), table.cordoned.copy(), table.ready.copy()
+    allocatable[:, rows] = _allocatable(changed, axis, most)
+    cordoned[rows] = [node.spec.unschedulable for node in changed]
+    ready[rows] = [_ready(node) for node in changed]
+    taints, taint_set = table.taints, table.taint_set
+    if any(taints[taint_set[row]] != nodes[row].spec.taints for row in rows):
+        taints, taint_set = _taints(nodes)
+    images: Sequence[dict[str, int]] = table.images
+    if table.images or any(node.status.images for node in changed):
+        images = list(table.images or ({} for _ in nodes))
+        for row in rows:
+            images[row] = _images(nodes[row])
+    return replace(
+        table,
+        allocatable=allocatable,
+        taints=taints,
+        taint_set=taint_set,
+        cordoned=cordoned,
+        ready=ready,
+        images=tuple(images) if any(images) else (),
+    )
+
+
+def _taints(nodes: Sequence[Node]) -> tuple[tuple[tuple[Taint, ...], ...], NDArray[np.int32]]:
+    """The distinct sets of taints, and which of them each node has."""
+    sets: dict[tuple[Taint, ...], int] = {}
+    taint_set = np.array([sets.setdefault(node.spec.taints, len(sets)) for node in nodes], dtype=np.int32)
+    return tuple(sets), taint_set
+
+
+def _images(node: Node) -> dict[str, int]:
+    return {name: image.size_bytes for image in node.status.images for name in image.names}
 
 
 def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
@@ -73,7 +114,7 @@ def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
         elif name.startswith(FIRM_PREFIX):
             result[axis.index[name]] = most
     for row, node in enumerate(nodes):
-        given = node.status.allocatable or node.status.capacity
+        given = _amounts(node)
         for name, quantity in given.items():
             result[axis.index[name], row] = min(amount(name, quantity), most)
         if POD_SLOTS not in given:
@@ -109,6 +150,7 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
     faults: tuple[Fault, ...]
     kind: str = HYPERNODES
     alternate_topologies: dict[str, AlternateTopology] = {}
+    moved: list[int] = []  # rows that differ from those of the index that it was made from
 
 
 def read_nodes(objects: Objects, last: NodeIndex | None = None, at: Objects | None = None) -> NodeIndex:
@@ -117,7 +159,8 @@ def read_nodes(objects: Objects, last: NodeIndex | None = None, at: Objects | No
     Kubelets report every few minutes and controllers write statuses: that changes records, and no site.
     """
     records = objects.every(Node)
-    if last is None or at is None or not _same_tree(objects, at):
+    changed = objects.changes(at, Node) if last is not None and at is not None else []
+    if last is None or at is None or not _same_tree(objects, at, changed):
         nodes = list(records.values())
         found = order_topology(objects, nodes)
         ordered = tuple(nodes[i] for i in found.order)
@@ -126,10 +169,24 @@ def read_nodes(objects: Objects, last: NodeIndex | None = None, at: Objects | No
         return NodeIndex(
             ordered, names, resources, found.topology, found.faults, found.kind, found.alternate_topologies
         )
-    if objects.alike(at, Node) or _equal(records, at.every(Node), lambda node: (node.spec, node.status)):
+    before = at.every(Node)
+    moved = [name for name in changed if _read(records[name]) != _read(before[name])]
+    if not moved:
         return last
-    ordered = tuple(records[name] for name in last.names)
-    return replace(last, nodes=ordered, resources=frozenset(node_resources(ordered)))
+    row = {name: i for i, name in enumerate(last.names)}
+    rows, current = [row[name] for name in moved], list(last.nodes)
+    for i, name in zip(rows, moved, strict=True):
+        current[i] = records[name]
+    resources = last.resources
+    if any(_amounts(records[name]).keys() != _amounts(before[name]).keys() for name in moved):
+        resources = frozenset(node_resources(current))
+    return replace(last, nodes=tuple(current), resources=resources, moved=rows)
+
+
+def _read(node: Node) -> object:
+    """All that a table holds of a node, but for its labels."""
+    status = node.status
+    return node.spec.taints, node.spec.unschedulable, _amounts(node), status.images, _ready(node)
 
 
 def order_topology(objects: Objects, nodes: Sequence[Node]) -> OrderedTopology:
@@ -159,12 +216,15 @@ def order_topology(objects: Objects, nodes: Sequence[Node]) -> OrderedTopology:
     return OrderedTopology(topology, order, kind, faults, alternate_topologies)
 
 
-def _same_tree(now: Objects, then: Objects) -> bool:
-    if now.alike(then, Node, HyperNode, ClusterNetworkTopology, *TREES_READ):
-        return True
-    return (
-        _equal(now.every(Node), then.every(Node), lambda node: node.metadata.labels)
-        and _equal(now.every(HyperNode), then.every(HyperNode), _spec)
+def _same_tree(now: Objects, then: Objects, changed: Sequence[str]) -> bool:
+    """Whether names, labels and declarations are as they were; `changed` are the nodes that may not be."""
+    nodes, before = now.every(Node), then.every(Node)
+    for name in changed:
+        node, old = nodes.get(name), before.get(name)
+        if node is None or old is None or node.metadata.labels != old.metadata.labels:
+            return False
+    return now.alike(then, HyperNode, ClusterNetworkTopology, *TREES_READ) or (
+        _equal(now.every(HyperNode), then.every(HyperNode), _spec)
         and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
         and label_trees(now) == label_trees(then)
     )

@@ -7,6 +7,7 @@ for a population; where one of them changes, a new population takes its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
@@ -29,6 +31,9 @@ from tierwise.snapshot.shapes import Shapes
 from tierwise.snapshot.templates import Template
 
 __all__ = ["Cohort", "TaskStore"]
+
+_PARTS = 256
+"""Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _HOLDING = (Status.RUNNING, Status.RELEASING)
@@ -46,6 +51,7 @@ class Cohort(msgspec.Struct, eq=False):
     group: str  # a pod group of Volcano's, as namespace/name; "" where they name none
     gang: str  # a gang of Koordinator's
     named: Name | None  # a group of another language
+    part: int  # which share of those that name none, of whom there may be very many; else 0
     members: dict[str, Member] = {}  # in natural order of their names
     version: int = 0  # grows with every change
 
@@ -70,7 +76,7 @@ class TaskStore:
         self._schedulers = schedulers
         self._budgets = budgets
         self._devices = devices  # what a pod asks of them, by its path
-        self._cohorts: dict[tuple[bool, str, str, Name | None], Cohort] = {}
+        self._cohorts: dict[tuple[bool, str, str, Name | None, int], Cohort] = {}
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
         self._came: list[Task] = []
@@ -78,7 +84,7 @@ class TaskStore:
 
     def cohorts(self) -> list[Cohort]:
         """Every cohort that has members, in an order that does not depend on who came first."""
-        return [self._cohorts[key] for key in sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or ()))]
+        return [self._cohorts[key] for key in sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or (), key[4]))]
 
     def knows(self, path: str) -> bool:
         """Whether a pod is here; one that left without ever having had a node is not."""
@@ -110,7 +116,7 @@ class TaskStore:
         if task is None:
             self._remove(path)
             return
-        home = self._cohort_for(pod)
+        home = self._cohort_for(path, pod)
         if home is not before:
             self._remove(path)
             self._cohort_of[path] = home
@@ -128,12 +134,10 @@ class TaskStore:
             self._let_go(path, before)
             self._remove(path)
 
-    def flush(self, paths: Iterable[str]) -> None:
-        """After changes: members stand in the order of these paths again, and what they hold is counted."""
-        if self._unsorted:
-            place = {path: i for i, path in enumerate(paths)}
-            for cohort in self._unsorted:
-                cohort.members = dict(sorted(cohort.members.items(), key=lambda item: place[item[0]]))
+    def flush(self) -> None:
+        """After changes: members stand in natural order again, and what they hold is counted."""
+        for cohort in self._unsorted:
+            cohort.members = {path: cohort.members[path] for path in sorted(cohort.members, key=natural)}
         self._unsorted.clear()
         self._count(self._came, 1)
         self._count(self._went, -1)
@@ -147,8 +151,10 @@ class TaskStore:
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], rows, sign * requests[r])
 
-    def _cohort_for(self, pod: Pod) -> Cohort:
-        key = (pod.spec.scheduler_name in self._schedulers, group_of(pod), gang_of(pod), named_group(pod))
+    def _cohort_for(self, path: str, pod: Pod) -> Cohort:
+        group, gang, named = group_of(pod), gang_of(pod), named_group(pod)
+        part = 0 if group or gang or named else crc32(path.encode()) % _PARTS
+        key = (pod.spec.scheduler_name in self._schedulers, group, gang, named, part)
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
@@ -168,7 +174,7 @@ class TaskStore:
             del cohort.members[path]
             cohort.version += 1
             if not cohort.members:
-                del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named]
+                del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named, cohort.part]
                 self._unsorted.discard(cohort)
 
     def _task(self, path: str, pod: Pod, template: Template) -> Task | None:

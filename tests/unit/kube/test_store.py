@@ -11,11 +11,12 @@ from msgspec import Struct
 from tests.support.depth import examples
 
 from tierwise.api import codec
-from tierwise.api.core import Pod
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
 from tierwise.kube.decoding import Entry
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
-from tierwise.port import Key
+from tierwise.port import Key, Version
 
 PODS = Resource("", "v1", "Pod", "pods", namespaced=True, status=True)
 NAMES = ("p0", "p1")
@@ -281,3 +282,24 @@ def test_server_that_was_restored_is_believed() -> None:
 
     store.answered(PODS, _entry("p1", _State("b", 31, "n0")))
     assert "n0" == store.read().every(Pod)["default/p1"].spec.node_name
+
+
+def test_a_heartbeat_wakes_nobody() -> None:
+    """A node that reports what it reported before changes no object and no version; a cordon does."""
+    nodes, store = Resource("", "v1", "Node", "nodes", namespaced=False, status=True), Store()
+
+    def report(version: int, **spec: bool) -> None:
+        condition: Raw = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{version:02}Z"}
+        meta: Raw = {"name": "n0", "resourceVersion": str(version)}
+        raw: Raw = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {**spec}}
+        store.put(nodes, (codec.decode({**raw, "status": {"conditions": [condition]}}), None))
+
+    report(1)
+    first, version = store.read(), store.wait(Version(-1), 0.0)
+    report(2)
+    assert (first, version) == (store.read(), store.wait(Version(-1), 0.0))
+
+    report(3, unschedulable=True)
+    assert store.read().every(Node)["n0"].spec.unschedulable
+    report(2)  # late: an older state never replaces a newer one
+    assert store.read().every(Node)["n0"].spec.unschedulable
