@@ -7,7 +7,19 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.koordinator import hypernode
-from tests.support.languages import RACK, SPINE, kubernetes_gang, nodes, plugin_gang, run, volcano_gang
+from tests.support.languages import (
+    RACK,
+    SPINE,
+    composite,
+    kai_gang,
+    kubernetes_gang,
+    near,
+    nodes,
+    plugin_gang,
+    run,
+    topology,
+    volcano_gang,
+)
 
 from tierwise.api.codec import Raw
 
@@ -49,7 +61,16 @@ def _kubernetes(tree: Tree, pods: int, least: int, key: str) -> list[Raw]:
     return [*idle, *kubernetes_gang("g", pods, least=least, key=key)]
 
 
-LANGUAGES: dict[str, Callable[[Tree, int, int, str], list[Raw]]] = {"volcano": _volcano, "kubernetes": _kubernetes}
+def _kai(tree: Tree, pods: int, least: int, key: str) -> list[Raw]:
+    limit = {"topologyConstraint": near(key)} if key else {}
+    return [topology(), *kai_gang("g", pods, least=least, **limit)]  # type: ignore[arg-type]
+
+
+LANGUAGES: dict[str, Callable[[Tree, int, int, str], list[Raw]]] = {
+    "volcano": _volcano,
+    "kubernetes": _kubernetes,
+    "kai": _kai,
+}
 
 
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
@@ -87,3 +108,29 @@ def test_a_limit_holds_beside_another_tree(tree: Tree, cpu: int, pods: int, key:
     assert set(beside) == set(alone)
     labels = {n["metadata"]["name"]: n["metadata"]["labels"][key] for n in world}  # type: ignore[index]
     assert len({labels[node] for node in beside.values()}) <= 1
+
+
+@given(
+    trees(),
+    st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    st.sampled_from(["", RACK]),
+    st.sampled_from(["", SPINE]),
+    st.permutations(["b", "c", "a"]),
+)
+def test_groups_of_groups_get_one_place(tree: Tree, sizes: list[int], inner: str, outer: str, names: list[str]) -> None:
+    """Sub-groups of KAI's, and PodGroups below a composite, in whatever order they are listed; all or none start."""
+    world = nodes(tree)
+    parts = dict(zip(names, sizes, strict=False))
+    subs = [{"name": n, "minMember": size, "topologyConstraint": near(inner)} for n, size in parts.items()]
+    whole = {"topologyConstraint": near(outer)} if outer else {}
+    kai = run(world, [topology(), *kai_gang("g", parts, subGroups=subs, **whole)])[0]  # type: ignore[arg-type]
+    groups = [
+        raw
+        for n, size in parts.items()
+        for raw in kubernetes_gang(f"g-{n}", size, key=inner, parentCompositePodGroupName="g")
+    ]
+    idle = [raw for k in (RACK, SPINE) for raw in kubernetes_gang(f"idle-{k[-4:]}", 0, least=1, key=k)]
+    kubernetes = run(world, idle, [composite("g", len(parts), key=outer), *groups])[0]
+
+    assert kai == kubernetes
+    assert len(kai) in (0, sum(parts.values()))

@@ -17,13 +17,16 @@ __all__ = [
     "SPINE",
     "composite",
     "grouped_pods",
+    "kai_gang",
     "kubernetes_gang",
     "label_pods",
+    "near",
     "nodes",
     "objects_of",
     "plugin_gang",
     "pod",
     "run",
+    "topology",
     "volcano_gang",
 ]
 
@@ -136,3 +139,46 @@ def plugin_gang(
         "status": {"phase": phase},
     }
     return [group, *label_pods(name, pods, "scheduling.x-k8s.io/pod-group", on)]
+
+
+def topology(name: str = "net", *, of: str = "kai.scheduler/v1alpha1", levels: tuple[str, ...] = (SPINE, RACK)) -> Raw:
+    """A Topology of KAI's or Kueue's with these levels, outermost first."""
+    return {
+        "apiVersion": of,
+        "kind": "Topology",
+        "metadata": {"name": name},
+        "spec": {"levels": [{"nodeLabel": key} for key in levels]},
+    }
+
+
+def near(required: str = "", preferred: str = "", name: str = "net") -> Raw:
+    """KAI's topology constraint."""
+    found: Raw = {"topology": name}
+    found |= {"requiredTopologyLevel": required} if required else {}
+    return found | ({"preferredTopologyLevel": preferred} if preferred else {})
+
+
+def kai_gang(
+    name: str,
+    pods: int | Mapping[str, int],
+    *,
+    least: int | None = None,
+    on: Mapping[str, str] | None = None,
+    labels: Raw | None = None,
+    **spec: object,
+) -> list[Raw]:
+    """A gang of KAI's; `pods` may say how many pods each sub-group has."""
+    sizes = {"": pods} if isinstance(pods, int) else pods
+    body: Raw = {"minMember": sum(sizes.values()) if least is None else least, **spec}
+    group: Raw = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "spec": body,
+    }
+    found = [group]
+    for sub, number in sizes.items():
+        marks = {"kai.scheduler/subgroup-name": sub} if sub else {}
+        names = [f"{name}-{sub}-{i}" if sub else f"{name}-{i}" for i in range(number)]
+        found += (pod(n, on=(on or {}).get(n, ""), labels=marks, annotations={"pod-group-name": name}) for n in names)
+    return found

@@ -32,15 +32,14 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         return Reason("ClaimNotReady", "predicates", job.unready)
     if job.refusal is not None:
         return job.refusal
-    if job.declared_by is not None and not _confined(cycle, job):
-        return _UNCONFINED
     closed = queue_reason(cycle, job)
     if closed is not None:
         return closed
     if job.phase is Phase.PENDING and job.key not in cycle.report.phases:
         known = cycle.report.rejections.get(job.key)
         return known.reason if known is not None else _NOT_ENQUEUED
-    return cycle.pipeline.admit(job)
+    unconfined = job.declared_by is not None and not _confined(cycle, job)
+    return cycle.pipeline.admit(job) or (_UNCONFINED if unconfined else None)
 
 
 def _confined(cycle: Cycle, job: Job) -> bool:

@@ -33,6 +33,9 @@ from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kai import Queue as KaiQueue
+from tierwise.api.kai import Topology as KaiTopology
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.meta import ObjectMeta
@@ -196,6 +199,13 @@ class _Checks:
             case KubernetesGroup():
                 waits = languages.check_waiting(self._declared.get((key.group, key.path)))
                 return chain(languages.check_pod_group(record, self._around), waits)
+            case KaiGroup():
+                queues = {"default", *self._objects.every(KaiQueue), *self._objects.every(Queue)}
+                topologies = self._objects.every(KaiTopology)
+                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
+                return chain(languages.check_kai_group(record, queues, topologies, self._around), waits)
+            case KaiTopology():
+                return languages.check_levels(record.spec.levels)
             case CompositePodGroup():
                 return languages.check_composite(record, self._around)
             case ElasticQuota():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tierwise.admission.surroundings import ClusterContext
 from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
+from tierwise.api.kai import Level, Topology, TopologyConstraint
+from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import (
@@ -21,13 +23,22 @@ from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.volcano.annotations import group_of
 
-__all__ = ["check_composite", "check_plugin_group", "check_pod", "check_pod_group", "check_waiting"]
+__all__ = [
+    "check_composite",
+    "check_kai_group",
+    "check_levels",
+    "check_plugin_group",
+    "check_pod",
+    "check_pod_group",
+    "check_waiting",
+]
 
 _PLUGIN_PHASES = frozenset(
     {"", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Unknown", "Finished", "Failed"}
 )
 
 
+_PREEMPTIBILITY = frozenset({"", "preemptible", "non-preemptible"})
 _PREEMPTION = frozenset({"", "Never", "PreemptLowerPriority"})
 
 
@@ -95,6 +106,59 @@ def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterCo
         yield error("spec.disruptionMode", "exactly one of single and all must be set")
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION)
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
+
+
+def check_kai_group(
+    record: KaiGroup, queues: Collection[str], topologies: Mapping[str, Topology], around: Surroundings
+) -> Iterator[Issue]:
+    """Issues of a PodGroup of KAI's."""
+    spec = record.spec
+    yield from at_least("spec.minMember", spec.min_member, 0)
+    yield from at_most("spec.minMember", spec.min_member, PODS)
+    yield from at_least("spec.minSubGroup", spec.min_sub_group, 0)
+    yield from one_of("spec.preemptibility", spec.preemptibility, _PREEMPTIBILITY)
+    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    if spec.queue and spec.queue not in queues:
+        yield warning("spec.queue", f'queue "{spec.queue}" does not exist')
+    yield from _check_levels("spec.topologyConstraint", spec.topology_constraint, topologies)
+    for index, sub in enumerate(spec.sub_groups):
+        path = f"spec.subGroups[{index}]"
+        yield from at_least(f"{path}.minMember", sub.min_member, 0)
+        yield from at_least(f"{path}.minSubGroup", sub.min_sub_group, 0)
+        if not sub.name:
+            yield error(f"{path}.name", "the name is empty")
+        if sub.topology_constraint is not None:
+            yield from _check_levels(f"{path}.topologyConstraint", sub.topology_constraint, topologies)
+
+
+def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str, Topology]) -> Iterator[Issue]:
+    """Warnings of a topology, or a level of it, that does not exist; of a preference outside what is required."""
+    wanted = {
+        "requiredTopologyLevel": asked.required_topology_level,
+        "preferredTopologyLevel": asked.preferred_topology_level,
+    }
+    if not any(wanted.values()):
+        return
+    found = topologies.get(asked.topology)
+    if found is None:
+        yield warning(f"{path}.topology", f'Topology "{asked.topology}" does not exist')
+        return
+    levels = [level.node_label for level in found.spec.levels]
+    for field, level in wanted.items():
+        if level and level not in levels:
+            yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {asked.topology}')
+
+
+def check_levels(levels: Sequence[Level]) -> Iterator[Issue]:
+    """Issues of the levels of a Topology, KAI's or Kueue's."""
+    if not levels:
+        yield error("spec.levels", "no level is listed")
+    seen: set[str] = set()
+    for index, level in enumerate(levels):
+        if not level.node_label or level.node_label in seen:
+            text = f'"{level.node_label}" is listed twice' if level.node_label else "the label is empty"
+            yield error(f"spec.levels[{index}].nodeLabel", text)
+        seen.add(level.node_label)
 
 
 def check_plugin_group(record: PluginGroup) -> Iterator[Issue]:

@@ -16,6 +16,7 @@ from tierwise.api import (
     amounts,
     core,
     elastic_quota,
+    kai,
     koordinator,
     network_aware,
     resource,
@@ -462,6 +463,9 @@ register(
 )
 register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False)
 register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
+register(f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup)
+register(f"{kai.GROUP}/v2", "Queue", kai.Queue, namespaced=False)
+register(f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, namespaced=False)
 register(f"{workload.GROUP}/v1beta1", "PodGroup", workload.PodGroup, older=("v1alpha3", "v1alpha2"))
 register(f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup)
 register(f"{workload.GROUP}/v1beta1", "Workload", workload.Workload, older=("v1alpha3", "v1alpha2", "v1alpha1"))

@@ -19,6 +19,23 @@ __all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsup
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
+_KAI: Final = "kai.scheduler/"
+_KAI_GROUP: Final = "pod-group-name"
+_KAI_READ: Final = frozenset(
+    f"{_KAI}{name}"
+    for name in ("queue", "subgroup-name", "top-owner-metadata", "last-start-timestamp", "stale-podgroup-timestamp")
+)
+_KAI_OF_GROUPS: Final = frozenset(
+    f"{_KAI}{name}"
+    for name in (
+        "topology",
+        "topology-required-placement",
+        "topology-preferred-placement",
+        "segment-size",
+        "batch-min-member",
+    )
+)
+"""What KAI's pod grouper has written into the PodGroup that a pod names."""
 _BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 
 VOLUMES: Final = {
@@ -47,7 +64,6 @@ LABELS: Final = {
 """Labels, and annotations of the same name, that make a pod one of a gang in a language that is not read."""
 
 ANNOTATIONS: Final = {
-    "pod-group-name": "PodGroups of scheduling.run.ai are not read",
     "gpu-fraction": "parts of a GPU are not counted",
     "gpu-memory": "parts of a GPU are not counted",
     "scheduling.koordinator.sh/reservation-affinity": "Reservations are not read",
@@ -59,7 +75,7 @@ ANNOTATIONS: Final = {
 """Annotations that ask for something which is not read."""
 
 PREFIXES: Final = {
-    "kai.scheduler/": "KAI's groups, queues and topologies are not read",
+    "kai.scheduler/": "KAI reads it when it makes the PodGroup of a workload, and nobody has made one",
     "kueue.x-k8s.io/pod-group-": "pod groups of Kueue are not read",
     "kueue.x-k8s.io/podset-": "pod sets of Kueue are not read",
 }
@@ -132,6 +148,8 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
     """Whether what a mark says is also said where it is read."""
     if key == _VOLCANO:
         return bool(meta.annotations.get(_READ_INSTEAD))
+    if key.startswith(_KAI):
+        return key in _KAI_READ or (key in _KAI_OF_GROUPS and bool(meta.annotations.get(_KAI_GROUP)))
     return key == _BY_LABEL and bool(meta.labels.get(_BY_LABEL))
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tierwise.api.core import Node, Pod
+from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kai import Topology
 from tierwise.api.koordinator import PodGroup as KoordinatorGroup
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import PodGroup as VolcanoGroup
@@ -18,7 +20,7 @@ from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, gang, group, stands
 from tierwise.port import Objects
 
-__all__ = ["kubernetes_groups", "plugin_groups", "workload_groups"]
+__all__ = ["kai_groups", "kubernetes_groups", "plugin_groups", "workload_groups"]
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 
@@ -62,18 +64,63 @@ def workload_groups(objects: Objects) -> Iterator[Finding]:
                 yield from _part(f"Workload {path}", len(inside.get(path, ())), entry.policy.gang.min_count)
 
 
+def kai_groups(objects: Objects) -> Iterator[Finding]:
+    """PodGroups of KAI's of which a part stands, or whose pods stand further apart than a level allows.
+
+    Sub-groups that others name as their parent hold all the pods below them.
+    """
+    inside = _standing(objects, lambda pod: pod.metadata.annotations.get("pod-group-name", ""))
+    topologies = objects.every(Topology)
+    for path, record in objects.every(KaiGroup).items():
+        spec, standing = record.spec, inside.get(path, [])
+        said = bool(record.metadata.annotations.get("kai.scheduler/last-start-timestamp"))
+        whole = not standing or was_whole(record.metadata, said=said)
+        parents = {sub.name: sub.parent or "" for sub in spec.sub_groups}
+        limits = [("", spec.topology_constraint)]
+        limits += [(s.name, s.topology_constraint) for s in spec.sub_groups if s.topology_constraint is not None]
+        if not whole and not spec.sub_groups:
+            yield from _part(f"PodGroup {path}", len(standing), spec.min_member)
+        every = spec.min_sub_group is None and all(sub.min_sub_group is None for sub in spec.sub_groups)
+        for sub in spec.sub_groups if every and not whole else ():
+            if sub.name not in parents.values():
+                number = len(_below(standing, sub.name, parents))
+                if number < sub.min_member:
+                    text = f"{number} of {sub.min_member} pods of sub-group {sub.name} stand"
+                    yield Finding("part-of-gang", f"PodGroup {path}", text)
+        for name, asked in limits:
+            found = topologies.get(asked.topology)
+            levels = [level.node_label for level in found.spec.levels] if found is not None else []
+            if asked.required_topology_level in levels:
+                outer = levels[: levels.index(asked.required_topology_level) + 1]
+                yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+
+
+def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:
+    """The pods of a sub-group and of those below it; all of them where no name is given."""
+    if not name:
+        return pods
+    found = []
+    for pod in pods:
+        own, steps = pod.metadata.labels.get("kai.scheduler/subgroup-name", ""), 0
+        while own and own != name and steps <= len(parents):
+            own, steps = parents.get(own, ""), steps + 1
+        if own == name:
+            found.append(pod)
+    return found
+
+
 def _part(subject: str, number: int, least: int) -> Iterator[Finding]:
     if 0 < number < least:
         yield Finding("part-of-gang", subject, f"{number} of {least} pods stand")
 
 
-def _apart(objects: Objects, subject: str, pods: list[Pod], key: str) -> Iterator[Finding]:
-    """Pods on nodes with several values of a label, or with none."""
+def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Iterator[Finding]:
+    """Pods on nodes with several values of these labels, from the outermost inwards, or with none."""
     nodes = objects.every(Node)
     held = [nodes[pod.spec.node_name] for pod in pods if pod.spec.node_name in nodes]
-    values = {node.metadata.labels.get(key, "") for node in held}
+    values = {"/".join(node.metadata.labels.get(key, "") for key in keys) for node in held}
     if len(values) > 1:
-        text = f"its pods stand in several domains of {key}: {', '.join(sorted(values))}"
+        text = f"its pods stand in several domains of {keys[-1]}: {', '.join(sorted(values))}"
         yield Finding("topology", subject, text)
 
 

@@ -25,7 +25,7 @@ from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.languages import named_group
-from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, group_of
+from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, group_of
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
 
@@ -205,7 +205,7 @@ def _spec(pod: Pod, said: dict[str, str]) -> Raw:
     least = said.get(_MIN_MEMBER, "1")
     number = read_number(least)
     minimum = min(number, PODS) if number is not None and number >= 0 else 1  # Volcano goes on with one
-    spec: Raw = {"minMember": minimum, "queue": said.get(_QUEUE) or DEFAULT_QUEUE}
+    spec: Raw = {"minMember": minimum, "queue": said.get(_QUEUE) or pod.metadata.labels.get(KAI_QUEUE) or DEFAULT_QUEUE}
     asked = {name: min(number * minimum, LARGEST) for name, number in effective_request(pod.spec).items()}
     if any(asked.values()):
         spec["minResources"] = {name: show(name, number) for name, number in sorted(asked.items())}

@@ -14,6 +14,7 @@ import msgspec
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
@@ -22,7 +23,7 @@ from tierwise.model.job import Constraint, Job, Phase, Policy, Status
 from tierwise.model.reason import Reason
 from tierwise.port import Key
 
-__all__ = ["Group", "SubGroup", "build_group", "created", "not_supported"]
+__all__ = ["Group", "SubGroup", "build_group", "created", "not_supported", "smallest"]
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -55,6 +56,8 @@ class Group(msgspec.Struct, frozen=True):
     priority: int | None = None  # as its object states it
     forbears: bool = False  # it causes no evictions
     together: bool = False  # whoever evicts one of its pods evicts all of them
+    spared: bool = False  # it is not to be evicted
+    spared_from: int | None = None  # the priority from which on it is not, where it does not say
     uniform: bool = False  # its pods must have one scheduler and one priority
     refusal: Reason | None = None  # why it has to wait, whatever room there is
 
@@ -72,6 +75,11 @@ class Group(msgspec.Struct, frozen=True):
 def created(meta: ObjectMeta) -> float:
     """When an object came to be; 0 where it does not say."""
     return parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+
+
+def smallest(sub_groups: Sequence[SubGroup], number: int | None) -> int:
+    """How many pods so many of these sub-groups need at least; None stands for all of them."""
+    return sum(sorted(sub.minimum for sub in sub_groups)[:number])
 
 
 def not_supported(field: str, why: str) -> Reason:
@@ -109,7 +117,7 @@ def build_group(
         constraint=group.constraint,
         policies=policies,
         min_resources=builder.least(group.min_resources),
-        not_preemptable=not_preemptable(group.meta),
+        not_preemptable=group.spared or _important(group, priority) or not_preemptable(group.meta),
         forbears=group.forbears or forbearing(group.meta),
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
         split=_split(key, index, members, sub_group),
@@ -132,6 +140,10 @@ def _mixed(members: Sequence[Member], *, foreign: bool) -> Reason | None:
     return None
 
 
+def _important(group: Group, priority: int) -> bool:
+    return group.spared_from is not None and priority >= group.spared_from
+
+
 def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
     if group.queue:
         return builder.queue(group.queue, group.key.namespace)
@@ -144,19 +156,19 @@ def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason 
     A policy is a number of sub-groups that are alike. Where all of them must be whole each may be a policy of its own;
     where some may be left out they must be alike, for a policy cannot choose among others.
     """
-    nested = next((sub for sub in group.sub_groups if sub.sub_groups), None)
+    every, least = _flattened(group)
+    nested = next((sub for sub in every if sub.sub_groups), None)
     if nested is not None:
         text = f"sub-group {nested.name} has sub-groups of its own, and jobs have two levels"
         return (), {}, not_supported("more than two levels of groups", text)
-    least = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
-    if least > len(group.sub_groups):
-        text = f"{least} of its groups must start together, and {len(group.sub_groups)} exist"
+    if least > len(every):
+        text = f"{least} of its groups must start together, and {len(every)} exist"
         return (), {}, Reason("PodGroupNotFound", "pod", text)
     alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
-    for sub in group.sub_groups:
+    for sub in sorted(every, key=lambda sub: natural(sub.name)):
         alike.setdefault((sub.minimum, sub.constraint), []).append(sub)
-    if least < len(group.sub_groups) and len(alike) > 1:
-        text = f"{least} of {len(group.sub_groups)} sub-groups that differ in size or constraint"
+    if least < len(every) and len(alike) > 1:
+        text = f"{least} of {len(every)} sub-groups that differ in size or constraint"
         return (), {}, not_supported(text, "a choice is made among sub-groups that are alike")
     policies: list[Policy] = []
     index: dict[str, int] = {}
@@ -166,10 +178,30 @@ def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason 
     return tuple(policies), index, None
 
 
+def _flattened(group: Group) -> tuple[tuple[SubGroup, ...], int]:
+    """The sub-groups and how many of them must be whole, without levels that ask for nothing themselves.
+
+    Where all must be whole, a sub-group that has no constraint and needs all its parts is its parts.
+    """
+    least = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
+    if least != len(group.sub_groups):
+        return group.sub_groups, least
+    found: list[SubGroup] = []
+    work = list(reversed(group.sub_groups))
+    while work:
+        sub = work.pop()
+        whole = sub.min_sub_groups is None or sub.min_sub_groups == len(sub.sub_groups)
+        if sub.sub_groups and sub.constraint is None and whole:
+            work += reversed(sub.sub_groups)
+        else:
+            found.append(sub)
+    return tuple(found), len(found)
+
+
 def _split(key: str, index: Mapping[str, int], members: Sequence[Member], sub_group: Callable[[Pod], str]) -> Split:
-    """By sub-group; the tasks of none stand under the job's own key."""
+    """By sub-group, in the order of their names, not every language having another; the rest under the job's key."""
     found: Split = {key: (-1, 0, [])}
-    places = {name: i for i, name in enumerate(index)}
+    places = {name: i for i, name in enumerate(sorted(index, key=natural))}
     for member in members:
         name = sub_group(member.pod) if index else ""
         if name in index:

@@ -14,8 +14,10 @@ import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
+from tierwise.api.kai import Topology
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
+from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.label_trees import LabelTree
@@ -66,9 +68,11 @@ class Language(Protocol):
         """The sub-group of a pod, "" where it is in none."""
 
 
-LANGUAGES: Final[Mapping[str, Language]] = {language.LANGUAGE: language for language in (kubernetes, scheduler_plugins)}
+LANGUAGES: Final[Mapping[str, Language]] = {
+    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai)
+}
 
-TREES_READ: Final = (PodGroup, CompositePodGroup)
+TREES_READ: Final = (PodGroup, CompositePodGroup, Topology)
 """The records that label trees follow from."""
 
 

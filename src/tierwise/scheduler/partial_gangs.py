@@ -168,8 +168,8 @@ def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]
 def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
     if job.declared_by is not None:
-        declared = objects.record(job.declared_by)
-        return (job.declared_by, declared) if declared is not None else None
+        declared = objects.record(job.declared_by) if job.declared_by.kind.endswith("PodGroup") else None
+        return (job.declared_by, declared) if declared is not None else None  # others declare several gangs
     for path in job.gangs or (job.key,):
         namespace, _, name = path.partition("/")
         for group in _GROUPS[1:] if job.gangs else _GROUPS:  # gangs are Koordinator's

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.jobs import JobBuilder
+from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
@@ -56,7 +58,16 @@ _SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
 """Actions that evict running pods which belong to no group."""
 
 SCHEDULER_NAMES = frozenset(
-    {"", "tierwise", "volcano", "koord-scheduler", "network-aware-scheduler", "default-scheduler"}
+    {
+        "",
+        "tierwise",
+        "volcano",
+        "koord-scheduler",
+        "network-aware-scheduler",
+        "default-scheduler",
+        "scheduler-plugins-scheduler",
+        "kai-scheduler",
+    }
 )
 """Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
 
@@ -147,7 +158,7 @@ class Reader:
             topology=site.topology,
             kind=site.kind,
             alternate_topologies=site.alternate_topologies,
-            queues={**_queues(objects.every(Queue)), **quotas.queues},
+            queues={**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
             shapes=population.shapes.all(),
             others=tuple(found.others),
@@ -408,9 +419,10 @@ def _labels(records: Mapping[str, Namespace], keys: tuple[str, ...]) -> dict[str
     return {name: labels for name, labels in found.items() if labels}
 
 
-def _queues(records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
-    """The declared queues, and the default one, which always exists."""
-    queues = {name: read_queue(record) for name, record in records.items()}
+def _queues(others: Mapping[str, KaiQueue], records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
+    """The declared queues, and the default one, which always exists; of two of one name Volcano's counts."""
+    queues = {name: read_kai_queue(record) for name, record in others.items()}
+    queues |= {name: read_queue(record) for name, record in records.items()}
     queues.setdefault("default", ModelQueue("default", order=natural("default")))
     return queues
 

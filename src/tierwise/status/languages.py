@@ -8,9 +8,12 @@ from typing import Final
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
+from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
 from tierwise.controllers.stamp import stamp
+from tierwise.dialects.kai.pod_group import STARTED
+from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, SCHEDULED
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport, Decision
@@ -18,7 +21,7 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.status.conditions import READY, phase_after
-from tierwise.status.koordinator import told
+from tierwise.status.koordinator import MESSAGE_ANNOTATION, told
 
 __all__ = ["language_status"]
 
@@ -40,6 +43,11 @@ def language_status(
     )
     yield from events
     status = _of_plugin_group(objects, job, record) if isinstance(record, PluginGroup) else {}
+    if isinstance(record, KaiGroup):
+        ready = phase_after(job, report, bound) in (Phase.RUNNING, Phase.COMPLETED)
+        if ready and bound:
+            marks[STARTED] = stamp(snapshot.now)
+        status = _of_kai_group(objects, key, snapshot.now, marks.get(MESSAGE_ANNOTATION), waits=not ready)
     if status or marks:
         yield PatchStatus(key, status, marks)
 
@@ -75,6 +83,27 @@ def _phase(least: int, pods: int, running: int, succeeded: int, failed: int) -> 
     if failed and failed + running + succeeded >= least:
         return "Failed"
     return "Running" if succeeded + running >= least else "Scheduling"
+
+
+# scheduling.run.ai: why a group waits, in the condition that KAI writes.
+
+
+def _of_kai_group(objects: Objects, key: Key, now: float, told: str | None, *, waits: bool) -> Raw:
+    """The scheduling conditions, where what is told has changed, and none where nothing is to be told any more."""
+    status = (objects.raw(key) or {}).get("status")
+    present = status.get("schedulingConditions") if isinstance(status, dict) else None
+    if waits and told:
+        condition: Raw = {
+            "type": "UnschedulableOnNodePool",
+            "nodePool": "default",
+            "status": "True",
+            "reason": "Unschedulable",
+            "message": told,
+            "lastTransitionTime": stamp(now),
+            "transitionID": made_up_uid("Transition", str(key), f"{stamp(now)} {told}"),
+        }
+        return {"schedulingConditions": [condition]}
+    return {"schedulingConditions": []} if present and not waits else {}
 
 
 # scheduling.k8s.io: one condition that turns true once and for all, and one about whoever is to be disrupted.

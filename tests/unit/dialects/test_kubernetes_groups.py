@@ -206,11 +206,12 @@ def test_a_composite_waits_for_its_groups() -> None:
 
 
 def test_three_levels_wait_and_say_so() -> None:
-    """Two levels are placed today."""
-    deep = [composite("top", 1), composite("all", 1, parent="top"), *_pipeline(1, 1, 1)[1:]]
-    bound, why = run(WORLD, deep)
-
+    """Two levels are placed today; a level that asks for nothing is none."""
+    parts = _pipeline(2, 1, 2)[1:]
+    bound, why = run(WORLD, [composite("top", 1), composite("all", 2, key=SPINE, parent="top"), *parts])
     assert ({}, {"NotSupported"}) == (bound, _codes(why))
+
+    assert 2 == len(run(WORLD, [composite("top", 1), composite("all", 2, parent="top"), *parts])[0])
 
 
 def test_a_circle_of_composites_is_invalid() -> None:

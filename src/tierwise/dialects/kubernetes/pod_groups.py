@@ -22,7 +22,7 @@ from tierwise.api.workload import (
     SchedulingPolicy,
     Workload,
 )
-from tierwise.dialects.groups import Group, SubGroup, created, not_supported
+from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
@@ -150,7 +150,7 @@ def _of_composite(path: str, composites: Mapping[str, CompositePodGroup], groups
     )
     return Group(
         key=Key(GROUP, "CompositePodGroup", namespace, name),
-        minimum=sum(sorted(sub.minimum for sub in subs)[:least]),
+        minimum=smallest(subs, least),
         phase=_phase(record, COMPOSITE_SCHEDULED),
         created=created(record.metadata),
         annotations=record.metadata.annotations,
@@ -184,7 +184,7 @@ def _children(
             least = max(gang.min_group_count, 1) if gang is not None else 1
             yield SubGroup(
                 composite.metadata.name,
-                sum(sorted(sub.minimum for sub in below)[:least]),
+                smallest(below, least),
                 _constraint(composite.spec.scheduling_constraints),
                 below,
                 least,

@@ -7,13 +7,24 @@ from typing import Final
 from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta, read_number
 
-__all__ = ["GROUP_ANNOTATION", "QUEUE_ANNOTATION", "group_of", "index_of", "not_preemptable", "queue_of", "role_of"]
+__all__ = [
+    "GROUP_ANNOTATION",
+    "KAI_QUEUE",
+    "QUEUE_ANNOTATION",
+    "group_of",
+    "index_of",
+    "not_preemptable",
+    "queue_of",
+    "role_of",
+]
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 _ROLE: Final = "volcano.sh/task-spec"
 _INDEX: Final = "volcano.sh/task-index"
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+KAI_QUEUE: Final = "kai.scheduler/queue"
+"""KAI's label for the same."""
 
 
 def group_of(pod: Pod) -> str:
@@ -35,7 +46,7 @@ def index_of(pod: Pod) -> int | None:
 
 def queue_of(pod: Pod) -> str:
     """The queue that a pod without a group names; empty where it names none."""
-    return pod.metadata.annotations.get(QUEUE_ANNOTATION, "")
+    return pod.metadata.annotations.get(QUEUE_ANNOTATION, "") or pod.metadata.labels.get(KAI_QUEUE, "")
 
 
 def not_preemptable(meta: ObjectMeta) -> bool:

@@ -1,0 +1,112 @@
+"""KAI's objects: pod groups with nested sub-groups, topologies by node label, and queues, as their users write them.
+
+Built by the codec. What they mean stands in `dialects.kai`, what is allowed in `admission`.
+"""
+
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = [
+    "GROUP",
+    "TOPOLOGY_GROUP",
+    "Level",
+    "PodGroup",
+    "PodGroupSpec",
+    "Queue",
+    "QueueResource",
+    "QueueResources",
+    "QueueSpec",
+    "SubGroup",
+    "Topology",
+    "TopologyConstraint",
+    "TopologySpec",
+]
+
+GROUP = "scheduling.run.ai"
+TOPOLOGY_GROUP = "kai.scheduler"
+
+
+class TopologyConstraint(Record, frozen=True):
+    """How near the pods of a group must stand, and should, by levels of a topology."""
+
+    topology: str = ""
+    required_topology_level: str = ""
+    preferred_topology_level: str = ""
+
+
+class SubGroup(Record, frozen=True):
+    """A part of a group: so many pods, or so many sub-groups that name it as their parent."""
+
+    name: str = ""
+    parent: str | None = None
+    min_member: Int = 0
+    min_sub_group: Int | None = None
+    topology_constraint: TopologyConstraint | None = None
+
+
+class PodGroupSpec(Record, frozen=True):
+    """What a gang needs to start."""
+
+    min_member: Int = 0
+    min_sub_group: Int | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    preemptibility: str = ""
+    topology_constraint: TopologyConstraint = TopologyConstraint()
+    sub_groups: tuple[SubGroup, ...] = ()
+
+
+class PodGroup(Record, frozen=True):
+    """Pods that start together or not at all. Its status is read and written raw."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec = PodGroupSpec()
+
+
+class Level(Record, frozen=True):
+    """A level of a topology: the node label that names its domains."""
+
+    node_label: str = ""
+
+
+class TopologySpec(Record, frozen=True):
+    """The levels, outermost first."""
+
+    levels: tuple[Level, ...] = ()
+
+
+class Topology(Record, frozen=True):
+    """How the labels of nodes make a tree."""
+
+    metadata: ObjectMeta
+    spec: TopologySpec = TopologySpec()
+
+
+class QueueResource(Record, frozen=True):
+    """What a queue is owed of a resource, and may use of it at most; -1 is no end. Thousandths of cpus, megabytes."""
+
+    quota: float = 0
+    limit: float = -1
+    over_quota_weight: float = 1
+
+
+class QueueResources(Record, frozen=True):
+    """The resources that queues share."""
+
+    gpu: QueueResource = QueueResource()
+    cpu: QueueResource = QueueResource()
+    memory: QueueResource = QueueResource()
+
+
+class QueueSpec(Record, frozen=True):
+    """What a queue may use, and what it is below."""
+
+    parent_queue: str = ""
+    priority: Int | None = None
+    resources: QueueResources | None = None
+
+
+class Queue(Record, frozen=True):
+    """Who waits where."""
+
+    metadata: ObjectMeta
+    spec: QueueSpec = QueueSpec()

@@ -1,0 +1,1 @@
+"""KAI's objects in the words of the model."""

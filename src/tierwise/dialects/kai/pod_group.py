@@ -1,0 +1,171 @@
+"""What KAI's pod groups and queues mean in model words.
+
+A pod belongs to the group that its annotation names and to the sub-group that its label names. Sub-groups name their
+parents, so they form a tree of any depth. A required level limits how far apart pods stand; a preferred one asks for
+what the search does anyway, from the tightest domain outwards, and is a soft limit where it stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tierwise.api.codec import Object
+from tierwise.api.core import Pod
+from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
+from tierwise.api.kai import SubGroup as SubGroupRecord
+from tierwise.api.natural import natural
+from tierwise.dialects.groups import Group, SubGroup, created, smallest
+from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.volcano.annotations import KAI_QUEUE
+from tierwise.model.job import Constraint, Phase
+from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.reason import Reason
+from tierwise.port import Key, Objects
+
+__all__ = [
+    "ANNOTATION",
+    "LANGUAGE",
+    "READS",
+    "STARTED",
+    "SUB_GROUP_LABEL",
+    "named",
+    "read",
+    "read_queue",
+    "sub_group",
+    "tree_of",
+    "trees",
+]
+
+LANGUAGE: Final = GROUP
+READS: Final[tuple[type[Object], ...]] = (PodGroup,)
+ANNOTATION: Final = "pod-group-name"
+SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
+STARTED: Final = "kai.scheduler/last-start-timestamp"
+"""On a pod group: when it was whole for the last time."""
+_FIRM: Final = 100
+"""Groups of this priority and above are not evicted unless they say otherwise."""
+_MEGABYTE: Final = 1_000_000
+
+
+def named(pod: Pod) -> str:
+    """The group that a pod names, as namespace/name; empty where it names none."""
+    name = pod.metadata.annotations.get(ANNOTATION, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def sub_group(pod: Pod) -> str:
+    """The sub-group that a pod names."""
+    return pod.metadata.labels.get(SUB_GROUP_LABEL, "")
+
+
+def tree_of(name: str) -> str:
+    """How constraints name the tree of a Topology."""
+    return f"Topology {TOPOLOGY_GROUP}/{name}"
+
+
+def trees(objects: Objects) -> Iterator[LabelTree]:
+    """One of every Topology."""
+    for name, record in objects.every(Topology).items():
+        keys = tuple(dict.fromkeys(level.node_label for level in record.spec.levels if level.node_label))
+        if keys:
+            yield LabelTree(tree_of(name), keys)
+
+
+def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
+    """Every group by what its pods call it."""
+    return {path: _group(path, record) for path, record in objects.every(PodGroup).items()}
+
+
+def _group(path: str, record: PodGroup) -> Group:
+    namespace, _, name = path.partition("/")
+    spec = record.spec
+    subs = tuple(_children(spec.sub_groups, None, ()))
+    fault = _fault(spec.sub_groups, subs)
+    started = bool(record.metadata.annotations.get(STARTED))
+    return Group(
+        key=Key(GROUP, "PodGroup", namespace, name),
+        minimum=smallest(subs, spec.min_sub_group) if subs else max(spec.min_member, 1),
+        phase=Phase.RUNNING if started else Phase.PENDING,
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        constraint=_constraint(spec.topology_constraint),
+        sub_groups=subs,
+        min_sub_groups=spec.min_sub_group,
+        queue=spec.queue or record.metadata.labels.get(KAI_QUEUE, ""),
+        priority_class=spec.priority_class_name,
+        spared=spec.preemptibility == "non-preemptible",
+        spared_from=None if spec.preemptibility else _FIRM,
+        refusal=Reason("InvalidGroup", "pod", fault) if fault else None,
+    )
+
+
+def _children(records: Sequence[SubGroupRecord], parent: str | None, above: tuple[str, ...]) -> Iterator[SubGroup]:
+    """The sub-groups that name this parent, each with those that name it; `above` are the names around them."""
+    for record in records:
+        if (record.parent or None) == parent and record.name not in above:
+            below = tuple(_children(records, record.name, (*above, record.name)))
+            least = smallest(below, record.min_sub_group) if below else max(record.min_member, 1)
+            constraint = _constraint(record.topology_constraint) if record.topology_constraint is not None else None
+            yield SubGroup(record.name, least, constraint, below, record.min_sub_group)
+
+
+def _fault(records: Sequence[SubGroupRecord], subs: Sequence[SubGroup]) -> str:
+    """What keeps sub-groups from being a tree: two of one name, a parent that nobody is, or a circle."""
+    names = [record.name for record in records]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"there are two sub-groups of the name {twice}"
+    lost = next((r for r in records if r.parent and r.parent not in names), None)
+    if lost is not None:
+        return f"the parent {lost.parent} of sub-group {lost.name} does not exist"
+    if sum(1 for sub in subs for _ in _every(sub)) < len(records):
+        return "sub-groups stand in a circle"
+    return ""
+
+
+def _every(sub: SubGroup) -> Iterator[SubGroup]:
+    yield sub
+    for inner in sub.sub_groups:
+        yield from _every(inner)
+
+
+def _constraint(asked: TopologyConstraint) -> Constraint | None:
+    """What is required counts; what is preferred alone is a soft limit."""
+    level = asked.required_topology_level or asked.preferred_topology_level
+    if not level:
+        return None
+    return Constraint(bool(asked.required_topology_level), tier_name=level, kind=tree_of(asked.topology))
+
+
+def read_queue(record: Queue) -> ModelQueue:
+    """A queue: its quota is what it deserves, its limit what it may use."""
+    spec = record.spec
+    weight = spec.resources.gpu.over_quota_weight if spec.resources is not None else 1
+    return ModelQueue(
+        name=record.metadata.name,
+        order=natural(record.metadata.name),
+        weight=max(int(weight), 0),
+        priority=spec.priority if spec.priority is not None else _FIRM,
+        parent=spec.parent_queue,
+        capability=_amounts(record, limit=True),
+        deserved=_amounts(record, limit=False),
+    )
+
+
+def _amounts(record: Queue, *, limit: bool) -> dict[str, int]:
+    """By resource, in the units of the model; what has no end is left out."""
+    given = record.spec.resources
+    if given is None:
+        return {}
+
+    def stated(resource: QueueResource, unit: int) -> int | None:
+        number = resource.limit if limit else resource.quota
+        return int(number * unit) if number >= 0 else None
+
+    found = {
+        "nvidia.com/gpu": stated(given.gpu, 1),
+        "cpu": stated(given.cpu, 1),
+        "memory": stated(given.memory, _MEGABYTE),
+    }
+    return {name: number for name, number in found.items() if number is not None}
