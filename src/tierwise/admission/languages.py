@@ -109,7 +109,7 @@ def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterCo
 
 
 def check_kai_group(
-    record: KaiGroup, queues: Collection[str], topologies: Mapping[str, Topology], around: Surroundings
+    record: KaiGroup, queues: Collection[str], topologies: Mapping[str, Topology], context: ClusterContext
 ) -> Iterator[Issue]:
     """Issues of a PodGroup of KAI's."""
     spec = record.spec
@@ -117,7 +117,7 @@ def check_kai_group(
     yield from at_most("spec.minMember", spec.min_member, PODS)
     yield from at_least("spec.minSubGroup", spec.min_sub_group, 0)
     yield from one_of("spec.preemptibility", spec.preemptibility, _PREEMPTIBILITY)
-    yield from around.priority_class("spec.priorityClassName", spec.priority_class_name)
+    yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     if spec.queue and spec.queue not in queues:
         yield warning("spec.queue", f'queue "{spec.queue}" does not exist')
     yield from _check_levels("spec.topologyConstraint", spec.topology_constraint, topologies)
