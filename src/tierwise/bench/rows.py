@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tierwise.bench.compare import SpeedComparison, compare
+from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import c2a, c2b, c2c, c5, c6, c7a, c7b, c8a, c8b, c8c
 from tierwise.bench.evictions import e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
@@ -155,6 +156,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C8a": c8a,
     "C8b": c8b,
     "C8c": c8c,
+    "D1a": d1a,
+    "D1b": d1b,
 }
 
 

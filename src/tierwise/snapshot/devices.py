@@ -22,6 +22,7 @@ from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, Resou
 from tierwise.dialects.kubernetes.devices import (
     EXTENDED_CLAIM,
     MOST_CONSUMERS,
+    KindKeys,
     Planner,
     claim_name,
     constraint_attributes,
@@ -30,7 +31,6 @@ from tierwise.dialects.kubernetes.devices import (
     extended_claim_name,
     extended_names,
     is_consumer,
-    kind_key,
     owns,
     pool_fault,
     unfit,
@@ -92,7 +92,8 @@ class DeviceReader:
         self._users: dict[str, set[str]] = {}  # by path of the claim: pods that mean it
         self._means: dict[str, tuple[str, ...]] = {}  # by path of the pod: claims that it means
         self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that somebody looks at
-        self._kinds: dict[bytes, Kind] = {}
+        self._kinds: dict[object, Kind] = {}
+        self._keys: dict[str, KindKeys] = {}
         self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
         self._table = DeviceTable()
         self._usable: Ints = np.zeros(0, dtype=np.int64)
@@ -208,7 +209,7 @@ class DeviceReader:
         if names <= self._names or (("", "") in self._names):
             return False
         self._names = frozenset(names | self._names)
-        self._kinds, self._slice_kinds = {}, {}
+        self._kinds, self._slice_kinds, self._keys = {}, {}, {}
         return True
 
     def _publish(self, objects: Objects) -> None:
@@ -264,13 +265,17 @@ class DeviceReader:
         )
 
     def _kinds_in(self, one: ResourceSlice) -> tuple[int, ...]:
+        driver = one.spec.driver
+        keys = self._keys.get(driver)
+        if keys is None:
+            keys = self._keys[driver] = KindKeys(driver, self._names)
         found = []
         for device in one.spec.devices:
-            key = kind_key(one.spec.driver, device, self._names)
+            key = keys.of(device)
             kind = self._kinds.get(key)
             if kind is None:
                 plain = not (device.allow_multiple_allocations or device.consumes_counters)
-                kind = self._kinds[key] = Kind(len(self._kinds), one.spec.driver, device, plain)
+                kind = self._kinds[key] = Kind(len(self._kinds), driver, device, plain)
             found.append(kind.number)
         return tuple(found)
 

@@ -7,7 +7,6 @@ become the requests of a claim.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -34,6 +33,7 @@ from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 __all__ = [
     "EXTENDED_CLAIM",
     "MOST_CONSUMERS",
+    "KindKeys",
     "Planner",
     "claim_name",
     "constraint_attributes",
@@ -42,7 +42,6 @@ __all__ = [
     "extended_claim_name",
     "extended_names",
     "is_consumer",
-    "kind_key",
     "owns",
     "pool_fault",
     "unfit",
@@ -144,32 +143,35 @@ def pool_fault(slices: Sequence[ResourceSlice]) -> str:
     return ""
 
 
-def kind_key(driver: str, device: Device, names: Names) -> bytes:
-    """Equal for devices that agree in everything that somebody looks at."""
-    if ("", "") in names:
+class KindKeys:
+    """Keys of the devices of one driver: equal for those that agree in everything that somebody looks at."""
+
+    def __init__(self, driver: str, names: Names) -> None:
+        self._driver = driver
+        self._whole = any(not name for _, name in names)  # all of a domain: then all of the device
+        own = [name for domain, name in names if domain == driver]
+        self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
+
+    def of(self, device: Device) -> object:
+        """The key of a device."""
+        odd = device.allow_multiple_allocations or device.consumes_counters
+        if self._whole or odd:
+            seen = sorted(device.attributes.items())
+            if not self._whole:
+                seen = [(name, one) for name, one in seen if name in self._names]
+            return _encode((self._driver, seen, sorted(device.capacity.items()), device.taints, _rest(device)))
         attributes, capacity = device.attributes, device.capacity
-    else:
-        domains = {domain for domain, name in names if not name}
-        attributes = {name: one for name, one in device.attributes.items() if _seen(driver, name, names, domains)}
-        capacity = {name: one for name, one in device.capacity.items() if _seen(driver, name, names, domains)}
-    if device.allow_multiple_allocations:
-        capacity = device.capacity
-    return _encode(
-        (
-            driver,
-            sorted(attributes.items()),
-            sorted(capacity.items()),
+        return (
+            self._driver,
+            tuple([attributes.get(name) for name in self._names]),
+            tuple([one.value if (one := capacity.get(name)) is not None else None for name in self._names]),
             device.taints,
-            device.consumes_counters,
-            device.allow_multiple_allocations,
             bool(device.binding_conditions),
         )
-    )
 
 
-def _seen(driver: str, name: str, names: Names, domains: set[str]) -> bool:
-    domain, _, own = name.rpartition("/")
-    return (domain or driver, own) in names or (domain or driver) in domains
+def _rest(device: Device) -> tuple[object, ...]:
+    return device.consumes_counters, device.allow_multiple_allocations, bool(device.binding_conditions)
 
 
 # -- what is asked for
@@ -399,6 +401,8 @@ def extended_claim_name(pod: Pod) -> str:
 
     So a claim that was made just before a crash is found again.
     """
+    import hashlib  # few clusters serve extended resources so
+
     unique = hashlib.sha256(f"{pod.metadata.uid} {pod.metadata.name}".encode()).hexdigest()[:8]
     return f"{pod.metadata.name[:200]}-extended-resources-{unique}"
 

@@ -12,6 +12,8 @@ and `addedAffinity`, the node affinity that it adds to that of every pod.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tierwise.api.core import Taint
@@ -22,9 +24,11 @@ from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.plugins.kubernetes.devices import DeviceRules
 from tierwise.plugins.kubernetes.node_affinity import added_affinity, in_any_term, selected, tolerates, untolerated
 from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
+
+if TYPE_CHECKING:
+    from tierwise.plugins.kubernetes.devices import DeviceRules
 
 __all__ = ["Predicates"]
 
@@ -58,7 +62,7 @@ class Predicates:
             spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
             by_name=not kubernetes,
         )
-        self._devices = DeviceRules(view, _PLUGIN) if view.snapshot.devices is not None else None
+        self._devices = _device_rules(view) if view.snapshot.devices is not None else None
 
     def why_not(self, shape: Shape) -> Why:
         """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
@@ -112,6 +116,12 @@ class Predicates:
 
     def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
+
+
+def _device_rules(view: CycleView) -> DeviceRules:
+    from tierwise.plugins.kubernetes.devices import DeviceRules  # most clusters have no devices
+
+    return DeviceRules(view, _PLUGIN)
 
 
 def _bars(taint: Taint) -> Reason:

@@ -1,0 +1,117 @@
+"""Rows about devices: a gang whose pods have claims, against the same gang with extended resources.
+
+Both clusters have the same nodes with as many devices, and both gangs are found a place among all of them. Seconds are
+processor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from time import process_time
+
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
+from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Bind, Objects
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.snapshot.builder import build
+
+__all__ = ["d1a", "d1b"]
+
+_DEVICES = 8  # of a node
+_CLASS = "gpu.nvidia.com"
+_VERSION = "resource.k8s.io/v1"
+
+
+def d1a(lab: Lab) -> Row:
+    """Deciding for a gang with claims, what is written on them included."""
+    claims, plain = _decided(lab, claims=True), _decided(lab, claims=False)
+    what = (
+        f"deciding for a gang of {lab.size.gang} pods with claims ÷ with extended resources at {lab.size.small:,} nodes"
+        f" with {_DEVICES} devices each ({claims * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
+    )
+    return Row("D1a", what, claims / plain, at_most(5, 1.5))
+
+
+def d1b(lab: Lab) -> Row:
+    """Reading the nodes, devices and claims of such a cluster for the first time."""
+    claims, plain = (best_of(1, partial(build, objects, 0.0), clock=process_time) for objects in _both(lab))
+    what = f"reading those nodes and devices for the first time ÷ the nodes alone ({claims:.2f} s ÷ {plain:.2f} s)"
+    return Row("D1b", what, claims / plain, at_most(10, 4))
+
+
+def _both(lab: Lab) -> tuple[Objects, Objects]:
+    return lab.once("devices", lambda: (_objects(lab, claims=True), _objects(lab, claims=False)))
+
+
+def _decided(lab: Lab, *, claims: bool) -> float:
+    snapshot = build(_both(lab)[0 if claims else 1], 0.0)
+
+    def decide() -> None:
+        bound = [effect for effect in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(effect, Bind)]
+        if len(bound) != lab.size.gang:
+            raise RuntimeError("the gang is meant to fit, and was refused")
+
+    return best_of(lab.size.repeats, decide, clock=process_time)
+
+
+def _objects(lab: Lab, *, claims: bool) -> Objects:
+    manifests = [group(0, minimum=lab.size.gang, phase="Inqueue")]
+    for i in range(lab.size.small):
+        manifests.append(node(i))
+        if claims:
+            del manifests[-1]["status"]["allocatable"]["nvidia.com/gpu"]
+            manifests.append(_slice(i))
+    for rank in range(lab.size.gang):
+        manifests += _with_claim(rank) if claims else [pod(0, rank, on="")]
+    if claims:
+        selectors = [{"cel": {"expression": f'device.driver == "{_CLASS}"'}}]
+        meta = {"name": _CLASS}
+        manifests.append(
+            {"apiVersion": _VERSION, "kind": "DeviceClass", "metadata": meta, "spec": {"selectors": selectors}}
+        )
+    return read_manifests(manifests)
+
+
+def _slice(number: int) -> Manifest:
+    """The devices of a node; each has attributes that nobody else has."""
+    devices = [
+        {
+            "name": f"gpu-{i}",
+            "attributes": {"uuid": {"string": f"GPU-{number}-{i}"}, "productName": {"string": "H100"}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for i in range(_DEVICES)
+    ]
+    pool = {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": _CLASS, "nodeName": f"n{number}", "pool": pool, "devices": devices}
+    return {"apiVersion": _VERSION, "kind": "ResourceSlice", "metadata": {"name": f"n{number}-gpus"}, "spec": spec}
+
+
+def _with_claim(rank: int) -> Iterator[Manifest]:
+    """A waiting pod and the claim that was made for it from a template."""
+    made = pod(0, rank, on="")
+    name = f"{made['metadata']['name']}-gpu"
+    for container in made["spec"]["containers"]:
+        del container["resources"]["requests"]["nvidia.com/gpu"]
+    made["metadata"]["uid"] = f"uid-{rank}"
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    made["status"] = {"phase": "Pending", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": made["metadata"]["name"],
+        "uid": f"uid-{rank}",
+        "controller": True,
+    }
+    request = {"name": "gpu", "exactly": {"deviceClassName": _CLASS, "allocationMode": "ExactCount", "count": 1}}
+    yield made
+    yield {
+        "apiVersion": _VERSION,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "d", "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [request]}},
+    }
