@@ -16,8 +16,8 @@ from tests.support.fabric_manager import FabricManager, ports
 from tierwise.api.core import ConfigMap
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.loop import Loop
+from tierwise.runtime.topology_sources import Fetching
 
 START = 1_800_000_000.0
 NAMESPACE = "volcano-system"

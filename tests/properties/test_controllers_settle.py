@@ -27,7 +27,7 @@ from tests.support.manifests import (
 
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
-from tierwise.discovery import record
+from tierwise.discovery import fetch_record
 from tierwise.port import Objects
 
 RACKS = st.sampled_from(["", "r0", "r1", "r2"])
@@ -77,7 +77,9 @@ def batches(draw: st.DrawFn) -> list[Raw]:
     return [batch, *(pod_group("train-u1", phase=phase, minMember=1) for phase in group)]
 
 
-FETCHED = record.manifest(record.fetched(fabric("h1: r0[n0 n1] h0[n2]", "c1: r0[n3]"), NOW), "slurm", "volcano-system")
+FETCHED = fetch_record.manifest(
+    fetch_record.fetched(fabric("h1: r0[n0 n1] h0[n2]", "c1: r0[n3]"), NOW), "slurm", "volcano-system"
+)
 CONFIGS = st.sampled_from(
     [
         [],

@@ -10,7 +10,7 @@ from tierwise.api import codec
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode
-from tierwise.discovery import from_hypernodes, record, slurm, topograph
+from tierwise.discovery import fetch_record, from_hypernodes, slurm, topograph
 from tierwise.discovery.manifests import hypernodes
 from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Discovered, Tree
@@ -72,7 +72,7 @@ def test_any_tree_keeps_its_shape_as_hypernodes(tree: Tree) -> None:
 @given(trees())
 def test_a_record_keeps_a_tree_to_the_letter(tree: Tree) -> None:
     """What was fetched is what the controllers see."""
-    kept = codec.decode(record.manifest(record.fetched(tree, 5.0), "ufm", "ns"))
+    kept = codec.decode(fetch_record.manifest(fetch_record.fetched(tree, 5.0), "ufm", "ns"))
     assert isinstance(kept, ConfigMap)
 
-    assert record.fetched(tree, 5.0) == record.read(kept)
+    assert fetch_record.fetched(tree, 5.0) == fetch_record.read(kept)

@@ -7,7 +7,7 @@ from tierwise.explain.board import Board
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 from tierwise.sim import rounds
-from tierwise.web.shows import RunView
+from tierwise.web.views import RunView
 
 __all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]
 

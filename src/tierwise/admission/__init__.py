@@ -24,11 +24,11 @@ from tierwise.admission import (
     podgroup,
     queue,
 )
+from tierwise.admission.capacity import TreeCapacity
+from tierwise.admission.context import cluster_context
 from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
-from tierwise.admission.room import TreeCapacity
-from tierwise.admission.surroundings import cluster_context
-from tierwise.admission.verdict import FieldFinding, Issue, ValidationResult, error, warning
+from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tierwise.admission.verdict import Issue, at_least, error, missing, warning
+from tierwise.admission.findings import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
 from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef, algorithm_of
 from tierwise.api.quantity import whole

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from tierwise.admission.findings import Issue, error, one_of, warning
 from tierwise.admission.policy import ACTIONS
-from tierwise.admission.verdict import Issue, error, one_of, warning
 from tierwise.api.volcano import Command
 
 __all__ = ["check"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tierwise.admission.verdict import Issue, error, warning
+from tierwise.admission.findings import Issue, error, warning
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.elastic_quota import (
     DEFAULT_QUOTA,

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
-from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
 from tierwise.api.limits import MEMBERS, TIER

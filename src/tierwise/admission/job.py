@@ -8,10 +8,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from tierwise.admission import names, network_topology, policy, task
+from tierwise.admission.capacity import Share, smallest
+from tierwise.admission.context import ROOT_QUEUE, ClusterContext
+from tierwise.admission.findings import Issue, at_least, error, warning
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
-from tierwise.admission.room import Share, smallest
-from tierwise.admission.surroundings import ROOT_QUEUE, ClusterContext
-from tierwise.admission.verdict import Issue, at_least, error, warning
 from tierwise.api import limits, plurals
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
 from tierwise.dialects.kubernetes.requests import effective_request

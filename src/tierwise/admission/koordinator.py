@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Node, Pod
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tierwise.admission.surroundings import ClusterContext
-from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
+from tierwise.admission.context import ClusterContext
+from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.kai import Level, Topology, TopologyConstraint
 from tierwise.api.kai import PodGroup as KaiGroup

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
-from tierwise.admission.verdict import Issue, error, warning
+from tierwise.admission.findings import Issue, error, warning
 from tierwise.api.meta import LabelSelector, ObjectMeta
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.admission.verdict import Issue, at_least, error, missing, warning
+from tierwise.admission.findings import Issue, at_least, error, missing, warning
 from tierwise.api.codec import Raw
 from tierwise.api.network_aware import REGION, ZONE, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
+from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.api.volcano import NetworkTopologySpec
 
 __all__ = ["check", "limit", "within"]

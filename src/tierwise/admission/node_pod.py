@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from tierwise.admission.context import ClusterContext
+from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import dns_subdomain
-from tierwise.admission.surroundings import ClusterContext
-from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tierwise.admission import names, network_topology
+from tierwise.admission.capacity import smallest
+from tierwise.admission.context import ClusterContext
+from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import dns_subdomain, label_selector
-from tierwise.admission.room import smallest
-from tierwise.admission.surroundings import ClusterContext
-from tierwise.admission.verdict import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api import plurals
 from tierwise.api.core import Pod
 from tierwise.api.limits import PODS, POLICIES

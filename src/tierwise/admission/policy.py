@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tierwise.admission.verdict import Issue, error, one_of, warning
+from tierwise.admission.findings import Issue, error, one_of, warning
 from tierwise.api.volcano import LifecyclePolicy
 
 __all__ = ["ACTIONS", "check"]

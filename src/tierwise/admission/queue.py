@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tierwise.admission.context import ROOT_QUEUE
+from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import dns_subdomain
-from tierwise.admission.surroundings import ROOT_QUEUE
-from tierwise.admission.verdict import Issue, at_least, error, one_of, warning
 from tierwise.api.core import ResourceList
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import Job, PodGroup, Queue

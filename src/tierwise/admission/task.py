@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.admission import network_topology, policy
+from tierwise.admission.context import ClusterContext
+from tierwise.admission.findings import Issue, at_least, error, one_of
 from tierwise.admission.names import dns_label
 from tierwise.admission.node_pod import check_pod_spec, check_support
-from tierwise.admission.surroundings import ClusterContext
-from tierwise.admission.verdict import Issue, at_least, error, one_of
 from tierwise.api.volcano import TaskSpec
 
 __all__ = ["check", "check_dependencies"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.cli import options
-from tierwise.cli.reach import access_options, connect
+from tierwise.cli.connection import access_options, connect
 
 if TYPE_CHECKING:
     from tierwise.port import Objects

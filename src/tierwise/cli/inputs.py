@@ -33,7 +33,7 @@ def load(
     named on standard error. A hyphen stands for `stdin`, or for standard input.
     """
     if not filenames:
-        from tierwise.cli.connected import live_objects
+        from tierwise.cli.live_state import live_objects
 
         try:
             return live_objects()

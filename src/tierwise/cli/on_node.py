@@ -31,7 +31,7 @@ def live_access(
         raise click.UsageError("Say which cluster to write to with --in-cluster or --kubeconfig, or add --print.")
     if not live:
         return None
-    from tierwise.cli.reach import connect
+    from tierwise.cli.connection import connect
 
     return connect(kubeconfig, context, in_cluster=in_cluster)
 

@@ -9,8 +9,8 @@ import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.connection import access_options
 from tierwise.cli.on_node import ending, live_access, tell
-from tierwise.cli.reach import access_options
 
 if TYPE_CHECKING:
     from tierwise.daemons.round_trip import Answerer

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from tierwise.cli.reach import access_options, connect, listen_option, log_option
+from tierwise.cli.connection import access_options, connect, listen_option, log_option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.loop import Observer, SchedulerProfile
-    from tierwise.web.turns import LiveRuns
+    from tierwise.web.live import LiveRuns
 
 __all__ = ["ServeOptions", "connected", "controllers", "profiles_of", "run", "serve", "service_options"]
 
@@ -157,7 +157,7 @@ def serve(
     observers: list[Observer] = [told]
     turns: LiveRuns | None = None
     if pages:
-        from tierwise.web.turns import LiveRuns
+        from tierwise.web.live import LiveRuns
 
         turns = LiveRuns(pages)
         observers.append(turns)

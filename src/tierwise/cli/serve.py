@@ -13,13 +13,13 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.reach import missing, place_option
+from tierwise.cli.connection import missing, place_option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
-    from tierwise.web.shows import RunSource, RunView
+    from tierwise.web.views import RunSource, RunView
 
 __all__ = ["manifest_source", "serve"]
 
@@ -80,7 +80,7 @@ def manifest_source(filenames: Sequence[str], config_file: str | None, now: floa
     """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
     from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import show_progress
-    from tierwise.web.shows import WatchedSource
+    from tierwise.web.views import WatchedSource
 
     given = sys.stdin.buffer.read() if "-" in filenames else b""
 
@@ -110,9 +110,9 @@ def _cluster(config_file: str | None, now: float | None, every: float) -> RunSou
     """The cluster of the kubeconfig as it is, and what one cycle would decide."""
     import time
 
-    from tierwise.cli.connected import live_objects
     from tierwise.cli.inputs import moment, profile_of
-    from tierwise.web.shows import WatchedSource
+    from tierwise.cli.live_state import live_objects
+    from tierwise.web.views import WatchedSource
 
     context = click.get_current_context()  # pages are made in other threads, where the options must be known as well
     server = _server()
@@ -127,8 +127,8 @@ def _cluster(config_file: str | None, now: float | None, every: float) -> RunSou
 
 
 def _server() -> str:
+    from tierwise.cli.connection import connect
     from tierwise.cli.options import cluster_options
-    from tierwise.cli.reach import connect
 
     kubeconfig, context = cluster_options()
     return connect(kubeconfig, context, in_cluster=False).server
@@ -154,6 +154,6 @@ def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
 
 def _shown(run: Run, mode: str, title: str) -> RunView:
     from tierwise.explain.board import Board
-    from tierwise.web.shows import RunView
+    from tierwise.web.views import RunView
 
     return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)

@@ -42,7 +42,7 @@ def snapshot(file: str, names: tuple[str, ...]) -> None:
     place pods of every scheduler that they know: name those that tierwise serves where others serve some of them.
     Secrets are not read. What pods and ConfigMaps say of themselves, such as environment variables, is in the file.
     """
-    from tierwise.cli.connected import live_state
+    from tierwise.cli.live_state import live_state
     from tierwise.sim.saved import served
 
     state = live_state()

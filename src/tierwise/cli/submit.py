@@ -253,7 +253,7 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
 def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
     """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
     from tierwise.cli.screen import print_json
-    from tierwise.explain.life_wire import life_wire
+    from tierwise.explain.simulation_wire import life_wire
     from tierwise.explain.timeline import timeline_entry_wire
 
     last = None

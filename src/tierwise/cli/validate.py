@@ -56,7 +56,7 @@ def validate(
     )
     if output_format == "json":
         from tierwise.cli.screen import print_json
-        from tierwise.explain.verdict_wire import verdict_wire
+        from tierwise.explain.findings_wire import verdict_wire
 
         print_json(verdict_wire(verdict, unread=len(faults)))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.cli.reach import access_options, connect, listen_option, log_option
+from tierwise.cli.connection import access_options, connect, listen_option, log_option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tierwise.api.errors import InputError
 from tierwise.dialects.volcano.discovery import OtherSource
-from tierwise.discovery import record
-from tierwise.discovery.record import FetchRecord
+from tierwise.discovery import fetch_record
+from tierwise.discovery.fetch_record import FetchRecord
 from tierwise.fetch.origin import SourceLocation, discover
 from tierwise.fetch.ufm import FetchError, Ufm, server_of
 from tierwise.port import Objects
@@ -31,10 +31,10 @@ def refresh(
         origin = _server(source, secret) if source.kind == "ufm" else _file(source, files)
         found = discover(origin, Objects())
     except (FetchError, InputError) as error:
-        return record.failed(before, str(error), now)
+        return fetch_record.failed(before, str(error), now)
     if found.errors:
-        return record.failed(before, "; ".join(map(str, found.errors)), now)
-    return record.fetched(found.tree, now)
+        return fetch_record.failed(before, "; ".join(map(str, found.errors)), now)
+    return fetch_record.fetched(found.tree, now)
 
 
 def _file(source: OtherSource, files: Path | None) -> SourceLocation:

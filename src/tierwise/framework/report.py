@@ -21,7 +21,7 @@ from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
-    from tierwise.framework.probe import PodInspector
+    from tierwise.framework.inspection import PodInspector
 
 __all__ = [
     "BundleSummary",

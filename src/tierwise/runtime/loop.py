@@ -40,7 +40,7 @@ from tierwise.port import (
     Version,
     key_of_raw,
 )
-from tierwise.runtime.fetching import Fetching
+from tierwise.runtime.topology_sources import Fetching
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
 from tierwise.scheduler.guard import Crash, Guard

@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.fetching import Fetching
 from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
+from tierwise.runtime.topology_sources import Fetching
 
 __all__ = ["LoopRunner", "LoopTiming", "SteadyClock"]
 

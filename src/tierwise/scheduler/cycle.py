@@ -35,7 +35,7 @@ from tierwise.plugins import PLUGINS
 from tierwise.scheduler.prebind import prepare
 
 if TYPE_CHECKING:
-    from tierwise.framework.probe import PodInspector
+    from tierwise.framework.inspection import PodInspector
 
 __all__ = ["ACTIONS", "check_profile", "cycle", "inspector_for", "open_cycle"]
 
@@ -275,6 +275,6 @@ def inspector_for(pod: str) -> PodInspector:
     from tierwise.actions.diagnosis.domain_scores import (
         score_domains,  # only `explain` looks, and importing the core must stay cheap
     )
-    from tierwise.framework.probe import PodInspector
+    from tierwise.framework.inspection import PodInspector
 
     return PodInspector(pod, score_domains)

@@ -9,7 +9,7 @@ import msgspec
 from tierwise import controllers
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.framework.probe import PodInspection, PodInspector
+from tierwise.framework.inspection import PodInspection, PodInspector
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects

@@ -35,9 +35,9 @@ from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import DeviceReader
 from tierwise.snapshot.jobs import JobCache
 from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes, renewed
-from tierwise.snapshot.pods import TaskStore
 from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.shapes import Priorities, Shapes
+from tierwise.snapshot.tasks import TaskStore
 from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]

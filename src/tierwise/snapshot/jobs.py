@@ -25,8 +25,8 @@ from tierwise.dialects.volcano.pod_group import read_group
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key
-from tierwise.snapshot.pods import Cohort
 from tierwise.snapshot.shapes import Priorities
+from tierwise.snapshot.tasks import Cohort
 
 __all__ = ["JobCache", "SortedPods"]
 

@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from tierwise.web.shows import CachedBody, RunSource, RunView
+from tierwise.web.views import CachedBody, RunSource, RunView
 
 __all__ = ["LOOPBACK", "add_pages", "pages"]
 

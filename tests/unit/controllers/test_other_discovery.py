@@ -19,8 +19,8 @@ from tests.support.manifests import (
 )
 
 from tierwise.api.codec import Raw
-from tierwise.discovery import record
-from tierwise.discovery.record import FetchRecord
+from tierwise.discovery import fetch_record
+from tierwise.discovery.fetch_record import FetchRecord
 from tierwise.discovery.tree import Tree
 from tierwise.port import Objects
 
@@ -30,11 +30,11 @@ TWO_RACKS = fabric("s0: r0[n0 n1] r1[n2 n3]")
 
 
 def _record(found: FetchRecord, kind: str = "slurm") -> Raw:
-    return record.manifest(found, kind, "volcano-system")
+    return fetch_record.manifest(found, kind, "volcano-system")
 
 
 def _fetched(tree: Tree, kind: str = "slurm") -> Raw:
-    return _record(record.fetched(tree, NOW), kind)
+    return _record(fetch_record.fetched(tree, NOW), kind)
 
 
 def _changed(world: Objects, raw: Raw) -> Objects:
@@ -73,7 +73,9 @@ def test_a_newer_tree_takes_the_place_of_the_old_one() -> None:
 def test_a_failure_keeps_the_tree_and_says_so_on_every_hypernode_of_the_source() -> None:
     """What went wrong, how often, when it is tried again, and from when the tree is."""
     world = settled(objects(CONFIG, *CLUSTER, hypernode("mine", 3, nodes("n0")), _fetched(TWO_RACKS)))
-    lost = record.failed(record.fetched(TWO_RACKS, NOW), "topology.conf: cannot be read:\n No such file", NOW + 60)
+    lost = fetch_record.failed(
+        fetch_record.fetched(TWO_RACKS, NOW), "topology.conf: cannot be read:\n No such file", NOW + 60
+    )
     failing = _changed(world, _record(lost))
     text = (
         "topology.conf: cannot be read: No such file; 1 failure, next try at 2025-10-09T08:54:50Z; "
@@ -90,28 +92,28 @@ def test_a_failure_keeps_the_tree_and_says_so_on_every_hypernode_of_the_source()
 
 def test_tries_back_off_and_never_wait_longer_than_the_interval() -> None:
     """Thirty seconds, doubled with every failure; after a success the interval."""
-    found = record.fetched(TWO_RACKS, 0.0)
-    waits = [record.next_try(found, 600.0)]
+    found = fetch_record.fetched(TWO_RACKS, 0.0)
+    waits = [fetch_record.next_try(found, 600.0)]
     for _ in range(7):
-        found = record.failed(found, "no", 0.0)
-        waits.append(record.next_try(found, 600.0))
+        found = fetch_record.failed(found, "no", 0.0)
+        waits.append(fetch_record.next_try(found, 600.0))
 
     assert [600.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0] == waits
     assert [True, False, True] == [
-        record.due(None, 600.0, 0.0),
-        record.due(found, 600.0, 599.0),
-        record.due(found, 600.0, 600.0),
+        fetch_record.due(None, 600.0, 0.0),
+        fetch_record.due(found, 600.0, 599.0),
+        fetch_record.due(found, 600.0, 600.0),
     ]
 
 
 def test_a_try_in_the_future_is_none() -> None:
     """A clock that was an hour ahead and has been set does not keep a source waiting for an hour."""
-    assert record.due(record.fetched(TWO_RACKS, NOW + 3600.0), 600.0, NOW)
+    assert fetch_record.due(fetch_record.fetched(TWO_RACKS, NOW + 3600.0), 600.0, NOW)
 
 
 def test_a_source_that_never_answered_makes_nothing() -> None:
     """And deletes nothing."""
-    world = settled(objects(CONFIG, *CLUSTER, _record(record.failed(None, "no", NOW))))
+    world = settled(objects(CONFIG, *CLUSTER, _record(fetch_record.failed(None, "no", NOW))))
 
     assert [] == names(world, "HyperNode")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.support.evict_world import Gang, Pod, Scene, objects, profile_of
 
-from tierwise.explain.retrace import decision_bases
+from tierwise.explain.decision_basis import decision_bases
 from tierwise.sim import rounds
 
 RACK = Scene({"s0": ("r0",)}, {"r0": ("n0",)}, {"n0": "cpu=4"})

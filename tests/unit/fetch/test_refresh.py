@@ -17,8 +17,8 @@ from tests.support.manifests import (
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources
-from tierwise.discovery import record
-from tierwise.discovery.record import FetchRecord
+from tierwise.discovery import fetch_record
+from tierwise.discovery.fetch_record import FetchRecord
 from tierwise.fetch.refresh import refresh
 from tierwise.port import Objects
 
@@ -32,7 +32,7 @@ def _source(config: Raw) -> OtherSource:
 
 def _world(config: Raw, found: FetchRecord, kind: str = "ufm") -> Objects:
     cluster = [node(f"n{i}") for i in range(2)]
-    return settled(objects(config, *cluster, record.manifest(found, kind, "volcano-system")))
+    return settled(objects(config, *cluster, fetch_record.manifest(found, kind, "volcano-system")))
 
 
 def test_a_fabric_manager_that_fails_keeps_the_tree_it_gave_before() -> None:
@@ -54,7 +54,7 @@ def test_a_fabric_manager_that_fails_keeps_the_tree_it_gave_before() -> None:
     assert isinstance(conditions, list)
     assert [("Discovered", "False", "SourceFailed")] == [(c["type"], c["status"], c["reason"]) for c in conditions]
     assert "HTTP 500 Internal Server Error; 1 failure" in conditions[0]["message"]
-    assert "secret" not in str(record.manifest(second, "ufm", "ns"))
+    assert "secret" not in str(fetch_record.manifest(second, "ufm", "ns"))
     assert (0, first.tree) == (third.failures, third.tree)
 
 

@@ -19,7 +19,7 @@ from tierwise.api.errors import InputError
 from tierwise.cli.serve import manifest_source
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages
-from tierwise.web.shows import RunSource, RunView, WatchedSource
+from tierwise.web.views import RunSource, RunView, WatchedSource
 
 WORLD = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),

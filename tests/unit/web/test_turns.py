@@ -17,8 +17,8 @@ from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import probes
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.web.app import add_pages
-from tierwise.web.shows import RunView
-from tierwise.web.turns import LiveRuns
+from tierwise.web.live import LiveRuns
+from tierwise.web.views import RunView
 
 WORLD = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),

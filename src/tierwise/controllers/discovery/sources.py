@@ -17,7 +17,7 @@ from tierwise.api.volcano import HyperNode
 from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read_label_source
-from tierwise.discovery import record, topograph
+from tierwise.discovery import fetch_record, topograph
 from tierwise.discovery.manifests import SOURCE_LABEL, hypernodes
 from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Tree
@@ -54,22 +54,22 @@ def _source_state(objects: Objects, source: OtherSource) -> SourceState:
         return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
     if source.kind not in FETCHED:
         return SourceState(source, None, f'"{source.kind}" is no known source')
-    kept = objects.every(ConfigMap).get(f"{source.namespace}/{record.record_name(source.kind)}")
+    kept = objects.every(ConfigMap).get(f"{source.namespace}/{fetch_record.record_name(source.kind)}")
     if kept is None:
         return SourceState(source, None, "not fetched yet")
     try:
-        found_record = record.read(kept)
+        found_record = fetch_record.read(kept)
     except ValueError as error:
         return SourceState(source, None, str(error))
     return SourceState(source, found_record.tree, _told(found_record, source.interval))
 
 
-def _told(found: record.FetchRecord, interval: float) -> str:
+def _told(found: fetch_record.FetchRecord, interval: float) -> str:
     """What went wrong, how often, when it is tried again, and how old the tree is that is used meanwhile."""
     if not found.failures:
         return ""
     times = "1 failure" if found.failures == 1 else f"{found.failures} failures in a row"
-    text = f"{found.error}; {times}, next try at {stamp(record.next_try(found, interval))}"
+    text = f"{found.error}; {times}, next try at {stamp(fetch_record.next_try(found, interval))}"
     return text + (f"; the tree of {stamp(found.fetched_at)} is kept" if found.tree is not None else "")
 
 

@@ -1,8 +1,8 @@
-"""Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a life.
+"""Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a phase.
 
-Called by `controllers.run`, job after job, in two strides. First `life` decides whether the job takes a turn; a turn
-is only written down. Where there is none, every module brings its objects to what the written status asks for.
-docs/controllers/job.md tells the whole story.
+Called by `controllers.run`, job after job, in two strides. First `transitions` decides whether the job changes its
+phase; that is only written down. Where there is none, every module brings its objects to what the written status asks
+for. docs/controllers/job.md tells the whole story.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, PodGroup
-from tierwise.controllers.job import commands, life, pod_group, pods, props, status, ttl
+from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions, ttl
+from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods
-from tierwise.controllers.job.memory import restarts_part
 from tierwise.controllers.job.policies import PolicyAction, policy_actions
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
@@ -38,7 +38,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     for case in _cases(objects):
         expiry = ttl.expires(case.job)
         if expiry is not None and expiry <= now:
-            effects += ttl.remove(case.job, [*case.group_if_any(), *props.made(objects, case.job), *case.pods])
+            effects += ttl.remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
             continue
         turn = _transition(case, now)
         if turn is not None:
@@ -68,7 +68,7 @@ def due(objects: Objects) -> float | None:
     moments = []
     for case in _cases(objects, timed=True):
         expiry = ttl.expires(case.job)
-        moments += [a.due for a in case.policy_actions() if math.isfinite(a.due) and life.applies(case.job, a)]
+        moments += [a.due for a in case.policy_actions() if math.isfinite(a.due) and transitions.applies(case.job, a)]
         moments += [expiry] if expiry is not None else []
     return min(moments, default=None)
 
@@ -93,15 +93,17 @@ class _Case(msgspec.Struct, frozen=True):
         return list(policy_actions(self.job, job_events(self.job, self.group, self.job_pods)))
 
 
-def _transition(case: _Case, now: float) -> life.PhaseChange | None:
+def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
     """The turn that a job takes now: a command counts before a policy, and a policy before where the pods are."""
-    doomed = life.by_retries(case.job)
+    doomed = transitions.by_retries(case.job)
     if doomed is not None:
         return doomed
     for command in case.commands:
         if not commands.is_done(case.job, command):
-            return life.by_command(case.job, command)
-    return life.by_policy(case.job, case.policy_actions(), now) or life.by_pods(case.job, case.group, case.job_pods)
+            return transitions.by_command(case.job, command)
+    return transitions.by_policy(case.job, case.policy_actions(), now) or transitions.by_pods(
+        case.job, case.group, case.job_pods
+    )
 
 
 def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
@@ -112,7 +114,7 @@ def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: fl
     state = job.status
     anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
     yield from pod_group.reconcile_pod_group(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
-    yield from props.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
+    yield from owned_objects.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
     yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
     step = status.observed(job, group, job_pods, case.policy_actions(), now)
     memory = commands.remembered(step.controlled_resources, case.commands)

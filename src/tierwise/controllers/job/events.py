@@ -14,8 +14,8 @@ import msgspec
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
+from tierwise.controllers.job.controlled_resources import lost_key, seen
 from tierwise.controllers.job.job_pods import JobPod, JobPods
-from tierwise.controllers.job.memory import lost_key, seen
 from tierwise.dialects.volcano.job import partition_of
 
 __all__ = ["JobEvent", "job_events"]

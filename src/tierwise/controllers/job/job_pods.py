@@ -16,7 +16,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import read_number
 from tierwise.api.volcano import Job
-from tierwise.controllers.job.memory import restarted_at, restarts
+from tierwise.controllers.job.controlled_resources import restarted_at, restarts
 from tierwise.controllers.job.phases import phase_rule
 from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid_of
 

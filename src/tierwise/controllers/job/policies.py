@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import Job, LifecyclePolicy
+from tierwise.controllers.job.controlled_resources import Target
 from tierwise.controllers.job.events import JobEvent
-from tierwise.controllers.job.memory import Target
 from tierwise.controllers.job.phases import NARROW
 
 __all__ = ["PolicyAction", "policy_actions", "rank"]

@@ -12,12 +12,12 @@ from tierwise.api.codec import Raw
 from tierwise.api.duration import spelled
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
+from tierwise.controllers.job.controlled_resources import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.job_pods import JobPods
-from tierwise.controllers.job.life import PhaseChange
-from tierwise.controllers.job.memory import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.phases import phase_rule
 from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.controllers.job.policies import PolicyAction
+from tierwise.controllers.job.transitions import PhaseChange
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.fabric import BoardTree
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import by_job, job_lines, jobs_wire
+from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
-from tierwise.explain.board.standing import BoardPod, board_pods
+from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
 from tierwise.explain.naming import belongs_to

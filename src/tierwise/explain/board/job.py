@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.standing import BoardPod, PodState
+from tierwise.explain.board.pods import BoardPod, PodState
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.standing import BoardPod, PodState
+from tierwise.explain.board.pods import BoardPod, PodState
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, full_name
 from tierwise.explain.text.schedule import Run

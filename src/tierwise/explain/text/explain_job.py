@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from tierwise.explain.landed import newly_placed
+from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, domain_title, tier_title
+from tierwise.explain.new_placements import newly_placed
 from tierwise.explain.proposal import pattern_lines, proposal_lines
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.retrace import decision_bases
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import looked_at, rejection_lines

@@ -16,7 +16,7 @@ from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, meter, pairs, table
 from tierwise.explain.text.waiting import STYLES
-from tierwise.framework.probe import NodeInspection, PodInspection
+from tierwise.framework.inspection import NodeInspection, PodInspection
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from tierwise.api.natural import natural
 from tierwise.api.plurals import of
+from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import ObjectNames, domain_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.retrace import DecisionBasis, GroupCounts
 from tierwise.explain.text.page import Page, count, joined, wrapped
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job

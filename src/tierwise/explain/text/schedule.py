@@ -8,11 +8,11 @@ import msgspec
 from rich.text import Text
 
 from tierwise.config.profile import Profile
-from tierwise.explain.landed import NewPlacements, newly_placed
+from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.naming import ObjectNames, name_of_pod
+from tierwise.explain.new_placements import NewPlacements, newly_placed
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.retrace import DecisionBasis, decision_bases
 from tierwise.explain.text.narrative import why_here
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tree import schedule_tree

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from tierwise.dialects.kubernetes.requests import nominal
-from tierwise.explain.landed import NewPlacements, placement_texts
 from tierwise.explain.naming import ObjectNames, tier_label
+from tierwise.explain.new_placements import NewPlacements, placement_texts
 from tierwise.explain.text.page import Page, count, shortened, wrapped
 from tierwise.explain.text.tables import bar
 from tierwise.explain.usage import Usage, short, usage

@@ -13,7 +13,7 @@ from tierwise.api.volcano import Job
 from tierwise.model.queue import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
-from tierwise.replay.engine.books import ReplayCluster
+from tierwise.replay.engine.cluster import ReplayCluster
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules

@@ -19,7 +19,7 @@ from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.books import ReplayCluster, most
+from tierwise.replay.engine.cluster import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import NEVER, ReplayState

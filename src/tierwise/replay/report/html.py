@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from tierwise.replay.engine.books import SLOT_SIZES
+from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.report.plots import WHOLE, Series, bars, heat, lines
 from tierwise.replay.report.table import ROWS, duration
 

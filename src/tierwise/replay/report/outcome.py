@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
-from tierwise.replay.engine.books import SLOT_SIZES
+from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.gangs import split

@@ -16,7 +16,7 @@ from tierwise.framework.report import plugin_faults
 from tierwise.model.snapshot import Fault
 from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler.guard import Crash
-from tierwise.web.shows import RunView
+from tierwise.web.views import RunView
 
 __all__ = ["LiveRuns"]
 

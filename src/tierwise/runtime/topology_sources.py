@@ -19,8 +19,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.controllers.discovery.sources import FETCHED
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources
-from tierwise.discovery import record
-from tierwise.discovery.record import FetchRecord
+from tierwise.discovery import fetch_record
+from tierwise.discovery.fetch_record import FetchRecord
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.port import Create, Effect, Key, Objects, Update
 
@@ -89,7 +89,7 @@ class Fetching:
     def due(self, objects: Objects) -> float | None:
         """When the next fetch is to begin; None where nothing waits for its time."""
         waiting = (known for known in self._known(objects) if known.source.kind not in self._tries)
-        moments = [record.next_try(k.record, k.source.interval) if k.record is not None else 0.0 for k in waiting]
+        moments = [fetch_record.next_try(k.record, k.source.interval) if k.record is not None else 0.0 for k in waiting]
         return min(moments, default=None)
 
     def _known(self, objects: Objects) -> list[_Known]:
@@ -103,7 +103,7 @@ class Fetching:
     def _is_due(self, known: _Known) -> bool:
         """At its time, and at once where its configuration has changed: the old failures tell nothing about it."""
         changed = self._last.get(known.source.kind, known.source) != known.source
-        return changed or record.due(known.record, known.source.interval, self._clock())
+        return changed or fetch_record.due(known.record, known.source.interval, self._clock())
 
     def _begin(self, known: _Known) -> None:
         source = known.source
@@ -121,10 +121,10 @@ class Fetching:
 
             result = refresh(source, self._credentials(source), before, now, files=self._files)
         except _CredentialsError as error:
-            result = record.failed(before, str(error), now)
+            result = fetch_record.failed(before, str(error), now)
         except Exception:  # whatever it is, the source must not be taken for busy for ever
             log.exception("fetching %s failed", source.kind)
-            result = record.failed(before, "a defect in tierwise: see the log", now)
+            result = fetch_record.failed(before, "a defect in tierwise: see the log", now)
         if result.failures:
             log.warning("%s cannot be fetched: %s", source.kind, result.error)
         else:
@@ -151,10 +151,10 @@ class _CredentialsError(Exception):
 
 
 def _look(objects: Objects, source: OtherSource) -> _Known:
-    key = Key("", "ConfigMap", source.namespace, record.record_name(source.kind))
+    key = Key("", "ConfigMap", source.namespace, fetch_record.record_name(source.kind))
     kept = objects.every(ConfigMap).get(key.path)
     try:
-        found = record.read(kept) if kept is not None else None
+        found = fetch_record.read(kept) if kept is not None else None
     except ValueError:  # the controllers tell people
         found = None
     return _Known(source, objects.raw(key), found)
@@ -165,8 +165,8 @@ def _written(known: _Known, ended: _Ended) -> Effect | None:
     if ended.source != known.source or ended.before != known.record:
         return None
     source, present = known.source, known.manifest
-    wanted = record.manifest(ended.result, source.kind, source.namespace)
+    wanted = fetch_record.manifest(ended.result, source.kind, source.namespace)
     if present is None:
         return Create(wanted)
-    key = Key("", "ConfigMap", source.namespace, record.record_name(source.kind))
+    key = Key("", "ConfigMap", source.namespace, fetch_record.record_name(source.kind))
     return Update(key, {**present, "data": wanted["data"]}) if present.get("data") != wanted["data"] else None

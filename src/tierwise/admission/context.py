@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from tierwise.admission.room import TreeCapacity
-from tierwise.admission.verdict import Issue, error, warning
+from tierwise.admission.capacity import TreeCapacity
+from tierwise.admission.findings import Issue, error, warning
 from tierwise.api.core import ConfigMap, PriorityClass
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.volcano import HyperNode, Queue

@@ -18,9 +18,9 @@ def live_state() -> list[Raw]:
     import asyncio
     import time
 
+    from tierwise.cli.connection import connect
     from tierwise.cli.options import cluster_options
     from tierwise.cli.progress import show_progress
-    from tierwise.cli.reach import connect
     from tierwise.sim.saved import saved
 
     kubeconfig, context = cluster_options()

@@ -15,8 +15,16 @@ from msgspec.structs import replace
 from tierwise.api.plurals import count, of, verb
 from tierwise.api.volcano import Command, Job, PodGroup
 from tierwise.controllers.job.commands import done
+from tierwise.controllers.job.controlled_resources import (
+    Target,
+    forget,
+    losses,
+    pods_key,
+    restarts_part,
+    seen,
+    seen_text,
+)
 from tierwise.controllers.job.job_pods import JobPods
-from tierwise.controllers.job.memory import Target, forget, losses, pods_key, restarts_part, seen, seen_text
 from tierwise.controllers.job.phases import NARROW, Transition, phase_rule
 from tierwise.controllers.job.policies import PolicyAction, rank
 from tierwise.dialects.volcano.job import partition_of, task_minimum

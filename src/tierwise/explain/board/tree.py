@@ -10,7 +10,7 @@ import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.dialects.kubernetes.requests import nominal
-from tierwise.explain.board.standing import BoardPod, PodState
+from tierwise.explain.board.pods import BoardPod, PodState
 from tierwise.explain.naming import tier_label
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
