@@ -86,6 +86,7 @@ class FakeApi:
         self.bodies: list[Json] = []  # of patches
         self.texts: dict[str, str] = {}  # what is sent for a word in a manifest: JSON that Python cannot write
         self.kubelet = True  # terminating pods are gone at once
+        self.unserved: set[str] = set()  # plurals whose definitions are not installed
         self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
     def __enter__(self) -> FakeApi:
@@ -212,6 +213,8 @@ class FakeApi:
     def _discovery(self, path: str) -> web.Response:
         served = []
         for plural, kind, namespaced in _SERVED[path]:
+            if plural in self.unserved:
+                continue
             entry = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": ["list", "watch"]}
             served += [entry, {**entry, "name": f"{plural}/status"}]
         return web.json_response({"resources": served})
@@ -286,7 +289,11 @@ class FakeApi:
                 locked = body.get("metadata", {}).get("resourceVersion")
                 if locked not in (None, known["metadata"]["resourceVersion"]):
                     return _refused(409, "Conflict")
-                return await self._save(at, _merged(known, body), "MODIFIED")
+                if "strategic" not in request.content_type:
+                    return await self._save(at, _merged(known, body), "MODIFIED")
+                if plural not in ("pods", "nodes"):
+                    return _refused(415, "UnsupportedMediaType")  # as for every custom resource
+                return await self._save(at, _merged(known, _with_conditions(known, body)), "MODIFIED")
             case _:
                 return await self._delete(at, known, body)
 
@@ -360,6 +367,16 @@ def _at(manifest: Json) -> tuple[str, str, str]:
 
 def _refused(status: int, reason: str) -> web.Response:
     return web.json_response({"kind": "Status", "code": status, "reason": reason, "message": reason}, status=status)
+
+
+def _with_conditions(known: Json, patch: Json) -> Json:
+    """A strategic patch as a merge patch: conditions that it does not name stay."""
+    status = patch.get("status", {})
+    if "conditions" not in status:
+        return patch
+    named = {condition["type"]: condition for condition in status["conditions"]}
+    kept = [c for c in known.get("status", {}).get("conditions", []) if c["type"] not in named]
+    return {**patch, "status": {**status, "conditions": [*kept, *named.values()]}}
 
 
 def _merged(known: Json, patch: Json) -> Json:

@@ -150,6 +150,42 @@ def test_pod_that_is_known_to_leave_keeps_all_back(api: FakeApi, cluster: KubeCl
     assert ([False] * SIZE, 0) == ([outcome.ok for outcome in _bind(cluster)], _binds(api))
 
 
+def test_pod_that_is_known_to_have_a_node_keeps_all_back(api: FakeApi, cluster: KubeCluster) -> None:
+    """The same where somebody else has bound a pod of the gang, and we have heard of it."""
+    taken = api.get("pods", "p1")
+    api.put({**taken, "spec": {**taken["spec"], "nodeName": "n1"}})
+    assert eventually(cluster, lambda: bool(cluster.read().every(Pod)["default/p1"].spec.node_name))
+
+    assert ([False] * SIZE, 0) == ([outcome.ok for outcome in _bind(cluster)], _binds(api))
+
+
+def test_unknown_outcome_withholds_the_rest(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as nobody knows whether a bind happened, nothing more of its gang is sent."""
+    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    api.fail("POST", "/p1/binding", "drop", times=100)
+    outcomes = _bind(cluster)
+
+    assert ["n0", "", "", ""] == _nodes(api)
+    assert [True, False, False, False] == [outcome.ok for outcome in outcomes]
+    assert outcomes[3].error.startswith("withheld")
+    assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p1"].spec.node_name)
+
+
+def test_pods_of_no_gang_do_not_wait_for_each_other(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that stands alone falls alone."""
+    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    api.fail("POST", "/p0/binding", 403, times=100)
+    outcomes = cluster.apply([Bind(_key(i), "n0") for i in range(2)])
+
+    assert [False, True] == [outcome.ok for outcome in outcomes]
+    assert 2 == _binds(api)
+
+
 def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a refusal that stays, what was not sent yet is kept back, and the others' gangs are not touched."""
     monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
@@ -196,6 +232,18 @@ def test_accepted_bind_is_assumed_until_shown(api: FakeApi, cluster: KubeCluster
 
     assert "n0" == cluster.read().every(Pod)["default/p0"].spec.node_name
     assert before["metadata"]["resourceVersion"] == cluster.read().every(Pod)["default/p0"].metadata.resource_version
+
+
+def test_nomination_ends_with_the_bind(api: FakeApi, cluster: KubeCluster) -> None:
+    """A pod that is on its way to one node keeps no room on another, though the watch still shows it."""
+    api.put(pod("p9", nominated="n1"))
+    assert eventually(cluster, lambda: "default/p9" in cluster.read().every(Pod))
+    api.break_watches()
+    api.fail("GET", "watch=true", "drop", times=40)
+    cluster.apply([Bind(_key(9), "n0")])
+    read = cluster.read().every(Pod)["default/p9"]
+
+    assert ("n0", "") == (read.spec.node_name, read.status.nominated_node_name)
 
 
 def test_budget_refuses_an_eviction(api: FakeApi, cluster: KubeCluster) -> None:

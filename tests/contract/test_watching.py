@@ -12,6 +12,7 @@ from tests.contract.waiting import eventually
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.volcano import Queue
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import ClusterOptions, KubeCluster
 
@@ -105,6 +106,50 @@ def test_server_without_an_answer_is_waited_for(api: FakeApi) -> None:
         assert cluster.synced(timeout=60)
 
         assert ["p0"] == _pods(cluster)
+
+
+def test_line_that_comes_in_pieces_is_one(api: FakeApi, cluster: KubeCluster) -> None:
+    """An event larger than what is read at once is put together, and so is what comes after it."""
+    long = pod("long")
+    long["metadata"]["annotations"] = {"note": "x" * 1_000_000}
+    api.put(long)
+    api.put(pod("short"))
+
+    assert eventually(cluster, lambda: _pods(cluster) == ["long", "p0", "short"])
+
+
+def test_watch_that_is_refused_again_and_again_is_begun_ever_later(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something refuses it again and again: the pauses count up, and the last attempt goes on where the first was."""
+    attempts: list[int] = []
+
+    def pause(attempt: int, **_: float) -> float:
+        attempts.append(attempt)
+        return 0.0
+
+    monkeypatch.setattr("tierwise.kube.reflector.pause", pause)
+    monkeypatch.setattr("tierwise.kube.reflector._SHORTEST", 1e9)  # however slow this machine is
+    api.fail("GET", r"/pods\?.*watch=true", 500, times=5)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        api.put(pod("p1"))
+
+        assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1"])
+        assert [1, 2, 3, 4, 5] == attempts
+
+
+def test_kind_that_is_installed_later_is_followed(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions may come after the scheduler."""
+    monkeypatch.setattr("tierwise.kube.cluster._LATE", 0.05)
+    api.unserved.add("queues")
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        api.put({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}})
+        assert not cluster.read().every(Queue)
+        api.unserved.clear()
+
+        assert eventually(cluster, lambda: "q" in cluster.read().every(Queue))
 
 
 def test_check_finds_what_the_watch_missed(api: FakeApi) -> None:

@@ -1,5 +1,7 @@
 """The pods that a batch job makes, and when."""
 
+from typing import Any
+
 import pytest
 from tests.support.manifests import (
     job,
@@ -145,3 +147,15 @@ def test_a_task_waits_for_those_it_depends_on(iteration: str, started: bool) -> 
     one = _with_phase(world, "train-a-0", "Running")
     both = _with_phase(one, "train-b-0", "Running")
     assert (started, True) == ("default/train-c-0" in names(one, "Pod"), "default/train-c-0" in names(both, "Pod"))
+
+
+def test_volumes_of_a_job_are_claims_of_its_pods() -> None:
+    """By the name that the job gives, else by one that follows from the job's own."""
+    batch = job("train", task("w", 1))
+    volumes = [{"mountPath": "/data", "volumeClaimName": "data"}, {"mountPath": "/out"}]
+    batch["spec"] = part(batch, "spec") | {"volumes": volumes}
+    made: Any = spec(_made(batch, GROUP), "Pod", "default/train-w-0")
+
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in made["volumes"]]
+    mounts = [mount["mountPath"] for mount in made["containers"][0]["volumeMounts"]]
+    assert (["data", "train-volume-1"], ["/data", "/out"]) == (claims, mounts)

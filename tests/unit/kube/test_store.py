@@ -303,3 +303,16 @@ def test_a_heartbeat_wakes_nobody() -> None:
     assert store.read().every(Node)["n0"].spec.unschedulable
     report(2)  # late: an older state never replaces a newer one
     assert store.read().every(Node)["n0"].spec.unschedulable
+
+
+def test_pod_that_leaves_is_not_shown_as_staying() -> None:
+    """It was evicted, and what its kubelet wrote before it heard of that comes late: it is still on its way out."""
+    store = Store()
+    store.put(PODS, _entry("p0", _State("u", 5, "n0")))
+    store.assume(_key("p0"), "u", leaving="2026-01-01T00:00:00Z")
+    store.put(PODS, _entry("p0", _State("u", 6, "n0")))
+    pod = store.pod(_key("p0"))
+
+    assert pod is not None
+    assert ("6", "2026-01-01T00:00:00Z") == (pod.metadata.resource_version, pod.metadata.deletion_timestamp)
+    assert 1 == len(store.assumed)

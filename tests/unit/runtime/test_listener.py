@@ -33,9 +33,10 @@ def _app() -> web.Application:
 
 @contextlib.asynccontextmanager
 async def _serving(
-    app: web.Application, limits: Limits, certificate: Certificate | None = None
+    app: web.Application, limits: Limits, certificate: Certificate | None = None, *, patience: Limits | None = None
 ) -> AsyncIterator[tuple[ConnectionLimiter, int]]:
-    runner, port = runner_of(app, limits), free_port()
+    """A server behind a limiter with these limits; `patience` are those of the server itself."""
+    runner, port = runner_of(app, patience or limits), free_port()
     await runner.setup()
     entrance = await listen(runner, HOST, port, certificate.context if certificate is not None else None, limits)
     try:
@@ -127,6 +128,60 @@ def test_a_head_must_come_in_time(said: bytes) -> None:
             writer.close()
 
     asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n"])
+def test_a_head_must_come_in_time_by_our_own_clock(said: bytes) -> None:
+    """Also where the server behind it would wait for ever."""
+
+    async def visit() -> None:
+        async with _serving(_app(), Limits(head=0.05), patience=FEW) as (_, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(said)
+            with contextlib.suppress(ConnectionResetError):
+                assert b"" == await reader.read()
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 30))
+
+
+def test_a_request_that_came_may_take_its_time() -> None:
+    """The deadline is for its head: whoever was heard is answered, though others have been cut since."""
+    go_on = asyncio.Event()
+
+    async def slow(_: web.Request) -> web.Response:
+        await go_on.wait()
+        return web.Response(text="ok\n")
+
+    async def visit() -> None:
+        app = web.Application()
+        app.router.add_get("/healthz", slow)
+        async with _serving(app, Limits(head=0.05)) as (_, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(REQUEST)
+            silent, other = await asyncio.open_connection(HOST, port)
+            with contextlib.suppress(ConnectionResetError):
+                assert b"" == await silent.read()  # its time is over, and so is that of the first one's head
+            go_on.set()
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            for each in (writer, other):
+                each.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 30))
+
+
+def test_a_connection_between_two_requests_is_not_kept_for_ever() -> None:
+    """After its answer a caller that says no more is cut as well."""
+
+    async def visit() -> None:
+        async with _serving(_app(), Limits(head=0.05)) as (_, port):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(REQUEST.replace(b"close", b"keep-alive"))
+            with contextlib.suppress(ConnectionResetError):
+                assert (await reader.read()).endswith(b"ok\n")
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(visit(), 30))
 
 
 def test_a_handshake_must_end_in_time(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
+from tierwise.port import Bind, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
 from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerProfile
 from tierwise.scheduler.guard import Crash
@@ -118,6 +118,31 @@ def test_follower_only_watches() -> None:
     _loop(cluster, watcher).run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 3, may=lambda: False)
 
     assert ([], []) == (watcher.turns, cluster.asked)
+
+
+def test_follower_is_not_stuck() -> None:
+    """It has looked, and had nothing to do: the time of its last turn goes on, and that is what probes ask for."""
+    times, looks = [NOW], iter(range(3))
+    loop = Loop(_Refusing([node("n0")]), [], clock=lambda: NOW, ticks=lambda: times[0])
+    times[0] += 1000.0
+    loop.run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 2, may=lambda: False)
+
+    assert NOW + 1000.0 == loop.turned
+
+
+def test_what_comes_together_is_decided_together() -> None:
+    """After a change the loop rests for a moment before it reads: a gang's pods arrive one by one."""
+    cluster, watcher = _Waiting([node("n0")]), _Watcher()
+    loop, looks = _loop(cluster, watcher), iter(range(9))
+
+    def stopping() -> bool:
+        if next(looks) == 2:  # between the first turn and the next
+            cluster.apply([Create(raw) for raw in _gang(1)])
+        return len(watcher.turns) >= 2
+
+    loop.run(period=0.0, rest=0.25, stopping=stopping, may=lambda: True)
+
+    assert [0.0, 0.0, 0.25] == cluster.patience[:3]
 
 
 def test_refused_victims_are_spared_for_a_while() -> None:
