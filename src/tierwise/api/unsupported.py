@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import Pod, PodSpec, PodTemplate, Volume
-from tierwise.api.limits import HOST_PORTS
+from tierwise.api.limits import HOST_PORTS, too_many_resources
 from tierwise.api.meta import ObjectMeta
 
 __all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsupported", "unsupported"]
@@ -114,6 +114,8 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         for i, container in enumerate(containers):
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
                 return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
+    for where, text in too_many_resources(spec):
+        return Unsupported(f"spec.{where}", text)
     everyone = (*spec.containers, *spec.init_containers)
     if sum(len(container.ports) for container in everyone) > HOST_PORTS:
         number = sum(bool(port.host_port or spec.host_network) for container in everyone for port in container.ports)

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import Pattern
@@ -200,6 +201,7 @@ class JobBuilder:
     ) -> Job:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
         number = self._jobs
+        beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
         self._jobs += 1
         best_effort_parts: list[tuple[int, PodSet]] = []
         subs: list[SubJob] = []
@@ -246,7 +248,7 @@ class JobBuilder:
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
             ranks=_ranks(split) if pattern is not None else {},
-            unsupported=_unsupported(split),
+            unsupported=beyond or _unsupported(split),
             unready=_unready(split),
             never_preempts=forbears or _forbears(split),
             **rest,  # type: ignore[arg-type]
@@ -257,6 +259,15 @@ def _forbears(split: Split) -> bool:
     """Whether a pending task is marked as one that starts no preemption."""
     pending = (m for _, _, members in split.values() for m in members if m.task.status is Status.PENDING)
     return any(forbearing(member.pod.metadata) for member in pending)
+
+
+def _beyond(minimum: int, policies: Sequence[Policy]) -> str:
+    """What of a gang is beyond the limits that admission holds others to."""
+    if minimum > PODS:
+        return f"a minimum of {minimum} pods is more than the {PODS} that a gang may have"
+    if len(policies) > POLICIES:
+        return f"{len(policies)} sub-group policies are more than the {POLICIES} that a podGroup may have"
+    return ""
 
 
 def _unsupported(split: Split) -> str:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 import msgspec
+from rich.cells import cell_len
 from rich.text import Text
 
 from tierwise.api.codec import Raw
@@ -21,6 +22,7 @@ _CLOCK: Final = 8
 _KIND: Final = 5
 _WHO: Final = (20, 28)
 _WIDE: Final = 110
+_GAP: Final = "  "
 _PLURAL: Final = {"PodGroup": "group", "Job": "job", "Node": "node", "HyperNode": "tier"}
 _STYLES: Final = {
     "Started": "green",
@@ -71,8 +73,14 @@ def timeline_lines(page: Page, entries: Sequence[TimelineEntry], *, brief: bool 
     """Lines for happenings in the order in which they happened; `brief` cuts each to one line."""
     shown = [h for h in entries if page.everything or not h.detail]
     lines: list[Text] = []
-    for _, alike in groupby(shown, key=lambda h: _likeness(page, h)):
-        lead, what = _line(page, list(alike))
+    for _, grouped in groupby(shown, key=lambda h: _likeness(page, h)):
+        alike = list(grouped)
+        lead, what = _line(page, alike)
+        if not brief and cell_len(_who(alike)) > _WHO[page.width >= _WIDE]:  # names are told in full, on their own line
+            room = lead.cell_len - _WHO[page.width >= _WIDE] - len(_GAP)
+            lines += wrapped(Text(_who(alike), style="bold"), page.width, first=lead[:room], rest=" " * room)
+            lines += wrapped(what, page.width, first=" " * room, rest=" " * (room + 2))
+            continue
         if brief and lead.cell_len + what.cell_len > page.width:
             room = max(0, page.width - lead.cell_len - len(page.glyphs.dots))
             what = Text(what.plain[:room].rstrip() + page.glyphs.dots, style=what.style)
@@ -98,7 +106,7 @@ def _line(page: Page, alike: Sequence[TimelineEntry]) -> tuple[Text, Text]:
         (f"{lasted(first.at):>{_CLOCK}}", "bright_black"),
         f"  {kind:<{_KIND}}  ",
         (who.ljust(room), "bold"),
-        "  ",
+        _GAP,
     )
     text = _PLAIN.get(first.reason, "") if first.about.kind == "Pod" and not page.everything else ""
     return lead, Text((text or _spoken(first)).replace("→", page.glyphs.arrow), style=_style(first))

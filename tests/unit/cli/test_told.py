@@ -48,3 +48,17 @@ def test_pages_name_what_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     manifest_source([str(manifests(tmp_path, node, odd))], None, None)
 
     assert "1 object of kind Odd (example.com/v1) is not understood" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_timeline_has_names_in_full(width: int, tmp_path: Path) -> None:
+    """A name that is longer than its column takes a line of its own, so that it can be searched for."""
+    name = "a-name-of-a-pod-that-is-longer-than-the-column-for-it-0"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"pods": "9"}}}
+    spec = {"containers": [{"name": "main"}], "schedulerName": "default-scheduler"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+    lines = run("submit", "-f", manifests(tmp_path, node, pod), "--until", "60s", width=width).stdout.splitlines()
+
+    assert any(name in line for line in lines)
+    assert all(len(line) <= width for line in lines)

@@ -178,7 +178,7 @@ def test_one_program_goes_without_the_other() -> None:
     policy = chart["ValidatingAdmissionPolicy", "tierwise-advertise-bandwidth"]
 
     assert ["--speed", "10G"] == pod["containers"][0]["args"][-2:]
-    assert "'system:serviceaccount:here:" in policy["spec"]["matchConditions"][0]["expression"]
+    assert "endsWith(':tierwise-advertise-bandwidth')" in policy["spec"]["matchConditions"][0]["expression"]
     assert ("ConfigMap", "netperf-metrics") not in chart
 
 

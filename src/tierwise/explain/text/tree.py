@@ -193,9 +193,8 @@ _GAP = "  "
 _TITLE = "hyperNode"
 _BAR = (8, 40)
 _WIDE = 110
-"""From this width on bars are short, and what landed in a hyperNode stands beside it."""
+"""From this width on what landed in a hyperNode stands beside it, where that is one thing and has room there."""
 
-_SHORT_BAR = 24
 _NAME = 16
 
 
@@ -260,8 +259,7 @@ class _Drawing:
         widths = self._choose([item for _, _, item in flat], need, numbers)
         taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
         left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
-        most = _SHORT_BAR if self._page.width >= _WIDE else _BAR[1]
-        gauge = min(most, max(_BAR[0], self._page.width - taken - left))
+        gauge = min(_BAR[1], max(_BAR[0], self._page.width - taken - left))
         lines = [self._header(left, widths, gauge, numbers)]
         for (lead, follow, item), text in zip(flat, gauges, strict=True):
             lines.append(self._line(item, lead, left, widths, gauge, text.rjust(numbers)))
