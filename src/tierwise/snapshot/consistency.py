@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from tierwise.model.devices import DeviceAsk, Devices
 from tierwise.model.node import LabelTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -48,6 +49,13 @@ def _plain(value: object) -> object:
             return tuple(_plain(value.of(row)) for row in range(len(value)))
         case Shape():
             return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__ if name != "number")
+        case DeviceAsk():  # kinds of devices are numbered by who came first
+            asked = [(claim.spec, claim.shared) for claim in value.claims]
+            return _plain((value.ties, asked, value.matched, value.extended.spec if value.extended else None))
+        case Devices():
+            table = value.table
+            held = [key for key, number in table.index.items() if table.taken[number]]
+            return _plain((sorted(value.columns), value.claims, value.classes, sorted(table.index), sorted(held)))
         case msgspec.Struct():
             return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__)
         case Mapping():

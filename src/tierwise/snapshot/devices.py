@@ -87,6 +87,7 @@ class DeviceReader:
 
     def __init__(self) -> None:
         self._objects = Objects()
+        self._any = False  # whether there are slices, claims or classes
         self._rows: tuple[str, ...] = ()
         self._pods: Mapping[str, Pod] = {}
         self._users: dict[str, set[str]] = {}  # by path of the claim: pods that mean it
@@ -108,7 +109,7 @@ class DeviceReader:
         self.changed = False  # whether the last reading found other devices, or others of them taken
 
     def __bool__(self) -> bool:
-        return bool(self._users or self._table.devices or self._served)
+        return self._any or bool(self._means)
 
     @property
     def names(self) -> set[str]:
@@ -135,6 +136,7 @@ class DeviceReader:
             pods = pods if served == self._served else list(self._pods)
             self._served = served
         touched = self._follow(pods) | changed
+        self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         if not described and not touched and wanted == self._wanted:
             return set()
         self._rows, self._wanted, self.changed = rows, wanted, True
@@ -183,10 +185,10 @@ class DeviceReader:
 
     def _waiting(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
         """Claims that are to be allocated, and the pods that wait for each; extended resources among them."""
-        for path, users in self._users.items():
+        for path, users in sorted(self._users.items()):
             claim = claims.get(path)
             if claim is not None and claim.status.allocation is None and not claim.metadata.deletion_timestamp:
-                waiting = [user for user in users if not _ended(self._pods[user])]
+                waiting = sorted(user for user in users if not _ended(self._pods[user]))
                 if waiting:
                     yield path, claim.spec.devices, waiting
 
@@ -241,6 +243,11 @@ class DeviceReader:
         lengths = [pool.last - pool.first for pool in pools]
         everything = [one for pool in pools for one in pool.slices]
         kind = np.fromiter(chain.from_iterable(kinds_of[id(one)] for one in everything), np.int64, number)
+        if len(np.unique(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
+            self._kinds, self._slice_kinds, self._keys = {}, {}, {}
+            kinds_of = {id(one): self._kinds_in(one) for one in everything}
+            self._slice_kinds = {one.metadata.name: (one, kinds_of[id(one)]) for one in everything}
+            kind = np.fromiter(chain.from_iterable(kinds_of[id(one)] for one in everything), np.int64, number)
         owner = np.repeat(np.arange(len(pools)), lengths)
         where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
         sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
@@ -339,10 +346,11 @@ class DeviceReader:
                     matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
                 for pod in waiting:
                     together.setdefault(pod, set()).add(kinds)
-        exact = _laminar(sorted(counted), matched, {frozenset(chosen) for chosen in together.values()})
+        exact = _laminar(list(counted), matched, {frozenset(chosen) for chosen in together.values()})
         sets = [_Set(f"{CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
-        for kinds in sorted(exact):
-            name, shown = counted[kinds]
+        for kinds, (name, shown) in counted.items():
+            if kinds not in exact:
+                continue
             inside = set().union(*(by for other, by in by_class.items() if other & kinds == other))
             if classes[name] != kinds or inside != {name}:
                 alike = sum(one.name.partition(" #")[0] == shown for one in sets)

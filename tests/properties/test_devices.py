@@ -1,0 +1,167 @@
+"""Devices on small random clusters: counting agrees with an exhaustive search, and nobody gets what is not theirs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.depth import examples
+from tests.support.devices import DRIVER, claim, device, device_class, exactly, node, objects, pod, resource_slice, run
+
+from tierwise.api.cel import selector
+from tierwise.api.core import Pod
+from tierwise.api.resource import Device, DeviceClaim, ResourceClaim, ResourceSlice
+from tierwise.port import Objects
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.rounds import History
+from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.consistency import differences
+
+_GROUP: Any = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {"name": "g", "namespace": "default"},
+    "status": {"phase": "Inqueue"},
+}
+
+
+def _where(levels: tuple[int, ...]) -> str:
+    """Devices whose level is one of these; no condition where that is all of them."""
+    return f"device.attributes['{DRIVER}'].level in {list(levels)}" if levels else ""
+
+
+@st.composite
+def _nested(draw: st.DrawFn) -> tuple[list[int], list[tuple[tuple[int, ...], int]]]:
+    """Levels of the devices of a node, and claims: sets of levels that nest or are disjoint, and how many."""
+    levels = draw(st.lists(st.integers(0, 3), max_size=7))
+    sets: tuple[tuple[int, ...], ...] = draw(
+        st.sampled_from([((), (0,), (1,)), ((), (0, 1), (0,), (2, 3)), ((0, 1), (2,)), ((0,), (1,), (2,), (3,))])
+    )
+    claims = draw(st.lists(st.tuples(st.sampled_from(sets), st.integers(1, 3)), min_size=1, max_size=5))
+    return levels, claims
+
+
+@st.composite
+def _any_sets(draw: st.DrawFn) -> tuple[list[int], list[tuple[tuple[int, ...], int]]]:
+    """The same, with sets that may overlap in any way."""
+    levels = draw(st.lists(st.integers(0, 3), max_size=6))
+    sets = st.lists(st.integers(0, 3), max_size=3, unique=True).map(lambda found: tuple(sorted(found)))
+    return levels, draw(st.lists(st.tuples(sets, st.integers(1, 2)), min_size=1, max_size=4))
+
+
+def _gang(levels: list[int], claims: list[tuple[tuple[int, ...], int]]) -> History:
+    """One node, and a pod for each claim, all of which start or none."""
+    devices = [device(f"d{i}", level=level) for i, level in enumerate(levels)]
+    wanted = [claim(f"c{i}", exactly(number, where=_where(some))) for i, (some, number) in enumerate(claims)]
+    pods = [pod(f"p{i}", f"c{i}", group="g") for i in range(len(claims))]
+    group = {**_GROUP, "spec": {"minMember": len(claims)}}
+    return run(node("n0"), resource_slice("n0", devices), device_class(), wanted, pods, group)
+
+
+def _feasible(levels: list[int], claims: list[tuple[tuple[int, ...], int]]) -> bool:
+    """Whether the claims can all be served: every way to give devices is tried."""
+
+    def serve(at: int, free: frozenset[int]) -> bool:
+        if at == len(claims):
+            return True
+        some, number = claims[at]
+        fitting = [i for i in sorted(free) if not some or levels[i] in some]
+        return any(serve(at + 1, free - set(chosen)) for chosen in combinations(fitting, number))
+
+    return serve(0, frozenset(range(len(levels))))
+
+
+def _check(history: History) -> None:
+    """Every device is held once, and by a claim that may have it."""
+    shown = history.cluster.read()
+    described = {
+        (one.spec.driver, one.spec.pool.name, found.name): found
+        for one in shown.every(ResourceSlice).values()
+        for found in one.spec.devices
+    }
+    held: set[tuple[str, str, str]] = set()
+    for one in shown.every(ResourceClaim).values():
+        if one.status.allocation is None:
+            continue
+        results = one.status.allocation.devices.results
+        for result in results:
+            key = result.driver, result.pool, result.device
+            assert key not in held
+            held.add(key)
+            assert _may_have(one.spec.devices, result.request, described[key])
+        for request in one.spec.devices.requests:
+            assert request.exactly is not None
+            assert request.exactly.count == sum(result.request == request.name for result in results)
+
+
+def _may_have(spec: DeviceClaim, name: str, found: Device) -> bool:
+    asked = next(request.exactly for request in spec.requests if request.name == name)
+    assert asked is not None
+    return all(selector(one.cel.expression).matches(DRIVER, found) for one in asked.selectors if one.cel is not None)
+
+
+@examples(60)
+@given(_nested())
+def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
+    """A gang starts exactly where an exhaustive search finds devices for all of it."""
+    history = _gang(*world)
+
+    _check(history)
+    assert _feasible(*world) is (len(history.bindings) == len(world[1]))
+    assert len(history.bindings) in (0, len(world[1]))
+
+
+@examples(60)
+@given(_any_sets())
+def test_matching_gives_nobody_what_is_not_theirs(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
+    """Where sets overlap, whatever is bound holds devices that it may have, and a gang starts whole."""
+    history = _gang(*world)
+
+    _check(history)
+    assert len(history.bindings) in (0, len(world[1]))
+    assert not history.bindings or _feasible(*world)
+
+
+@examples(40)
+@given(_any_sets(), st.lists(st.integers(0, 11), max_size=12))
+def test_following_is_reading_anew(
+    world: tuple[list[int], list[tuple[tuple[int, ...], int]]], steps: list[int]
+) -> None:
+    """A reader that follows a cluster sees what a new one sees, whatever comes and goes."""
+    levels, claims = world
+    history = _gang(levels, claims)
+    raws = [raw for key in history.cluster.read() if (raw := history.cluster.read().raw(key)) is not None]
+    everything = objects(raws)
+    reader, here = Reader(), dict.fromkeys(range(len(raws)))
+    cluster = EmbeddedCluster(everything)
+    reader.read(cluster.read(), 0.0)
+    keys = list(everything)
+    for step in steps:
+        number = step % len(keys)
+        changed = cluster.read()
+        if number in here:
+            here.pop(number)
+            changed = changed.changed({}, [keys[number]])
+        else:
+            here[number] = None
+            raw = everything.raw(keys[number])
+            assert raw is not None
+            changed = changed.changed({keys[number]: raw})
+        cluster = EmbeddedCluster(changed)
+        kept, fresh = reader.read(changed, 1.0), Reader().read(changed, 1.0)
+        assert [] == differences(kept, fresh)
+        assert kept.axis == fresh.axis
+        assert np.array_equal(kept.nodes.allocatable, fresh.nodes.allocatable)
+        assert _asked(kept.jobs, changed) == _asked(fresh.jobs, changed)
+
+
+def _asked(jobs: Any, shown: Objects) -> list[tuple[str, list[int], bool, str]]:
+    assert shown.every(Pod) is not None
+    return [
+        (task.key, task.shape.request.tolist(), bool(task.shape.devices and task.shape.devices.matched), task.unready)
+        for job in jobs
+        for task in job.tasks
+    ]
