@@ -135,6 +135,24 @@ def test_gang_was_bound_when_its_last_pod_was() -> None:
     assert {"p1"} == _taken_back(manifests)
 
 
+def test_who_is_on_the_way_out_holds_its_room() -> None:
+    """A kubelet refuses whoever comes before it has gone: the one that came last is taken back."""
+    leaving = _pod("old", 8, on="n0", at=EARLIER, group="g", scheduler="a")
+    leaving["metadata"]["deletionTimestamp"] = LATER
+    late = _pod("new", 8, on="n0", at=LATER, group="h", scheduler="b")
+
+    assert {"new"} == _taken_back([node("n0"), pod_group("g", 1), pod_group("h", 1), leaving, late])
+
+
+def test_pod_of_no_gang_is_left_to_its_kubelet() -> None:
+    """Gangs are taken back so that they are whole elsewhere; a pod that stands alone is refused where it is."""
+    first = _pod("old", 8, on="n0", at=EARLIER, group="g", scheduler="a")
+
+    assert set() == _taken_back(
+        [node("n0"), pod_group("g", 1), first, _pod("new", 8, on="n0", at=LATER, scheduler="b")]
+    )
+
+
 def test_pod_that_is_refused_and_leaving_is_not_evicted_again() -> None:
     """It is on its way out; asking once is enough."""
     refused = _pod("p0", 8, on="n0", at=EARLIER, group="g", scheduler="a")

@@ -118,6 +118,15 @@ def test_gang_that_starts_anew_waits_in_its_queue_anew() -> None:
     assert ("Pending", 1) == (life.phase, life.retries)
 
 
+def test_job_fails_with_a_task_that_lacks_successes() -> None:
+    """Enough pods succeeded in all, and too few of one task, whose minimum is its own."""
+    life = _running(task("a", 2, minAvailable=2), task("b", 2, minAvailable=0), policies=[], minAvailable=2)
+    for name, index, phase in (("a", 0, "Succeeded"), ("a", 1, "Failed"), ("b", 0, "Succeeded"), ("b", 1, "Succeeded")):
+        life.set(name, index, phase)
+
+    assert ("Failed", "TaskFailed") == (life.phase, life.state["reason"])
+
+
 def test_event_of_any_kind_is_none_of_waiting() -> None:
     """A policy for all events does not end a job because its pods have not started yet."""
     life = Simulation(job("train", task("w", 2), policies=[policy("*", "TerminateJob")]))

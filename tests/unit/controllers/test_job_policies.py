@@ -153,6 +153,17 @@ def test_scaling_is_an_event() -> None:
     assert {("1", "1")} == {life.marks("w", i) for i in range(3)}
 
 
+def test_scaling_is_an_event_though_the_minimum_stays() -> None:
+    """More replicas of a task are a change of the job, whatever it needs at least."""
+    batch = job("train", task("w", 2), policies=[policy("JobUpdated", "RestartJob")])
+    batch["spec"] = part(batch, "spec") | {"minAvailable": 1}
+    life = Simulation(batch)
+    life.run_all()
+    life.change(tasks=[task("w", 3)])
+
+    assert (1, ["w-0", "w-1", "w-2"]) == (life.retries, life.pods)
+
+
 def test_a_completed_task_completes_the_job() -> None:
     """What TaskCompleted is for: the workers are done, so the servers may go."""
     life = _running(task("ps", 1), task("w", 2, policies=[policy("TaskCompleted", "CompleteJob")]), policies=[])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.support.draw import allocate, draw, gang, role
 from tests.support.evict_world import Gang, Pod, Scene, once, profile_of
 from tests.support.strategies import profile
 
 from tierwise.api.errors import InputError
-from tierwise.config.profile import Profile
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.scheduler.cycle import check_profile
 
 TWO = Scene({"s0": ("r0",)}, {"r0": ("n0", "n1")}, {"n0": "cpu=4", "n1": "cpu=4"})
@@ -52,3 +53,12 @@ def test_two_variants_of_one_action_are_refused(classic: str) -> None:
 def test_actions_are_known_however_they_are_spelled() -> None:
     """One of the variants is fine under its own name."""
     assert ("allocate", "gangpreempt") == check_profile(profile("gang", actions="allocate gang-Preempt")).actions
+
+
+@pytest.mark.parametrize("actions", ["enqueue backfill allocate", "backfill allocate", "backfill gangpreempt allocate"])
+def test_best_effort_pods_of_a_gang_wait_for_no_other_cycle(actions: str) -> None:
+    """They go where their gang goes, also where backfill stands before the action that places it."""
+    mixed = gang("g", roles=(role("main", 1, "cpu=1"), role("probe", 1, "")))
+    outcome = allocate(draw("r0[n0]"), mixed, profile=replace(DEFAULT, actions=tuple(actions.split())))
+
+    assert {"g-main-0", "g-probe-0"} == set(outcome.bindings)

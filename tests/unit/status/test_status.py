@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.support.draw import draw, objects_of
+from tests.support.draw import gang as drawn
 from tests.support.lives import gang, machines
 from tests.support.manifests import (
     NOW,
@@ -19,6 +21,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers.stamp import stamp
+from tierwise.explain.message import decision_id
 from tierwise.port import (
     HYPERNODE_ANNOTATION,
     SUB_GROUPS_ANNOTATION,
@@ -32,9 +35,11 @@ from tierwise.port import (
     RecordEvent,
 )
 from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import amended
+from tierwise.scheduler.effects import effects as asked_of
 from tierwise.snapshot.builder import build
 from tierwise.status.pod import pod_conditions, pod_events
-from tierwise.status.pod_group import TIER_ANNOTATION, statuses
+from tierwise.status.pod_group import TIER_ANNOTATION, UNKNOWN_TIER, statuses
 
 
 def told(world: Objects, now: float = NOW) -> tuple[Objects, list[Effect]]:
@@ -185,3 +190,80 @@ def test_the_event_of_a_victim_names_no_job_of_another_namespace() -> None:
     assert "secret" not in told("evil/secret")
     assert "secret" not in told("pod evil/secret")
     assert "a job of another namespace" in told("evil/secret")
+
+
+def _condition(effect: Effect) -> Raw:
+    """The one condition that a pod is told."""
+    assert isinstance(effect, PatchStatus)
+    found = effect.status["conditions"]
+    assert isinstance(found, list)
+    [condition] = found
+    return dict(condition)
+
+
+def test_pod_that_a_node_is_kept_for_hears_of_it() -> None:
+    """It waits for somebody to leave there; a reason that nobody has any more is not told."""
+    world = objects_of(draw("r0[n0]", running="n0!:cpu=8"), drawn("a", tasks=1, each="cpu=8"))
+    snapshot = build(world, NOW)
+    [effect] = pod_conditions(world, snapshot, cycle(snapshot, DEFAULT))
+
+    condition = _condition(effect)
+    assert "node n0 is kept for it until resources are released there" == condition["message"]
+    assert ("False", "Unschedulable") == (condition["status"], condition["reason"])
+
+
+def test_pod_that_could_not_be_bound_calls_for_no_nodes() -> None:
+    """More nodes would not have helped: the same will be tried again as it is."""
+    world = objects_of(draw("r0[n0]"), drawn("a", tasks=1))
+    snapshot = build(world, NOW)
+    report = cycle(snapshot, DEFAULT)
+    refused = [Outcome(effect, ok=False, error="exceeded quota") for effect in asked_of(snapshot, report)]
+    [effect] = pod_conditions(world, snapshot, amended(report, refused))
+
+    condition = _condition(effect)
+    assert "SchedulerError" == condition["reason"]
+    assert "exceeded quota" in str(condition["message"])
+
+
+def test_tier_that_no_hypernode_has_is_told() -> None:
+    """It limits nothing, and whoever wrote it should know; the name of a tier that is there needs no word."""
+    world = draw("r0[n0]", tier_names={1: "rack"})
+
+    def words(name: str) -> list[str]:
+        _, effects = told(objects_of(world, drawn("a", tasks=1, within=name)))
+        return [e.message for e in effects if isinstance(e, RecordEvent) and e.reason == UNKNOWN_TIER]
+
+    assert ([], 1) == (words("rack"), len(words("rak")))
+    assert "highestTierName rak is not the tierName of any hyperNode" in words("rak")[0]
+
+
+def test_place_of_a_sub_group_that_left_stays_on_record() -> None:
+    """It returns there when its pods are made anew; the place of the others is brought up to date."""
+    policy = {"name": "p", "subGroupSize": 1, "matchLabelKeys": ["part"]}
+    pods = standing(gang("a", 1), p0="Running")
+    metadata = pods[1]["metadata"]
+    assert isinstance(metadata, dict)
+    pods[1]["metadata"] = {**metadata, "labels": {"part": "1"}}
+    group = pod_group("a", phase="Running", minMember=1, subGroupPolicy=[policy])
+    before = {"p-0": {"hyperNode": "r1", "tier": 1}, "p-1": {"hyperNode": "r1", "tier": 1}}
+    own = group["metadata"]
+    assert isinstance(own, dict)
+    group["metadata"] = {**own, "annotations": {SUB_GROUPS_ANNOTATION: json.dumps(before)}}
+    tree = [hypernode("r0", 1, nodes("n0")), hypernode("r1", 1, nodes("n1"))]
+    world, _ = told(objects(*machines("n0", "n1"), *tree, group, *pods[1:]))
+
+    marks = world.every(PodGroup)["default/a"].metadata.annotations
+    assert {**before, "p-1": {"hyperNode": "r0", "tier": 1}} == json.loads(marks[SUB_GROUPS_ANNOTATION])
+
+
+def test_eviction_for_nobody_is_a_decision_about_the_victim() -> None:
+    """A quota takes back what is its own: the event has the id of the job that loses the pod."""
+    world = objects_of(draw("r0[n0]"), drawn("a", tasks=1, on="n0"))
+    evict = Evict(Key("", "Pod", "default", "a-0"), "its quota is over its runtime", "", "giveback")
+    [event] = pod_events(build(world, NOW), [Outcome(evict, ok=True)])
+
+    assert isinstance(event, RecordEvent)
+    assert ("its quota is over its runtime (giveback)", decision_id(NOW, "default/a")) == (
+        event.message,
+        event.decision,
+    )
