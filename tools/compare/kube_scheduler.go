@@ -1,7 +1,8 @@
 // Runs the filter and score plugins of Kubernetes' own scheduler on one pod of a cluster at a time.
 //
 // Reads one JSON object for each line, {"config": text, "objects": [...], "pod": "namespace/name"}, and answers each
-// with a line {"feasible": [...], "scores": {node: {plugin: number}}, "totals": {node: number}, "error": text}.
+// with a line {"feasible": [...], "scores": {node: {plugin: number}}, "totals": {node: number}, "error": text}, and for
+// pods with claims {"node": name, "writes": {object: what it is given}} of the first node that will do.
 // Pods and nodes get the defaults of an API server first. Built by kube_scheduler.py, beside a go.mod that it writes.
 package main
 
@@ -11,12 +12,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sort"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -25,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -39,12 +45,12 @@ type answer struct {
 	Feasible []string                    `json:"feasible"`
 	Scores   map[string]map[string]int64 `json:"scores"`
 	Totals   map[string]int64            `json:"totals"`
+	Node     string                      `json:"node,omitempty"`
+	Writes   map[string]string           `json:"writes,omitempty"`
 	Error    string                      `json:"error,omitempty"`
 }
 
-var leftOut = map[string]bool{
-	"DynamicResources": true, "NodeVolumeLimits": true, "VolumeBinding": true, "VolumeRestrictions": true, "VolumeZone": true,
-}
+var leftOut = map[string]bool{"DynamicResources": true}
 
 func main() {
 	metrics.Register()
@@ -88,6 +94,7 @@ func decide(asked question) (answer, error) {
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithParallelism(1),
 	)
 	if err != nil {
@@ -95,7 +102,11 @@ func decide(asked question) (answer, error) {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return run(ctx, f, snapshot, pod)
+	found, err := run(ctx, f, snapshot, pod)
+	if err == nil && len(found.Feasible) > 0 && len(pod.Spec.Volumes) > 0 {
+		err = bind(ctx, f, client, pod, &found)
+	}
+	return found, err
 }
 
 func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
@@ -143,6 +154,47 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 	return found, nil
 }
 
+// bind goes as far with the first node as writing what becomes of claims; nobody acts on it here.
+func bind(ctx context.Context, f framework.Framework, client *fake.Clientset, pod *v1.Pod, found *answer) error {
+	sort.Strings(found.Feasible)
+	found.Node, found.Writes = found.Feasible[0], map[string]string{}
+	state := framework.NewCycleState()
+	if _, status, _ := f.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
+		return status.AsError()
+	}
+	node, err := f.SnapshotSharedLister().NodeInfos().Get(found.Node)
+	if err != nil {
+		return err
+	}
+	if status := f.RunFilterPlugins(ctx, state, pod, node); !status.IsSuccess() {
+		return status.AsError()
+	}
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = found.Node
+	if status := f.RunReservePluginsReserve(ctx, state, assumed, found.Node); !status.IsSuccess() {
+		return status.AsError()
+	}
+	client.ClearActions()
+	short, stop := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer stop()
+	f.RunPreBindPreFlights(short, state, assumed, found.Node)
+	f.RunPreBindPlugins(short, state, assumed, found.Node) // times out where something is to be waited for
+	for _, action := range client.Actions() {
+		update, ok := action.(clienttesting.UpdateAction)
+		if !ok {
+			continue
+		}
+		switch object := update.GetObject().(type) {
+		case *v1.PersistentVolume:
+			capacity := object.Spec.Capacity[v1.ResourceStorage]
+			found.Writes[object.Spec.ClaimRef.Name] = "volume of " + capacity.String()
+		case *v1.PersistentVolumeClaim:
+			found.Writes[object.Name] = "made for " + object.Annotations["volume.kubernetes.io/selected-node"]
+		}
+	}
+	return nil
+}
+
 func profileOf(text string) (*config.KubeSchedulerProfile, error) {
 	decoded, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
 	if err != nil {
@@ -153,7 +205,7 @@ func profileOf(text string) (*config.KubeSchedulerProfile, error) {
 		return nil, fmt.Errorf("not a configuration: %T", decoded)
 	}
 	profile := &whole.Profiles[0]
-	// The drawn clusters hold neither volumes nor devices, and these plugins want managers of their own.
+	// The drawn clusters hold no devices, and these plugins want managers of their own.
 	kept := []config.Plugin{}
 	for _, plugin := range profile.Plugins.MultiPoint.Enabled {
 		if !leftOut[plugin.Name] {
@@ -190,6 +242,13 @@ func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod
 			}
 			namespace.Labels["kubernetes.io/metadata.name"] = namespace.Name
 			rest = append(rest, namespace)
+		case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment":
+			object, _, failed := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+			if failed != nil {
+				err = failed
+				return
+			}
+			rest = append(rest, object)
 		case "Pod":
 			pod := &v1.Pod{}
 			if err = json.Unmarshal(raw, pod); err != nil {

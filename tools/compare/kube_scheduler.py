@@ -23,11 +23,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from drawn_volumes import with_volumes
+
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("TIERWISE_CACHE", Path.home() / ".cache" / "tierwise")) / "compare"
 VERSION = "1.36.3"
 POD = "default/p"
 
+SELECTED = "volume.kubernetes.io/selected-node"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -55,6 +59,21 @@ def draw(seed: int) -> tuple[list[Raw], str]:
         )
     objects.append(_pod(dice, "p", "default", None))
     return objects, _config(dice)
+
+
+def draw_with_volumes(seed: int) -> tuple[list[Raw], str]:
+    """The same with storage: most pods have volumes, and little else keeps them off nodes."""
+    objects, config = draw(seed)
+    for pod in (o for o in objects if o["kind"] == "Pod"):
+        for field in ("affinity", "topologySpreadConstraints", "nodeSelector", "hostNetwork"):
+            pod["spec"].pop(field, None)
+        pod["spec"]["containers"] = [{"name": "c0", "image": "app:v1", "resources": {"requests": {"cpu": "100m"}}}]
+        pod["spec"].pop("initContainers", None)
+        pod["spec"].pop("resources", None)
+    for node in (o for o in objects if o["kind"] == "Node"):
+        node["spec"] = {}
+        node["status"]["allocatable"]["pods"] = "110"
+    return with_volumes(random.Random(f"volumes {seed}"), objects), config
 
 
 def _config(dice: random.Random) -> str:
@@ -332,13 +351,40 @@ def ours_of(objects: list[Raw], config: str, folder: Path) -> Raw:
     return found
 
 
+def writes_of(objects: list[Raw], node: str) -> Raw:
+    """What tierwise would write for the claims of the pod on a node, were there no other."""
+    from tierwise.api import codec
+    from tierwise.config.profile import DEFAULT
+    from tierwise.port import Objects
+    from tierwise.scheduler import cycle
+    from tierwise.snapshot.builder import build
+
+    volumes = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PersistentVolume"}
+    kept = [o for o in objects if o["kind"] != "Node"]
+    there = next(o for o in objects if o["kind"] == "Node" and o["metadata"]["name"] == node)
+    kept.append({**there, "status": {**there["status"], "conditions": []}})
+    snapshot = build(Objects.of((codec.decode(raw), raw) for raw in kept), now=1e9)
+    report = cycle(snapshot, DEFAULT)
+    found: Raw = {}
+    for write in report.writes:
+        if write.key.kind == "PersistentVolume":
+            name = write.patch["spec"]["claimRef"]["name"]  # type: ignore[index]
+            found[name] = f"volume of {volumes[write.key.name]['spec']['capacity']['storage']}"
+        else:
+            marks = write.patch["metadata"]["annotations"]  # type: ignore[index]
+            if SELECTED in marks:
+                found[write.key.name] = f"made for {marks[SELECTED]}"
+    return found
+
+
 def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
     """The classes of what differs, with the first node that shows it."""
     if theirs.get("error") or ours.get("error"):
         return [f"failed: {str(theirs.get('error') or ours.get('error'))[:200]}"]
     fit = {name for name, node in ours["nodes"].items() if node["feasible"]}
     wrong = sorted(fit.symmetric_difference(theirs["feasible"]))
-    leaving = {o["spec"]["nodeName"] for o in objects if o["metadata"].get("deletionTimestamp")}
+    pods = [o for o in objects if o["kind"] == "Pod"]
+    leaving = {o["spec"]["nodeName"] for o in pods if o["metadata"].get("deletionTimestamp")}
     if wrong and set(wrong) <= fit & leaving:
         return ["filter, tierwise allows nodes with pods on their way out"]
     affinity = ("did not satisfy the pod affinity", "had pods nearby which the pod anti-affinity excludes")
@@ -348,9 +394,13 @@ def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
         and all(w in fit or set(ours["nodes"][w]["reasons"]) & {*affinity} for w in wrong)
     ):
         return ["filter, negated namespace selector"]
+    if wrong and _twice(objects[-1]):
+        return ["filter, a claim that a pod names twice"]
     if wrong:
         why = ours["nodes"][wrong[0]]["reasons"]
         return [f"filter, tierwise {'allows' if wrong[0] in fit else 'refuses: ' + '; '.join(why)}"]
+    if theirs.get("node") and writes_of(objects, theirs["node"]) != theirs.get("writes", {}):
+        return ["volumes of claims"]
     found = []
     for plugin in SCORES:
         for node, scores in sorted(theirs["scores"].items()):
@@ -361,6 +411,16 @@ def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
                 found.append(f"score of {plugin}{', negated namespace selector' if negated else ''}")
                 break
     return found
+
+
+def _twice(pod: Raw) -> bool:
+    """Whether two volumes of the pod are one claim."""
+    claims = [
+        v["persistentVolumeClaim"]["claimName"]
+        for v in pod["spec"].get("volumes", ())
+        if len(v) > 1 and "persistentVolumeClaim" in v
+    ]
+    return len(set(claims)) < len(claims)
 
 
 def _negated(pod: Raw) -> bool:
@@ -384,6 +444,7 @@ def main() -> int:
     parser.add_argument("--clusters", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; cluster k is drawn from seed + k")
     parser.add_argument("--only", type=int, help="draw this one seed, and print its manifests and both answers")
+    parser.add_argument("--volumes", action="store_true", help="draw storage, and pods that use it")
     parser.add_argument("--show", type=int, default=3, help="seeds shown for each class")
     options = parser.parse_args()
     program = build()
@@ -394,7 +455,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         for begin in range(0, len(seeds), 100):
             part = seeds[begin : begin + 100]
-            questions = [draw(seed) for seed in part]
+            questions = [draw_with_volumes(seed) if options.volumes else draw(seed) for seed in part]
             for seed, (objects, config), theirs in zip(part, questions, theirs_of(program, questions), strict=True):
                 ours = ours_of(objects, config, Path(name))
                 if options.only is not None:

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.core import Pod, PodSpec, PodTemplate, Volume
+from tierwise.api.core import Pod, PodSpec, PodTemplate
 from tierwise.api.limits import HOST_PORTS, too_many_resources
 from tierwise.api.meta import ObjectMeta
 
-__all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "VOLUMES", "Unsupported", "unsupported"]
+__all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "Unsupported", "unsupported"]
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
@@ -37,19 +37,6 @@ _KAI_OF_GROUPS: Final = frozenset(
 )
 """What KAI's pod grouper has written into the PodGroup that a pod names."""
 _BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-
-VOLUMES: Final = {
-    "persistentVolumeClaim": "volume claims are not read",
-    "ephemeral": "volume claims are not read",
-    "awsElasticBlockStore": "disks that attach to nodes are not counted",
-    "azureDisk": "disks that attach to nodes are not counted",
-    "cinder": "disks that attach to nodes are not counted",
-    "gcePersistentDisk": "disks that attach to nodes are not counted",
-    "iscsi": "disks that attach to nodes are not counted",
-    "portworxVolume": "disks that attach to nodes are not counted",
-    "rbd": "disks that attach to nodes are not counted",
-}
-"""Kinds of volumes that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 
 SPEC_FIELDS: Final = {
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
@@ -100,10 +87,6 @@ def unsupported(pod: Pod | PodTemplate) -> Unsupported | None:
 
 
 def _in_spec(spec: PodSpec) -> Unsupported | None:
-    for i, volume in enumerate(spec.volumes):
-        kind = _attached(volume)
-        if kind:
-            return Unsupported(f"spec.volumes[{i}].{kind}", VOLUMES[kind])
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         return Unsupported("spec.schedulingGroup", "it names no PodGroup")
     if spec.workload_ref is not None and not (spec.workload_ref.name and spec.workload_ref.pod_group):
@@ -124,17 +107,6 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
                 "spec.containers", f"{number} host ports are more than the {HOST_PORTS} that are counted"
             )
     return None
-
-
-def _attached(volume: Volume) -> str:
-    """The kind of a volume where it matters, as the API spells it."""
-    for field in volume.__struct_fields__:
-        if field != "name" and getattr(volume, field) is not None:
-            return _SPELLED[field]
-    return ""
-
-
-_SPELLED: Final = {field.name: field.encode_name for field in msgspec.structs.fields(Volume)}
 
 
 def _in_marks(meta: ObjectMeta) -> Unsupported | None:

@@ -16,6 +16,7 @@ from tierwise.audit.queues import queues
 from tierwise.audit.quotas import quotas
 from tierwise.audit.support import support
 from tierwise.audit.topology import topology
+from tierwise.audit.volumes import volumes
 from tierwise.port import Objects
 
 __all__ = ["Finding", "audit"]
@@ -24,5 +25,5 @@ __all__ = ["Finding", "audit"]
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
     groups = (gangs, koordinator_gangs, kubernetes_groups, workload_groups, plugin_groups, kai_groups)
-    checks = (nodes, support, *groups, topology, gathered, queues, quotas)
+    checks = (nodes, support, volumes, *groups, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

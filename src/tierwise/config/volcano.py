@@ -90,6 +90,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "resource-strategy-fit": "resourceStrategyFitWeight resources sra proportional",
     "resourcequota": "",
     "sla": "sla-waiting-time",
+    "volumes": "bindTimeoutSeconds",
 }
 """The arguments that each plugin knows, here or in Volcano; a star stands for any ending."""
 

@@ -402,7 +402,8 @@ class Preparation(msgspec.Struct, frozen=True):
 class PreBind(Protocol):
     """Says what must be written, and waited for, before a task is bound to a row; None where nothing must.
 
-    Asked once for each task at the end of a cycle, when all places are found.
+    Asked once for each task at the end of a cycle, when all places are found; with row -1 about a task with claims that
+    has no place any more, of whose answer `undo` counts.
     """
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None: ...

@@ -245,6 +245,23 @@ class Ledger:
             self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
         self.append(self._placed_rows.setdefault(sub.number, []), (rows, counts))
 
+    def occupy(self, resource: int, rows: Ints, amount: int) -> None:
+        """Take so much of a resource on each of these rows for what several tasks share.
+
+        A negative amount is being released: whoever shared it is on the way out.
+        """
+        self._journal.append((self.idle, (resource, rows), self.idle[resource, rows]))
+        if amount > 0:
+            self.idle[resource, rows] -= amount
+            domains, numbers = self._topology.touched(rows, np.full(len(rows), amount, dtype=np.int64))
+            self._journal.append((self.domain_idle, (resource, domains), self.domain_idle[resource, domains]))
+            self.domain_idle[resource, domains] -= numbers
+        else:
+            self.any_releasing = True
+            self._journal.append((self.releasing, (resource, rows), self.releasing[resource, rows]))
+            self.releasing[resource, rows] -= amount
+        self.moved.append(rows)
+
     def uncount(self, sub: SubJob, role_number: int) -> None:
         """Count one ready task less towards its sub-job and role; its resources stay taken."""
         self._bump(self.ready, sub.number, -1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tierwise.api.pattern import Pattern
     from tierwise.model.gather import Gather
     from tierwise.model.reason import Reason
+    from tierwise.model.volumes import Claim
     from tierwise.port import Key
 
 __all__ = ["Constraint", "Job", "Phase", "PodSet", "Policy", "Status", "SubJob", "Task"]
@@ -70,6 +71,8 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     uid: str = ""  # of its pod, where it has claims
     claims: tuple[str, ...] = ()  # the claims of devices that it means, by path
     unready: str = ""  # what it means and what is not there yet, as a sentence
+    volume_claims: tuple[Claim, ...] = ()  # claims that get a volume with its place, as its shape wants them
+    volume_names: tuple[str, ...] = ()  # all its claims of volumes, namespace/name
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):

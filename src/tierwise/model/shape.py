@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
     from tierwise.model.devices import DeviceAsk
     from tierwise.model.services import Service
+    from tierwise.model.volumes import PodVolumes
 
 __all__ = ["Shape", "plain_shape"]
 
@@ -47,6 +48,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     unasked: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to use besides its request
     guessed: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to ask for as it comes
     namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
+    volumes: PodVolumes | None = None  # what its volumes allow; None where it has none that matter
     unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
     written: dict[str, int] = {}  # what it asks for in truth, where that is cut down to what can be added up
     devices: DeviceAsk | None = None  # what it asks of devices beyond their number

@@ -13,6 +13,7 @@ from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
+from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
@@ -54,6 +55,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
     kind: str = HYPERNODES  # that declares the tree which rows follow
+    storage: Storage = Storage()  # what there is for claims without a volume
     alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them
     devices: Devices | None = None  # None where the cluster has none
 

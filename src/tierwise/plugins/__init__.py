@@ -41,6 +41,7 @@ PLUGINS = Registry(
         "resource-strategy-fit": "plugins.resource_strategy_fit:ResourceStrategyFit",
         "resourcequota": "plugins.resourcequota:ResourceQuotas",
         "sla": "plugins.sla:Sla",
+        "volumes": "plugins.kubernetes.volumes:Volumes",
     },
     reserved=("capability",),  # added by the scheduler itself where queues have limits
 )

@@ -42,12 +42,18 @@ __all__ = ["ACTIONS", "check_profile", "cycle", "inspector_for", "open_cycle"]
 Watch = Callable[[Job, Decision | Rejection], None]
 
 _CAPABILITY = "capability"
+_VOLUMES = "volumes"
 
 
 def _capped(profile: Profile) -> Profile:
     """A profile that holds queues to their capabilities, whatever else it does."""
     elastic = all(plugin.name != "elasticquota" for plugin in profile.plugins())
     return replace(profile, tiers=(*profile.tiers, (PluginChoice(_CAPABILITY, {"elastic": elastic}),)))
+
+
+def _with_volumes(profile: Profile) -> Profile:
+    """A profile that keeps the rules of volumes, whatever else it does: a pod bound against them could not start."""
+    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_VOLUMES),)))
 
 
 def _capability(arguments: Arguments, view: CycleView) -> object:
@@ -262,6 +268,9 @@ def open_cycle(
     )
     if any(queue.capability for queue in snapshot.queues.values()):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
+    named = any(plugin.name == _VOLUMES for plugin in profile.plugins())
+    if not named and any(shape.volumes is not None for shape in snapshot.shapes):
+        profile, plugins = _with_volumes(profile), extended(plugins, {_VOLUMES: PLUGINS[_VOLUMES]})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)

@@ -36,18 +36,29 @@ def prepare(cycle: Cycle) -> None:
     for decision in report.decisions:
         if decision.bound:
             by_job.setdefault(decision.job.key, []).append(decision)
-    writes: list[Prepare] = []
+    writes: list[Prepare] = _taken_back(cycle)
     outcome: dict[str, list[Decision]] = {}
     for key, decisions in by_job.items():
         said = _ask(cycle, decisions)
         if said:
             outcome[key], written = _settle(cycle, decisions, said)
             writes += written
+    report.writes = tuple(_each_once(writes))
     if not outcome:
         return
     others = [d for d in report.decisions if not d.bound or d.job.key not in outcome]
     report.decisions = [*others, *(decision for key in outcome for decision in outcome[key])]
-    report.writes = tuple(_each_once(writes))
+
+
+def _taken_back(cycle: Cycle) -> list[Prepare]:
+    """What was written in earlier cycles for tasks that have no place in this one: others may have their room now."""
+    placed = {t.key for d in cycle.report.decisions for placed in d.placed for t in placed.tasks}
+    found: list[Prepare] = []
+    for job in cycle.snapshot.jobs:
+        for task in job.tasks:
+            if task.volume_claims and task.key not in placed:
+                found += (write for one in cycle.pipeline.before_bind(job, task, -1) for write in one.undo)
+    return found
 
 
 def _ask(cycle: Cycle, decisions: list[Decision]) -> _Said:

@@ -18,6 +18,7 @@ from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
 from tierwise.sim import claims
 from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
@@ -102,6 +103,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
     """Controllers, one cycle, its effects, a moment's pause, statuses; whether anything came of it."""
     cluster, guard = history.cluster, history.guard
     reconcile(cluster, now, profile, guard)
+    cluster.apply(provision(cluster.read()).effects)
     before = cluster.read().version
 
     def decide(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
@@ -114,6 +116,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
         return False
     snapshot, report, asked = decided
     cluster.apply(asked)
+    cluster.apply(provision(cluster.read()).effects)
     cluster.advance_pods()
     cluster.apply(guard.run("writing statuses", cluster.read(), lambda shown: statuses(shown, snapshot, report)) or ())
     _remember(history, snapshot, report)

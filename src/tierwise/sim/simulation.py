@@ -33,6 +33,7 @@ from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed, sync_pod
 from tierwise.sim.nodes import SimNodes
 from tierwise.sim.pod_behaviour import check_habits
+from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import statuses
 
@@ -180,10 +181,11 @@ class Simulation:
             self.cluster.apply([event])
 
     def _kubelets(self, now: float) -> float | None:
-        """Let the node controller and every kubelet that lives do its work."""
+        """Let storage, the node controller and every kubelet that lives do their work."""
         before = self.cluster.read()
         watch = self._machines.sync(before, now)
-        asked, gone, wakes = list(watch.effects), list(watch.gone), [watch.wake]
+        storage = provision(before, now)
+        asked, gone, wakes = [*watch.effects, *storage.effects], list(watch.gone), [watch.wake, storage.wake]
         nodes = before.every(Node)
         for path, pod in before.every(Pod).items():
             node = pod.spec.node_name

@@ -30,6 +30,7 @@ from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import DeviceReader
@@ -39,6 +40,7 @@ from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.shapes import Priorities, Shapes
 from tierwise.snapshot.tasks import TaskStore
 from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
+from tierwise.snapshot.volumes import VolumeFollower
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 
@@ -111,6 +113,7 @@ class Reader:
         self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
+        self._volumes = VolumeFollower()
         self._devices = DeviceReader()
         self._population: TaskStore
         self._roster: JobCache
@@ -125,6 +128,9 @@ class Reader:
         pods = objects.every(Pod)
         paths = objects.changes(self._objects, Pod)
         changed = self._follow(paths, pods)
+        for path in self._volumes.follow(objects, paths, pods):
+            if path in self._pods:
+                changed[path] = False
         self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
@@ -175,6 +181,7 @@ class Reader:
             budgets=budgets.allowed,
             services=self._services,
             devices=self._devices.devices if self._devices else None,
+            storage=self._volumes.storage,
             resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
         )
         return self._last
@@ -218,7 +225,7 @@ class Reader:
         of_devices = self._devices.names if self._devices else set()
         offered = site.resources | _ALWAYS | of_devices
         apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
-        names = site.resources | {*common.ports.names(), *apart, *of_devices}
+        names = site.resources | {*common.ports.names(), *apart, *of_devices} | self._volumes.columns()
         axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
         most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
         plain = self._plain_table
@@ -232,7 +239,7 @@ class Reader:
         if of_devices and (self._table is plain or asking or self._devices.changed):
             self._table = self._with_devices(plain, axis)
         self._site, self._ceiling = site, most
-        return site, axis, self._table, asking
+        return site, axis, self._volumes.limit(self._table, axis, most), asking
 
     def _with_devices(self, table: NodeTable, axis: Axis) -> NodeTable:
         """The table with the columns that count devices."""
@@ -320,7 +327,9 @@ class Reader:
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
         )
-        self._population = TaskStore(shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of)
+        self._population = TaskStore(
+            shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
+        )
         singly = not _SINGLY.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
@@ -402,6 +411,7 @@ def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:
 def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
     """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
     over = used > table.allocatable
+    over[[r for r, name in enumerate(axis.names) if name.startswith(ATTACH_PREFIX)]] = False  # that wrongs nobody
     faults = []
     for row in np.flatnonzero(over.any(axis=0)).tolist():
         names = ", ".join(axis.names[r] for r in np.flatnonzero(over[:, row]).tolist())

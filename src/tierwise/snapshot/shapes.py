@@ -13,6 +13,7 @@ from tierwise.api.quantity import milli
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.koordinator.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guessed, unasked
+from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import service_of
 from tierwise.dialects.volcano.annotations import queue_of
@@ -20,6 +21,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service
 from tierwise.model.shape import Shape, plain_shape
+from tierwise.model.volumes import ATTACH_PREFIX, PodVolumes
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.templates import Common, Template
 
@@ -69,6 +71,7 @@ class _Key(msgspec.Struct, frozen=True):
     firm: bool
     group: str  # whose pods they are, where the profile ties queues to nodes; else ""
     devices: bytes  # what they ask of devices, comparable
+    volumes: bytes  # what their volumes allow
 
 
 _LEAST = -(2**31)
@@ -160,8 +163,10 @@ class Shapes:
         """Every shape at its number."""
         return tuple(self._all)
 
-    def join(self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED) -> Shape:
-        """The shape of a pod that comes, and what it asks of devices."""
+    def join(
+        self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED, volumes: ReadVolumes | None = None
+    ) -> Shape:
+        """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
         labels = pod.metadata.labels
         seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
         spec = template.spec
@@ -175,10 +180,11 @@ class Shapes:
             firm=self._firmness and firm(pod.metadata),
             group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
             devices=devices.key,
+            volumes=volumes.body if volumes is not None else b"",
         )
         found = self._known.get(key)
         if found is None:
-            found = self._enter(key, template, devices)
+            found = self._enter(key, template, devices, volumes.terms if volumes is not None else None)
         self._pods[found.number] += 1
         return found
 
@@ -194,7 +200,7 @@ class Shapes:
             self._all[number] = self._blank(number)
             self._blanks.append(number)
 
-    def _enter(self, key: _Key, template: Template, devices: Asked) -> Shape:
+    def _enter(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
         if self._blanks:
             number = self._blanks.pop()
         else:
@@ -202,11 +208,11 @@ class Shapes:
             self._all.append(self._blank(number))
             self._keys.append(None)
             self._pods.append(0)
-        made = self._make(number, key, template, devices)
+        made = self._make(number, key, template, devices, volumes)
         self._all[number], self._keys[number], self._known[key] = made, key, made
         return made
 
-    def _make(self, number: int, key: _Key, template: Template, devices: Asked) -> Shape:
+    def _make(self, number: int, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
         spec = template.spec
         asked = effective_request(spec)
         apart = firm_request(asked) if key.firm else {}
@@ -215,6 +221,8 @@ class Shapes:
         everything = {**known, **self._ports.request(spec), **devices.counts, POD_SLOTS: 1}
         if unoffered:
             everything[UNOFFERED] = 1
+        for driver, attached in volumes.attached if volumes is not None else ():
+            everything[f"{ATTACH_PREFIX}{driver}"] = attached
         vector = self._axis.vector(everything)
         request = np.minimum(vector, self._most)
         return Shape(
@@ -239,6 +247,7 @@ class Shapes:
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
             devices=devices.ask,
+            volumes=volumes,
             written={self._axis.names[r]: int(vector[r]) for r in np.flatnonzero(vector > request).tolist()},
         )
 

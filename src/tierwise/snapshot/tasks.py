@@ -20,6 +20,7 @@ from tierwise.api.unsupported import unsupported
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
 from tierwise.dialects.koordinator.gangs import SELECTOR, gang_of
+from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
@@ -42,6 +43,10 @@ _ENDED = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
 
 def _no_devices(_: str) -> Asked:
     return NOTHING_ASKED
+
+
+def _no_volumes(_: str) -> ReadVolumes | None:
+    return None
 
 
 class Cohort(msgspec.Struct, eq=False):
@@ -67,6 +72,7 @@ class TaskStore:
         schedulers: frozenset[str],
         budgets: Budgets,
         devices: Callable[[str], Asked] = _no_devices,
+        volumes: Callable[[str], ReadVolumes | None] = _no_volumes,
     ) -> None:
         self.shapes = shapes
         self.used: Ints = np.zeros((resources, len(rows)), dtype=np.int64)
@@ -76,6 +82,7 @@ class TaskStore:
         self._schedulers = schedulers
         self._budgets = budgets
         self._devices = devices  # what a pod asks of them, by its path
+        self._volumes = volumes  # what was read of a pod's, by its path
         self._cohorts: dict[tuple[bool, str, str, Name | None, int], Cohort] = {}
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
@@ -185,10 +192,11 @@ class TaskStore:
         row, nominated = self._place(path, pod, key, status)
         refused = unsupported(pod) if not pod.spec.node_name else None
         devices = self._devices(path)
+        volumes = self._volumes(path)
         created = pod.metadata.creation_timestamp
         return Task(
             key=key,
-            shape=self.shapes.join(pod, template, devices),
+            shape=self.shapes.join(pod, template, devices, volumes),
             role=role_of(pod),
             status=status,
             row=row,
@@ -202,6 +210,8 @@ class TaskStore:
             uid=pod.metadata.uid if devices.key else "",
             claims=devices.claims,
             unready=devices.waits,
+            volume_claims=volumes.claims if volumes is not None else (),
+            volume_names=volumes.names if volumes is not None else (),
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:

@@ -14,8 +14,7 @@ def _rules(scheduler: str, *, on: str) -> list[str]:
         "metadata": {"name": "n0"},
         "status": {"allocatable": {"pods": "9"}},
     }
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    spec = {"schedulerName": scheduler, "volumes": volumes, **({"nodeName": on} if on else {})}
+    spec = {"schedulerName": scheduler, "workloadRef": {"name": "w"}, **({"nodeName": on} if on else {})}
     pod: codec.Raw = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -25,7 +24,7 @@ def _rules(scheduler: str, *, on: str) -> list[str]:
     return [finding.rule for finding in audit(Objects.of((codec.decode(raw), raw) for raw in (node, pod)))]
 
 
-def test_a_bound_pod_with_a_claim_is_reported() -> None:
+def test_a_bound_pod_that_was_not_understood_is_reported() -> None:
     """It should still wait; a pod that waits, or that another scheduler bound, breaks nothing."""
     assert ["not-supported"] == _rules("tierwise", on="n0")
     assert [] == _rules("tierwise", on="")

@@ -51,6 +51,14 @@ _LACKS_PODS = frozenset(
 )
 """Reasons of jobs of which too few pods exist to look for a place."""
 
+_LACKS_CLAIMS = frozenset(
+    (
+        *("VolumeClaimNotFound", "VolumeClaimLost", "VolumeClaimDeleted", "VolumeClaimNotOwned"),
+        *("VolumeClaimUnbound", "VolumeNotFound", "VolumeBindingFailed"),
+    )
+)
+"""Reasons of jobs with volumes that are not in order: which node would do is known once they are."""
+
 
 def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     """Replace each rejection of the report by one with its verdict; a job that never fits is told that first.
@@ -75,7 +83,7 @@ class _Judge:
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
-        if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS and not rejection.bounded:
+        if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS | _LACKS_CLAIMS and not rejection.bounded:
             with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
                 if never is not None and self._on_recovered is not None:

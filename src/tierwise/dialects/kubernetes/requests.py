@@ -18,6 +18,7 @@ from tierwise.api.limits import HOST_PORTS
 from tierwise.api.pod_defaults import container_requests, filled, whole_pod_resource
 from tierwise.api.quantity import LARGEST, amount
 from tierwise.model.resources import UNOFFERED
+from tierwise.model.volumes import ATTACH_PREFIX
 
 __all__ = [
     "FIRM_PREFIX",
@@ -129,7 +130,7 @@ def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
 
 def nominal(name: str) -> bool:
     """Whether it is a resource that people know by that name, and not one that only serves to count."""
-    return not name.startswith((PORT_PREFIX, FIRM_PREFIX)) and name != UNOFFERED
+    return not name.startswith((PORT_PREFIX, FIRM_PREFIX, ATTACH_PREFIX)) and name != UNOFFERED
 
 
 class Ports:

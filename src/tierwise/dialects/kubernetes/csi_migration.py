@@ -1,0 +1,186 @@
+"""Volume plugins from before drivers, and the drivers that do their work now.
+
+A volume of such a plugin has the driver's name and a handle of the driver's on nodes where the driver serves it, and
+its zone stands under the driver's own label there. The rules are those of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.core import NodeSelector, NodeSelectorTerm, Volume
+from tierwise.api.meta import Requirement
+from tierwise.api.storage import PersistentVolume
+
+__all__ = [
+    "DRIVERS",
+    "UNCOUNTED",
+    "ZONE_LABELS",
+    "Attachable",
+    "inline_handle",
+    "plugin_of",
+    "translated",
+    "volume_handle",
+]
+
+ZONE_LABELS: Final = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
+_OLD_ZONE, _OLD_REGION, _ZONE, _REGION = ZONE_LABELS
+
+_EBS: Final = "kubernetes.io/aws-ebs"
+_GCE: Final = "kubernetes.io/gce-pd"
+_AZURE: Final = "kubernetes.io/azure-disk"
+_CINDER: Final = "kubernetes.io/cinder"
+_PORTWORX: Final = "kubernetes.io/portworx-volume"
+
+DRIVERS: Final = {
+    _EBS: "ebs.csi.aws.com",
+    _GCE: "pd.csi.storage.gke.io",
+    _AZURE: "disk.csi.azure.com",
+    _CINDER: "cinder.csi.openstack.org",
+    _PORTWORX: "pxd.portworx.com",
+}
+"""The driver that does the work of each plugin."""
+
+UNCOUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
+"""Plugins whose volumes Kubernetes' scheduler does not count, though drivers do their work."""
+
+_ZONE_KEYS: Final = {
+    _EBS: "topology.ebs.csi.aws.com/zone",
+    _GCE: "topology.gke.io/zone",
+    _CINDER: "topology.cinder.csi.openstack.org/zone",
+}
+_EBS_ID: Final = re.compile(r"aws://[^/]*(/.*)?")
+_BETWEEN: Final = "__"
+
+
+class Attachable(msgspec.Struct, frozen=True):
+    """A volume as its driver knows it."""
+
+    driver: str
+    handle: str
+
+
+def inline_handle(volume: Volume) -> Attachable | None:
+    """A disk that a pod names itself, as its driver knows it; None for what no driver serves."""
+    if volume.aws_elastic_block_store is not None:
+        handle = _ebs_id(volume.aws_elastic_block_store.volume_id)
+        return Attachable(DRIVERS[_EBS], handle) if handle else None
+    if volume.gce_persistent_disk is not None:
+        return Attachable(DRIVERS[_GCE], _gce_id(volume.gce_persistent_disk.pd_name, ""))
+    if volume.azure_disk is not None and volume.azure_disk.kind.lower() in ("", "managed"):
+        return Attachable(DRIVERS[_AZURE], volume.azure_disk.disk_uri)
+    if volume.cinder is not None:
+        return Attachable(DRIVERS[_CINDER], volume.cinder.volume_id)
+    if volume.portworx_volume is not None:
+        return Attachable(DRIVERS[_PORTWORX], volume.portworx_volume.volume_id)
+    return None
+
+
+def volume_handle(volume: PersistentVolume) -> Attachable | None:
+    """A volume as its driver knows it; None for what is attached by none, or cannot be translated."""
+    if volume.spec.csi is not None:
+        return Attachable(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+    plugin = plugin_of(volume)
+    handle = _handle(volume, plugin) if plugin else ""
+    return Attachable(DRIVERS[plugin], handle) if handle else None
+
+
+def translated(volume: PersistentVolume) -> tuple[str, NodeSelector | None, bool]:
+    """Plugin of a volume, its affinity on nodes where a driver does the plugin's work, and whether it has one there.
+
+    The plugin is "" for a volume that no plugin of old serves.
+    """
+    plugin = plugin_of(volume)
+    if not plugin:
+        return "", None, True
+    affinity = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    key = _ZONE_KEYS.get(plugin)
+    return plugin, _moved(volume, affinity, key) if key else affinity, bool(_handle(volume, plugin))
+
+
+def plugin_of(volume: PersistentVolume) -> str:
+    """The plugin of old that a volume belongs to; "" for none."""
+    spec = volume.spec
+    given = {
+        _GCE: spec.gce_persistent_disk,
+        _EBS: spec.aws_elastic_block_store,
+        _CINDER: spec.cinder,
+        _AZURE: spec.azure_disk,
+        _PORTWORX: spec.portworx_volume,
+    }
+    return next((plugin for plugin, source in given.items() if source is not None), "")
+
+
+def _handle(volume: PersistentVolume, plugin: str) -> str:
+    """The driver's handle; "" where the plugin's name for it cannot be translated."""
+    spec, labels = volume.spec, volume.metadata.labels
+    if plugin == _EBS and spec.aws_elastic_block_store is not None:
+        return _ebs_id(spec.aws_elastic_block_store.volume_id)
+    if plugin == _GCE and spec.gce_persistent_disk is not None:
+        return _gce_id(spec.gce_persistent_disk.pd_name, labels.get(_OLD_ZONE) or labels.get(_ZONE, ""))
+    if plugin == _AZURE and spec.azure_disk is not None:
+        return spec.azure_disk.disk_uri if spec.azure_disk.kind.lower() in ("", "managed") else ""
+    numbered = spec.cinder if plugin == _CINDER else spec.portworx_volume
+    return numbered.volume_id if numbered is not None else ""
+
+
+def _ebs_id(name: str) -> str:
+    """The identity of Amazon's: alone, or at the end of an address with the zone."""
+    if not name.startswith("aws://"):
+        return name
+    form = _EBS_ID.fullmatch(name)
+    found = (form[1] or "").strip("/") if form is not None else ""
+    return found if re.fullmatch(r"vol-[^/]*", found) else ""
+
+
+def _gce_id(name: str, zones: str) -> str:
+    several = zones.split(_BETWEEN)
+    if len(several) > 1:
+        regions = {zone.rpartition("-")[0] for zone in several}
+        sound = len(regions) == 1 and all(zone.count("-") == 2 for zone in several)
+        return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{name}" if sound else ""
+    return f"projects/UNSPECIFIED/zones/{several[0] or 'UNSPECIFIED'}/disks/{name}"
+
+
+def _moved(volume: PersistentVolume, affinity: NodeSelector | None, key: str) -> NodeSelector | None:
+    """The affinity with zones under the driver's label: those that it names, else those of the volume's labels."""
+    named = {r.key for term in _terms(affinity) for r in term.match_expressions}
+    labels = volume.metadata.labels
+    old = _ZONE not in named and (_OLD_ZONE in named or (_ZONE not in labels and _OLD_ZONE in labels))
+    zone = _OLD_ZONE if old else _ZONE
+    valued = {r.key for term in _terms(affinity) for r in term.match_expressions if r.values}
+    if zone in valued:
+        affinity = _renamed(affinity, zone, key)
+    elif zone in labels:
+        zones = tuple(sorted({part for text in labels[zone].split(_BETWEEN) if (part := text.strip())}))
+        if zones:
+            affinity = _with(affinity, Requirement(key=key, operator="In", values=zones))
+    return _renamed(affinity, _OLD_REGION, _REGION) if old and _OLD_REGION in valued else affinity
+
+
+def _terms(affinity: NodeSelector | None) -> tuple[NodeSelectorTerm, ...]:
+    return affinity.node_selector_terms if affinity is not None else ()
+
+
+def _renamed(affinity: NodeSelector | None, old: str, new: str) -> NodeSelector:
+    def term(one: NodeSelectorTerm) -> NodeSelectorTerm:
+        expressions = tuple(replace(r, key=new) if r.key == old else r for r in one.match_expressions)
+        return replace(one, match_expressions=expressions)
+
+    return NodeSelector(node_selector_terms=tuple(term(one) for one in _terms(affinity)))
+
+
+def _with(affinity: NodeSelector | None, more: Requirement) -> NodeSelector:
+    terms = _terms(affinity) or (NodeSelectorTerm(),)
+    return NodeSelector(
+        node_selector_terms=tuple(replace(t, match_expressions=(*t.match_expressions, more)) for t in terms)
+    )

@@ -1,0 +1,482 @@
+"""Claims, volumes, classes and drivers as model words, by the rules of Kubernetes' scheduler 1.36.
+
+`VolumeReader` looks at the storage objects of one moment. It says what the volumes of a pod allow (`of`), what there is
+for claims without a volume (`storage`), and how many volumes each node may attach (`limits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from tierwise.api.core import NodeSelector, Pod, Volume
+from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
+from tierwise.api.quantity import milli, whole
+from tierwise.api.storage import (
+    BOUND_BY_CONTROLLER,
+    MIGRATED_PLUGINS,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    class_of,
+)
+from tierwise.dialects.kubernetes.csi_migration import (
+    DRIVERS,
+    UNCOUNTED,
+    ZONE_LABELS,
+    Attachable,
+    inline_handle,
+    translated,
+    volume_handle,
+)
+from tierwise.model.volumes import (
+    Claim,
+    ClaimTerms,
+    DiskUse,
+    PodVolumes,
+    Provisioning,
+    Refusal,
+    Storage,
+    VolumeKind,
+    VolumeTerms,
+)
+from tierwise.port import Objects
+
+__all__ = [
+    "CHOSEN_AT",
+    "CHOSEN_NODE",
+    "FAILED_AT",
+    "STORAGE_KINDS",
+    "ReadVolumes",
+    "VolumeReader",
+    "claims_of",
+    "read_time",
+]
+
+CHOSEN_NODE: Final = "tierwise.io/selected-node"
+"""On a claim: the node that was chosen with its volume, or for its volume to be made for."""
+
+CHOSEN_AT: Final = "tierwise.io/selected-at"
+"""On a claim: when that was."""
+
+FAILED_AT: Final = "tierwise.io/volume-binding-failed-at"
+"""On a claim: when a choice came to nothing."""
+
+STORAGE_KINDS: Final = (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CsiNode,
+    CsiDriver,
+    CsiStorageCapacity,
+    VolumeAttachment,
+)
+_READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+_AVAILABLE: Final = "Available"
+_STORAGE: Final = "storage"
+_FILESYSTEM: Final = "Filesystem"
+_CEPH_POOL: Final = "rbd"
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class ReadVolumes(msgspec.Struct, frozen=True, eq=False):
+    """What was read of a pod's volumes: what they allow, as a value and comparable, and what they are called."""
+
+    terms: PodVolumes
+    body: bytes
+    names: tuple[str, ...] = ()  # of all its claims, namespace/name
+    claims: tuple[Claim, ...] = ()  # those that get a volume with the pod's place
+
+
+def claims_of(pod: Pod) -> Iterator[tuple[Volume, str]]:
+    """The volumes of a pod that are claims, and the names of the claims."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield volume, volume.persistent_volume_claim.claim_name
+        elif volume.ephemeral is not None:
+            yield volume, f"{pod.metadata.name}-{volume.name}"
+
+
+class VolumeReader:
+    """The storage objects of one moment."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._claims = objects.every(PersistentVolumeClaim)
+        self._volumes = objects.every(PersistentVolume)
+        self._classes = objects.every(StorageClass)
+        self._nodes = objects.every(CsiNode)
+        self._drivers = objects.every(CsiDriver)
+        self._rooms = objects.every(CsiStorageCapacity)
+        self._attachments = objects.every(VolumeAttachment)
+        self._terms: dict[str, VolumeTerms] = {}
+
+    # -- pods
+
+    def uses(self, pod: Pod) -> Iterator[str]:
+        """What a pod has volumes by that others may have as well: claims, and volumes as drivers know them."""
+        namespace = pod.metadata.namespace or "default"
+        for volume, name in claims_of(pod):
+            if volume.persistent_volume_claim is not None:
+                yield f"claim {namespace}/{name}"
+        for attached in self._attached(pod):
+            yield f"volume {attached.driver}/{attached.handle}"
+
+    def of(self, pod: Pod, users: Mapping[str, int]) -> ReadVolumes:
+        """What the volumes of a pod allow; `users` says how many pods use each of what `uses` names.
+
+        A pod on a node has what it has: only what others must not take from it counts.
+        """
+        mine = self._attached(pod)
+        limited = self.limited
+        own, shared = dict[str, int](), set[tuple[str, str]]()
+        for one in mine:
+            if one.driver not in limited:
+                continue
+            if users.get(f"volume {one.driver}/{one.handle}", 0) > 1:
+                shared.add((one.driver, one.handle))
+            else:
+                own[one.driver] = own.get(one.driver, 0) + 1
+        namespace = pod.metadata.namespace or "default"
+        exclusive = {
+            f"{namespace}/{name}"
+            for volume, name in claims_of(pod)
+            if volume.persistent_volume_claim is not None
+            and users.get(f"claim {namespace}/{name}", 0) > 1
+            and (claim := self._claims.get(f"{namespace}/{name}")) is not None
+            and _READ_WRITE_ONCE_POD in claim.spec.access_modes
+        }
+        terms = PodVolumes(
+            attached=tuple(sorted(own.items())),
+            shared=tuple(sorted(shared)),
+            exclusive=tuple(sorted(exclusive)),
+            disks=tuple(sorted(set(_disks(pod)), key=lambda disk: (disk.kind, disk.names, disk.shareable))),
+        )
+        names = tuple(f"{namespace}/{name}" for _, name in claims_of(pod))
+        if pod.spec.node_name:
+            return ReadVolumes(terms, _encode(terms), names)
+        refusal = self._refusal(pod)
+        if refusal is not None:
+            terms = msgspec.structs.replace(terms, refusal=refusal)
+            return ReadVolumes(terms, _encode(terms), names)
+        return self._placed_by(pod, terms, names, users)
+
+    def _placed_by(self, pod: Pod, terms: PodVolumes, names: tuple[str, ...], users: Mapping[str, int]) -> ReadVolumes:
+        """With the volumes that tie a pod to nodes, and the claims that get theirs with its place."""
+        settled: dict[VolumeTerms, None] = {}
+        wanted: dict[str, tuple[ClaimTerms, Claim]] = {}
+        namespace = pod.metadata.namespace or "default"
+        for volume, name in claims_of(pod):
+            claim = self._claims[f"{namespace}/{name}"]
+            if claim.bound:
+                found = self._settled(claim.spec.volume_name)
+                if volume.persistent_volume_claim is None and found.zones:  # zones bind claims made apart from the pod
+                    found = msgspec.structs.replace(found, zones=())
+                settled[found] = None
+            else:
+                shared = users.get(f"claim {namespace}/{name}", 0) > 1
+                wanted[name] = self._wanted(claim, shared=shared)
+        ordered = sorted(wanted.values(), key=lambda pair: pair[0].size)  # stable, as Kubernetes serves few claims
+        terms = msgspec.structs.replace(
+            terms,
+            settled=tuple(sorted(settled, key=_encode)),
+            wanted=tuple(asked for asked, _ in ordered),
+        )
+        return ReadVolumes(terms, _encode(terms), names, tuple(claim for _, claim in ordered))
+
+    def _refusal(self, pod: Pod) -> Refusal | None:
+        """What is wrong with a claim of a pod that waits; None where nothing is."""
+        namespace = pod.metadata.namespace or "default"
+        for volume, name in claims_of(pod):
+            path = f"{namespace}/{name}"
+            claim = self._claims.get(path)
+            if claim is None and volume.ephemeral is not None:
+                return Refusal("VolumeClaimNotFound", f"claim {path} of its ephemeral volume is not made yet")
+            if claim is None:
+                return Refusal("VolumeClaimNotFound", f"claim {path} does not exist")
+            if claim.status.phase == "Lost":
+                return Refusal("VolumeClaimLost", f"claim {path} has lost its volume {claim.spec.volume_name}")
+            if claim.metadata.deletion_timestamp:
+                return Refusal("VolumeClaimDeleted", f"claim {path} is being deleted")
+            if volume.ephemeral is not None and not _owns(pod, claim):
+                return Refusal("VolumeClaimNotOwned", f"claim {path} of its ephemeral volume was not made for it")
+            if claim.bound:
+                if claim.spec.volume_name not in self._volumes:
+                    text = f"volume {claim.spec.volume_name} of claim {path} does not exist"
+                    return Refusal("VolumeNotFound", text)
+            elif claim.spec.volume_name or not self._delayed(claim):
+                return Refusal("VolumeClaimUnbound", self._unbound(path, claim))
+        return None
+
+    def _unbound(self, path: str, claim: PersistentVolumeClaim) -> str:
+        name = class_of(claim)
+        if claim.spec.volume_name:
+            return f"claim {path} is not bound to its volume {claim.spec.volume_name} yet"
+        if not name:
+            return f"claim {path} is not bound yet, and has no storage class"
+        if name not in self._classes:
+            return f"claim {path} is not bound yet, and its storage class {name} does not exist"
+        return f"claim {path} is not bound yet: volumes of storage class {name} are made before pods are placed"
+
+    def _delayed(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a claim gets its volume with the place of a pod."""
+        found = self._classes.get(class_of(claim))
+        return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    def _attached(self, pod: Pod) -> set[Attachable]:
+        """The volumes of a pod that drivers attach; what is not known of one is not counted."""
+        found: set[Attachable] = set()
+        namespace = pod.metadata.namespace or "default"
+        names = {volume.name: name for volume, name in claims_of(pod)}
+        for volume in pod.spec.volumes:
+            if volume.name not in names:
+                one = inline_handle(volume)
+            else:
+                claim = self._claims.get(f"{namespace}/{names[volume.name]}")
+                if claim is None or (volume.ephemeral is not None and not _owns(pod, claim)):
+                    continue
+                settled = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+                one = volume_handle(settled) if settled is not None else self._to_be_made(claim)
+            if one is not None and one.driver and one.handle:
+                found.add(one)
+        return found
+
+    def _to_be_made(self, claim: PersistentVolumeClaim) -> Attachable | None:
+        """The volume that a claim without one will have, by a name of its own."""
+        found = self._classes.get(class_of(claim))
+        if found is None or found.provisioner in UNCOUNTED:
+            return None
+        driver = DRIVERS.get(found.provisioner, found.provisioner)
+        return Attachable(driver, f"claim {claim.metadata.namespace or 'default'}/{claim.metadata.name}")
+
+    def _settled(self, name: str) -> VolumeTerms:
+        known = self._terms.get(name)
+        if known is None:
+            volume = self._volumes[name]
+            plugin, migrated, sound = translated(volume)
+            affinity = _affinity(volume)
+            known = self._terms[name] = VolumeTerms(
+                affinity,
+                tuple(_zones(volume)),
+                plugin,
+                migrated if plugin else None,
+                not sound,
+            )
+        return known
+
+    def _wanted(self, claim: PersistentVolumeClaim, *, shared: bool) -> tuple[ClaimTerms, Claim]:
+        """What a claim without a volume asks for.
+
+        While a volume is made for one pod of several, on the node that we have chosen, the others may be looked for
+        places elsewhere: all of them are held against the volume once it is there, and none is bound before.
+        """
+        spec, marks = claim.spec, claim.metadata.annotations
+        size = spec.resources.requests.get(_STORAGE)
+        reserved = self._reserved(claim)
+        selected = marks.get(SELECTED_NODE, "")
+        terms = ClaimTerms(
+            storage_class=class_of(claim),
+            size=milli(size) if size is not None else 0,
+            access_modes=tuple(sorted(set(spec.access_modes))),
+            volume_mode=spec.volume_mode or _FILESYSTEM,
+            selector=spec.selector,
+            attributes_class=spec.volume_attributes_class_name,
+            sized=size is not None,
+            selected_node="" if shared and marks.get(CHOSEN_NODE) else selected,
+            reserved=tuple(_kind(volume) for volume in reserved),
+        )
+        chosen = marks.get(CHOSEN_NODE, "")
+        found = Claim(
+            key=f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}",
+            uid=claim.metadata.uid,
+            version=claim.metadata.resource_version,
+            volume=reserved[0].metadata.name if reserved else "",
+            volume_version=reserved[0].metadata.resource_version if reserved else "",
+            by_scheduler=bool(reserved) and BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
+            chosen=chosen,
+            since=read_time(marks.get(CHOSEN_AT, "")),
+            failed=read_time(marks.get(FAILED_AT, "")),
+            refused=bool(chosen) and not selected and not reserved,
+        )
+        return terms, found
+
+    def _reserved(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Volumes of its class that are meant for this claim, and large enough."""
+        path = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
+        found = []
+        for name in self._meant_for.get(path, ()):
+            volume = self._volumes[name]
+            uid = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
+            if class_of(volume) == class_of(claim) and uid in ("", claim.metadata.uid) and _holds(volume, claim):
+                found.append(volume)
+        return found
+
+    @cached_property
+    def _meant_for(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, volume in self._volumes.items():
+            reference = volume.spec.claim_ref
+            if reference is not None:
+                found.setdefault(f"{reference.namespace}/{reference.name}", []).append(name)
+        return found
+
+    # -- the cluster
+
+    @cached_property
+    def storage(self) -> Storage:
+        """What there is for claims without a volume."""
+        kinds: dict[bytes, tuple[VolumeKind, list[str]]] = {}
+        versions: dict[str, str] = {}
+        for name, volume in self._volumes.items():
+            if volume.spec.claim_ref is None and not volume.metadata.deletion_timestamp:
+                if (volume.status.phase or _AVAILABLE) != _AVAILABLE:
+                    continue
+                kind = _kind(volume)
+                kinds.setdefault(_encode(kind), (kind, []))[1].append(name)
+                versions[name] = volume.metadata.resource_version
+        ordered = sorted(kinds.values(), key=lambda pair: natural(pair[1][0]))
+        return Storage(
+            volumes=tuple((kind, tuple(names)) for kind, names in ordered),
+            versions=versions,
+            classes={name: self._provisioning(found) for name, found in self._classes.items()},
+            migrated={
+                name: frozenset(marks.split(","))
+                for name, node in self._nodes.items()
+                if (marks := node.metadata.annotations.get(MIGRATED_PLUGINS))
+            },
+        )
+
+    def _provisioning(self, found: StorageClass) -> Provisioning:
+        if found.provisioner in ("", NO_PROVISIONER):
+            return Provisioning("")
+        driver = self._drivers.get(found.provisioner)
+        rooms = None
+        if driver is not None and driver.spec.storage_capacity:
+            name = found.metadata.name
+            rooms = tuple(
+                (whole(limit), room.node_topology)
+                for room in self._rooms.values()
+                if room.storage_class_name == name
+                and room.node_topology is not None
+                # What a driver says of single volumes is more exact than what it has in all.
+                and (limit := room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity)
+                is not None
+            )
+        return Provisioning(found.provisioner, found.allowed_topologies, rooms)
+
+    @cached_property
+    def limits(self) -> dict[str, dict[str, int]]:
+        """By driver and node, how many volumes a node may attach; nodes without a limit are left out."""
+        found: dict[str, dict[str, int]] = {}
+        for name, node in self._nodes.items():
+            for driver in node.spec.drivers:
+                if driver.allocatable is not None and driver.allocatable.count is not None:
+                    found.setdefault(driver.name, {})[name] = driver.allocatable.count
+        return found
+
+    @cached_property
+    def limited(self) -> frozenset[str]:
+        """The drivers of which some node may attach only so many volumes."""
+        return frozenset(self.limits)
+
+    def attached_besides(self, standing: Iterable[Pod]) -> dict[str, dict[str, int]]:
+        """By driver and node, how many volumes are attached that no pod there uses."""
+        if not self._attachments or not self.limits:
+            return {}
+        used: dict[str, set[Attachable]] = {}
+        for pod in standing:
+            used.setdefault(pod.spec.node_name, set()).update(self._attached(pod))
+        found: dict[str, dict[str, int]] = {}
+        known: set[tuple[str, str, str]] = set()
+        for attachment in self._attachments.values():
+            spec = attachment.spec
+            volume = self._volumes.get(spec.source.persistent_volume_name)
+            if not spec.attacher or volume is None or volume.spec.csi is None:
+                continue
+            one = Attachable(spec.attacher, volume.spec.csi.volume_handle)
+            here = (spec.node_name, one.driver, one.handle)
+            if one in used.get(spec.node_name, ()) or here in known:
+                continue
+            known.add(here)
+            nodes = found.setdefault(spec.attacher, {})
+            nodes[spec.node_name] = nodes.get(spec.node_name, 0) + 1
+        return found
+
+
+def _owns(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim was made for a pod: its controller, by identity, and by name where identities are unknown."""
+    owner = next((one for one in claim.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return False
+    return owner.uid == pod.metadata.uid if pod.metadata.uid else owner.name == pod.metadata.name
+
+
+def _affinity(volume: PersistentVolume) -> NodeSelector | None:
+    return volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+
+
+def _zones(volume: PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Labels of zones and regions with their values; a list with an empty entry says nothing."""
+    for key in ZONE_LABELS:
+        text = volume.metadata.labels.get(key)
+        if text is not None:
+            values = [part.strip() for part in text.split("__")]
+            if all(values):
+                yield key, tuple(sorted(set(values)))
+
+
+def _kind(volume: PersistentVolume) -> VolumeKind:
+    size = volume.spec.capacity.get(_STORAGE)
+    return VolumeKind(
+        affinity=_affinity(volume),
+        storage_class=class_of(volume),
+        capacity=milli(size) if size is not None else 0,
+        access_modes=tuple(sorted(set(volume.spec.access_modes))),
+        volume_mode=volume.spec.volume_mode or _FILESYSTEM,
+        labels=tuple(sorted(volume.metadata.labels.items())),
+        attributes_class=volume.spec.volume_attributes_class_name,
+    )
+
+
+def _holds(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume that is meant for a claim may be given to it."""
+    asked, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
+    return (
+        (milli(has) if has is not None else 0) >= (milli(asked) if asked is not None else 0)
+        and (volume.spec.volume_mode or _FILESYSTEM) == (claim.spec.volume_mode or _FILESYSTEM)
+        and volume.spec.volume_attributes_class_name == claim.spec.volume_attributes_class_name
+        and not volume.metadata.deletion_timestamp
+    )
+
+
+def _disks(pod: Pod) -> Iterator[DiskUse]:
+    """Disks that a pod names itself and that pods of one node cannot always share."""
+    for volume in pod.spec.volumes:
+        if volume.gce_persistent_disk is not None:
+            yield DiskUse("gce", (volume.gce_persistent_disk.pd_name,), volume.gce_persistent_disk.read_only)
+        if volume.aws_elastic_block_store is not None:
+            yield DiskUse("ebs", (volume.aws_elastic_block_store.volume_id,), shareable=False)
+        if volume.iscsi is not None:
+            yield DiskUse("iscsi", (volume.iscsi.iqn,), volume.iscsi.read_only)
+        if volume.rbd is not None:
+            at = f"{volume.rbd.pool or _CEPH_POOL}/{volume.rbd.image}"
+            monitors = tuple(sorted({f"{monitor}/{at}" for monitor in volume.rbd.monitors}))
+            yield DiskUse("rbd", monitors, volume.rbd.read_only)
+
+
+def read_time(text: str) -> float:
+    """A moment that an annotation names; 0 for none."""
+    try:
+        return parse_time(text) if text else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,209 @@
+"""Volumes that wait for claims: how many each claim could have from each node, and which one it gets.
+
+A claim gets the smallest volume that fits, as Kubernetes' binder chooses; of equal ones that which the fewest nodes
+reach. The counts follow every placement and every rewind. Where a volume can be reached from one node alone, as local
+disks can, a count per node is all there is to it; one that several nodes reach is taken from all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from tierwise.api.natural import natural
+from tierwise.api.selector import matches
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.shape import Shape
+from tierwise.model.volumes import ClaimTerms, Storage, VolumeKind
+
+__all__ = ["MADE", "RESERVED", "VolumePool", "suits"]
+
+MADE = -1
+"""Stands for a volume that is made for the claim."""
+
+RESERVED = -2
+"""Stands for the volume that is meant for this very claim."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def suits(kind: VolumeKind, claim: ClaimTerms) -> bool:
+    """Whether a claim could have volumes of a kind, from wherever they can be reached."""
+    return (
+        kind.storage_class == claim.storage_class
+        and kind.capacity >= claim.size
+        and kind.volume_mode == claim.volume_mode
+        and kind.attributes_class == claim.attributes_class
+        and set(claim.access_modes) <= set(kind.access_modes)
+        and matches(claim.selector, dict(kind.labels), absent=True)
+    )
+
+
+_FEW = 8
+"""Rows up to which a kind of volumes is looked up by row."""
+
+
+class _Choice(msgspec.Struct, frozen=True, eq=False):
+    """The volumes that one claim could have: kinds, in the order in which they are taken."""
+
+    kinds: tuple[int, ...]
+    free: Ints  # per row: how many can be had from there
+    reach: Bools  # per row: whether any can be reached from there
+    narrow: dict[int, list[int]]  # by row: places among the kinds of those that few rows reach
+    wide: tuple[int, ...]  # places of the others
+
+    def at(self, row: int) -> list[int]:
+        """The kinds that may be reached from a row, in order; some may not."""
+        return [self.kinds[place] for place in sorted((*self.narrow.get(row, ()), *self.wide))]
+
+
+class VolumePool:
+    """The volumes of a cluster that no claim is settled on."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        storage: Storage,
+        shapes: Iterable[Shape],
+        reach: Callable[[VolumeKind], Bools],
+        rows: int,
+    ) -> None:
+        self._kinds = [kind for kind, _ in storage.volumes]
+        self._names = [sorted(names, key=natural) for _, names in storage.volumes]
+        self._left: Ints = np.array([len(names) for names in self._names], dtype=np.int64)
+        self._reach = reach
+        self._rows_of: dict[int, Ints] = {}
+        self._members: dict[int, frozenset[int]] = {}
+        self._rows = rows
+        self._choices: dict[bytes, _Choice] = {}
+        self._by_shape: dict[int, list[_Choice | None]] = {}
+        self._log: list[tuple[Ints, Ints]] = []  # shape and row, and what each claim got; with a third 1: given back
+        for shape in shapes:
+            wanted = shape.volumes.wanted if shape.volumes is not None else ()
+            found = [self._choice(claim) if _chooses(claim) else None for claim in wanted]
+            if any(choice is not None and choice.kinds for choice in found):
+                self._by_shape[shape.number] = found
+        if self._by_shape:
+            ledger.follow(self)
+
+    def _choice(self, claim: ClaimTerms) -> _Choice:
+        key = _encode(claim)
+        known = self._choices.get(key)
+        if known is None:
+            fitting = [k for k, kind in enumerate(self._kinds) if suits(kind, claim)]
+            fitting.sort(key=lambda k: (self._kinds[k].capacity, len(self._reached(k)), natural(self._names[k][0])))
+            free = np.zeros(self._rows, dtype=np.int64)
+            narrow: dict[int, list[int]] = {}
+            wide: list[int] = []
+            for place, k in enumerate(fitting):
+                reached = self._reached(k)
+                free[reached] += self._left[k]
+                if len(reached) > _FEW:
+                    wide.append(place)
+                else:
+                    for row in reached.tolist():
+                        narrow.setdefault(row, []).append(place)
+            known = self._choices[key] = _Choice(tuple(fitting), free, free > 0, narrow, tuple(wide))
+        return known
+
+    def _reached(self, kind: int) -> Ints:
+        found = self._rows_of.get(kind)
+        if found is None:
+            found = self._rows_of[kind] = np.flatnonzero(self._reach(self._kinds[kind]))
+        return found
+
+    def reachable(self, claim: ClaimTerms) -> Bools:
+        """The rows from which any volume can be reached that a claim could have."""
+        return self._choice(claim).reach
+
+    def chooses(self, shape: Shape) -> bool:
+        """Whether a claim of the shape could have one of these volumes."""
+        return shape.number in self._by_shape
+
+    def lacking(self, shape: Shape, span: slice, others: Sequence[Bools]) -> Bools:
+        """From which rows some claim of a shape can have none, where `others` says from where it need have none."""
+        choices = self._by_shape.get(shape.number) or [None] * len(others)
+        lacking = np.zeros(span.stop - span.start, dtype=bool)
+        contested = np.zeros_like(lacking)
+        for choice, besides in zip(choices, others, strict=True):
+            free = choice.free[span] if choice is not None else np.zeros(len(lacking), dtype=np.int64)
+            lacking |= (free <= 0) & ~besides[span]
+            # With as many volumes as claims for each of them, no choice leaves another claim without one.
+            contested |= (free < len(others)) & ~besides[span]
+        if len(others) > 1:
+            for at in np.flatnonzero(contested & ~lacking).tolist():
+                row = span.start + at
+                taken = self._take(shape, row, dict[int, int]())
+                lacking[at] = any(k == MADE and not o[row] for k, o in zip(taken, others, strict=True))
+        return lacking
+
+    def _take(self, shape: Shape, row: int, used: dict[int, int]) -> list[int]:
+        """What the claims of a task would get on a row, one after the other; `used` is what was taken besides."""
+        taken: list[int] = []
+        for choice in self._by_shape[shape.number]:
+            found = MADE
+            for k in choice.at(row) if choice is not None and choice.free[row] > 0 else ():
+                if self._left[k] > used.get(k, 0) and self._is_reached(k, row):
+                    found = k
+                    used[k] = used.get(k, 0) + 1
+                    break
+            taken.append(found)
+        return taken
+
+    def _is_reached(self, kind: int, row: int) -> bool:
+        found = self._members.get(kind)
+        if found is None:
+            found = self._members[kind] = frozenset(self._reached(kind).tolist())
+        return row in found
+
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Tasks come and take volumes, or leave and give them back."""
+        if shape.number not in self._by_shape:
+            return
+        for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
+            for _ in range(abs(number)):
+                if number > 0:
+                    taken = self._take(shape, row, {})
+                    self._move(ledger, taken, -1)
+                    ledger.append(self._log, (np.array([shape.number, row, 0]), np.array(taken)))
+                else:
+                    standing = self.taken().get((shape.number, row))
+                    if standing:  # who stood there before the cycle began took nothing
+                        self._move(ledger, standing[-1], 1)
+                        ledger.append(self._log, (np.array([shape.number, row, 1]), np.array(standing[-1])))
+
+    def _move(self, ledger: Ledger, kinds: Sequence[int], by: int) -> None:
+        for k in kinds:
+            if k < 0:
+                continue
+            ledger.save(self._left, np.array([k]))
+            self._left[k] += by
+            rows = self._reached(k)
+            for choice in self._choices.values():
+                if k in choice.kinds:
+                    ledger.save(choice.free, rows)
+                    choice.free[rows] += by
+
+    def taken(self) -> dict[tuple[int, int], list[list[int]]]:
+        """By shape and row, what the tasks there have taken, in order."""
+        found: dict[tuple[int, int], list[list[int]]] = {}
+        for where, kinds in self._log:
+            number, row, back = where.tolist()
+            stack = found.setdefault((number, row), [])
+            if back:
+                stack.pop()
+            else:
+                stack.append(kinds.tolist())
+        return found
+
+    def names(self, kind: int) -> list[str]:
+        """The volumes of a kind, in natural order of their names."""
+        return self._names[kind]
+
+
+def _chooses(claim: ClaimTerms) -> bool:
+    """Whether a claim may have any volume that fits: none is being made for it, and none is meant for it."""
+    return not claim.selected_node and not claim.reserved

@@ -1,0 +1,505 @@
+"""Kubernetes' volume rules: VolumeBinding, VolumeZone, NodeVolumeLimits and VolumeRestrictions, for gangs.
+
+A claim with a volume ties its pod to the nodes that reach the volume. A claim that waits for its first consumer gets
+the smallest volume that fits, or one that is made for the node; which one is written down before the pod is bound, and
+the gang waits until all claims of its minimum are bound (`before_bind`). How many volumes a driver may attach to a node
+is counted as a resource; a volume that several pods use counts once.
+
+The scheduler adds this plugin itself where pods have volumes. A profile may name it for its argument:
+`bindTimeoutSeconds` (600), for how long a gang waits for volumes before its choice is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import NodeSelector, NodeSelectorTerm
+from tierwise.api.meta import LabelSelector, Requirement, format_time
+from tierwise.api.plurals import joined, verb
+from tierwise.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, TopologySelectorTerm
+from tierwise.dialects.kubernetes.csi_migration import ZONE_LABELS
+from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
+from tierwise.framework.arguments import number
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    CycleView,
+    Delay,
+    Delaying,
+    Gate,
+    MovingFilter,
+    PreBind,
+    Preparation,
+    StaticFilter,
+)
+from tierwise.framework.ledger import Ledger, Pool, Tally
+from tierwise.model.arrays import Bools, Ints, Why
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.node import NodeTable
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.model.volumes import ATTACH_PREFIX, Claim, ClaimTerms, DiskUse, PodVolumes, VolumeKind, VolumeTerms
+from tierwise.plugins.kubernetes.node_affinity import in_any_term
+from tierwise.plugins.kubernetes.volume_pool import MADE, RESERVED, VolumePool
+from tierwise.port import Key, Prepare
+
+__all__ = ["Volumes"]
+
+_PLUGIN: Final = "volumes"
+_TIMEOUT: Final = 600.0
+_PAUSE: Final = 10.0
+"""Seconds before a choice that came to nothing is made again, the longest that Kubernetes' scheduler waits."""
+
+_OLD: Final = dict(zip(ZONE_LABELS[:2], ZONE_LABELS[2:], strict=True))
+"""Labels of zones and regions from before they had their present names."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Reach:
+    """Which nodes volumes can be reached from, and which they can be made for."""
+
+    def __init__(self, view: CycleView) -> None:
+        self._nodes = view.nodes
+        self._storage = view.snapshot.storage
+        self._masks: dict[bytes, Bools] = {}
+        self._migrated: dict[str, Bools] = {}
+
+    def affinity(self, selector: NodeSelector | None) -> Bools:
+        """The nodes of a volume's affinity; fields of nodes do not count there."""
+        if selector is None:
+            return np.ones(len(self._nodes), dtype=bool)
+        key = _encode(selector)
+        found = self._masks.get(key)
+        if found is None:
+            terms = selector.node_selector_terms
+            if any(term.match_fields and not term.match_expressions for term in terms):
+                found = np.ones(len(self._nodes), dtype=bool)
+            else:
+                labels = (NodeSelectorTerm(match_expressions=term.match_expressions) for term in terms)
+                found = in_any_term(self._nodes, NodeSelector(node_selector_terms=tuple(labels)))
+            self._masks[key] = found
+        return found
+
+    def settled(self, volume: VolumeTerms) -> Bools:
+        """The nodes that a settled volume can be reached from, zones aside."""
+        reached = self.affinity(volume.affinity)
+        if not volume.plugin:
+            return reached
+        served = self._served(volume.plugin)
+        if not served.any():
+            return reached
+        there = np.zeros_like(served) if volume.untranslatable else self.affinity(volume.migrated)
+        return np.where(served, there, reached)
+
+    def _served(self, plugin: str) -> Bools:
+        """The nodes where a driver does the work of a plugin."""
+        found = self._migrated.get(plugin)
+        if found is None:
+            found = self._migrated[plugin] = np.zeros(len(self._nodes), dtype=bool)
+            for name, plugins in self._storage.migrated.items():
+                if plugin in plugins and name in self._nodes.row:
+                    found[self._nodes.row[name]] = True
+        return found
+
+    def zones(self, volume: VolumeTerms) -> Bools:
+        """The nodes in the zones and regions of a volume; a node without any such label is in all of them."""
+        marked = np.zeros(len(self._nodes), dtype=bool)
+        inside = np.ones(len(self._nodes), dtype=bool)
+        for key in ZONE_LABELS:
+            marked |= self._nodes.labels.column(key).codes >= 0
+        for key, values in volume.zones:
+            column = self._nodes.labels.column(key)
+            here = column.where([value in values for value in column.values], missing=False)
+            if key in _OLD:  # nodes may have the present name alone
+                other = self._nodes.labels.column(_OLD[key])
+                newer = other.where([value in values for value in other.values], missing=False)
+                here = np.where(column.codes >= 0, here, newer)
+            inside &= here
+        return inside | ~marked
+
+    def made(self, claim: ClaimTerms) -> tuple[Bools, Bools]:
+        """The nodes that a volume can be made for by the rules of its class, and those of them with room for it."""
+        found = self._storage.classes.get(claim.storage_class)
+        if found is None or not found.provisioner:
+            nowhere = np.zeros(len(self._nodes), dtype=bool)
+            return nowhere, nowhere
+        allowed = self._topologies(found.topologies)
+        if found.rooms is None or not claim.sized:
+            return allowed, allowed
+        roomy = np.zeros(len(self._nodes), dtype=bool)
+        asked = -(-claim.size // 1000)
+        for largest, nodes in found.rooms:
+            if largest >= asked and nodes is not None:
+                roomy |= self._selected(nodes)
+        return allowed, allowed & roomy
+
+    def _topologies(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
+        if not terms:
+            return np.ones(len(self._nodes), dtype=bool)
+        mask = np.zeros(len(self._nodes), dtype=bool)
+        for term in terms:
+            if term.match_label_expressions:
+                inside = np.ones(len(self._nodes), dtype=bool)
+                for one in term.match_label_expressions:
+                    column = self._nodes.labels.column(one.key)
+                    inside &= column.where([value in one.values for value in column.values], missing=False)
+                mask |= inside
+        return mask
+
+    def _selected(self, selector: LabelSelector) -> Bools:
+        asked = [Requirement(key=k, operator="In", values=(v,)) for k, v in selector.match_labels.items()]
+        expressions = (*asked, *selector.match_expressions)
+        if not expressions:
+            return np.ones(len(self._nodes), dtype=bool)
+        if any(one.operator not in ("In", "NotIn", "Exists", "DoesNotExist") for one in expressions):
+            return np.zeros(len(self._nodes), dtype=bool)
+        term = NodeSelectorTerm(match_expressions=expressions)
+        return in_any_term(self._nodes, NodeSelector(node_selector_terms=(term,)))
+
+
+class _SharedVolumes:
+    """Volumes that several pods use, of drivers with limits: each counts once on a node, whoever uses it."""
+
+    def __init__(self, view: CycleView, shapes: list[Shape]) -> None:
+        self._column = {
+            name.removeprefix(ATTACH_PREFIX): r
+            for r, name in enumerate(view.axis.names)
+            if name.startswith(ATTACH_PREFIX)
+        }
+        self._users: dict[tuple[str, str], Ints] = {}  # per row; of those that a task to be placed uses
+        ledger = view.ledger
+        standing: dict[tuple[str, str], Ints] = {}
+        for number_, rows in ledger.held.items():
+            volumes = view.snapshot.shapes[number_].volumes
+            for one in volumes.shared if volumes is not None else ():
+                standing.setdefault(one, np.zeros(len(view.nodes), dtype=np.int64))
+                np.add.at(standing[one], rows, 1)
+        for shape in shapes:
+            for one in shape.volumes.shared if shape.volumes is not None else ():
+                self._users[one] = standing.setdefault(one, np.zeros(len(view.nodes), dtype=np.int64))
+        for (driver, _), users in standing.items():
+            if driver in self._column and users.any():
+                ledger.occupy(self._column[driver], np.flatnonzero(users), 1)
+        if self._users:
+            ledger.follow(self)
+
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """A volume takes its place with the first task on a node, and leaves it with the last."""
+        for one in shape.volumes.shared if shape.volumes is not None else ():
+            users = self._users.get(one)
+            if users is None:
+                continue
+            before = users[rows]
+            ledger.save(users, rows)
+            users[rows] = after = np.maximum(before + counts, 0)
+            for moved, amount in ((rows[(before == 0) & (after > 0)], 1), (rows[(before > 0) & (after == 0)], -1)):
+                if len(moved) and one[0] in self._column:
+                    ledger.occupy(self._column[one[0]], moved, amount)
+
+    def full(self, ledger: Ledger, shape: Shape, volumes: PodVolumes, span: slice) -> Bools:
+        """Which rows cannot attach the shared volumes of one more task besides its own."""
+        full = np.zeros(span.stop - span.start, dtype=bool)
+        for driver in dict.fromkeys(driver for driver, _ in volumes.shared):
+            column = self._column.get(driver)
+            if column is None:
+                continue
+            need = np.full(len(full), int(shape.request[column]), dtype=np.int64)
+            for one in volumes.shared:
+                if one[0] == driver:
+                    need += self._users[one][span] == 0
+            free = ledger.free(np.array([column]), span, Pool.IDLE)[0]
+            full |= (need > free) & (need > 0)
+        return full
+
+
+@takes_part(Delaying, Gate, MovingFilter, PreBind, StaticFilter)
+class Volumes:
+    """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._view = view
+        self._nodes: NodeTable = view.nodes
+        self._now = view.snapshot.now
+        self._timeout = number(arguments, "bindTimeoutSeconds", _TIMEOUT)
+        self._reach = _Reach(view)
+        self._claims: dict[int, list[str]] = {}  # of some task of a shape
+        shapes: dict[int, Shape] = {}
+        for job in view.jobs:
+            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                if pod_set.shape.volumes is not None:
+                    shapes[pod_set.shape.number] = pod_set.shape
+                    if pod_set.tasks and pod_set.shape.number not in self._claims:
+                        self._claims[pod_set.shape.number] = list(pod_set.tasks[0].volume_names)
+        placed = list(shapes.values())
+        storage = view.snapshot.storage
+        reach: Callable[[VolumeKind], Bools] = lambda kind: self._reach.affinity(kind.affinity)  # noqa: E731
+        self._pool = VolumePool(view.ledger, storage, placed, reach, len(view.nodes))
+        self._shared = _SharedVolumes(view, placed)
+        self._exclusive = self._count_users(placed)
+        self._disks = self._count_disks(placed)
+        self._made: dict[bytes, tuple[Bools, Bools]] = {}
+        self._besides: dict[int, list[Bools]] = {}
+        self._moving: dict[int, bool] = {}
+        self._dealt: dict[tuple[int, int], list[list[int]]] | None = None
+        self._given: dict[int, int] = {}  # by kind of volume: how many were given away
+        self._prepared: set[str] = set()  # claims that something was said about in this cycle
+
+    # -- filters
+
+    def why_not(self, shape: Shape) -> Why:
+        """The first objection per row: a claim that is not in order, affinity, zone, a volume to be had."""
+        why = np.zeros(len(self._nodes), dtype=np.uint16)
+        volumes = shape.volumes
+        if volumes is None:
+            return why
+        if volumes.refusal is not None:
+            text = f"cannot help: {volumes.refusal.text}"
+            why[:] = self._view.reasons.number(Reason(volumes.refusal.code, _PLUGIN, text))
+            return why
+        self._object_to_choice(shape, volumes, why)
+        for volume in volumes.settled:
+            if volume.zones:
+                where = ", ".join(f"{key}={' or '.join(values)}" for key, values in volume.zones)
+                text = f"were not in the zone of {self._named(shape, 'the volume')} ({where})"
+                self._object(why, ~self._reach.zones(volume), Reason("VolumeZoneMismatch", _PLUGIN, text))
+            text = f"could not reach {self._named(shape, 'the volume')}"
+            self._object(why, ~self._reach.settled(volume), Reason("VolumeNodeAffinity", _PLUGIN, text))
+        return why
+
+    def _object_to_choice(self, shape: Shape, volumes: PodVolumes, why: Why) -> None:
+        """Claims without a volume: none fits that can be reached, and none can be made."""
+        for claim in volumes.wanted:
+            allowed, roomy = self._made_for(claim)
+            had = self._reserved(claim)
+            if not claim.selected_node and not claim.reserved:
+                had = had | self._pool.reachable(claim)
+            text = f"had no storage left to make {self._named(shape, 'a volume')}"
+            self._object(why, allowed & ~roomy & ~had, Reason("VolumeCapacity", _PLUGIN, text))
+            text = f"had no volume that fits, and none can be made for them, for {self._named(shape, '')}"
+            self._object(why, ~allowed & ~had, Reason("NoVolume", _PLUGIN, text))
+            if claim.selected_node:
+                elsewhere = np.ones(len(self._nodes), dtype=bool)
+                row = self._nodes.row.get(claim.selected_node)
+                if row is not None:
+                    elsewhere[row] = False
+                text = f"are not {claim.selected_node}, for which {self._named(shape, 'a volume')} is being made"
+                self._object(why, elsewhere, Reason("VolumeNodeSelected", _PLUGIN, text))
+
+    def _made_for(self, claim: ClaimTerms) -> tuple[Bools, Bools]:
+        key = _encode((claim.storage_class, claim.size, claim.sized))
+        if key not in self._made:
+            self._made[key] = self._reach.made(claim)
+        return self._made[key]
+
+    def _reserved(self, claim: ClaimTerms) -> Bools:
+        """The nodes from which the volume can be reached that is meant for a claim."""
+        if claim.selected_node or not claim.reserved:
+            return np.zeros(len(self._nodes), dtype=bool)
+        return self._reach.affinity(claim.reserved[0].affinity)
+
+    def concerns(self, shape: Shape) -> bool:
+        """Whether tasks that are placed take away what the volumes of this shape need."""
+        known = self._moving.get(shape.number)
+        if known is None:
+            volumes = shape.volumes
+            known = volumes is not None and bool(
+                volumes.shared
+                or volumes.exclusive
+                or volumes.disks
+                or (self._pool.chooses(shape) and not all(b.all() for b in self._besides_of(shape, volumes)))
+            )
+            self._moving[shape.number] = known
+        return known
+
+    def why_not_now(self, shape: Shape, span: slice) -> Why:
+        """The first objection per row: claims and disks in use, volumes that are taken, no room to attach more."""
+        why = np.zeros(span.stop - span.start, dtype=np.uint16)
+        volumes = shape.volumes
+        if volumes is None:
+            return why
+        if self._pool.chooses(shape):
+            lacking = self._pool.lacking(shape, span, self._besides_of(shape, volumes))
+            text = f"had no volume left that fits, for {self._named(shape, '')}"
+            self._object(why, lacking, Reason("NoVolume", _PLUGIN, text))
+        if volumes.shared:
+            text = "would have more volumes than their drivers attach"
+            full = self._shared.full(self._view.ledger, shape, volumes, span)
+            self._object(why, full, Reason("VolumeLimit", _PLUGIN, text, curable=True))
+        for claim in volumes.exclusive:
+            if self._exclusive[claim][0] > 0:
+                text = f"cannot help while claim {claim}, which is for one pod at a time, is in use"
+                why[:] = self._view.reasons.number(Reason("VolumeInUse", _PLUGIN, text, curable=True))
+        for disk in volumes.disks:
+            text = f"had disk {disk.names[0] if disk.names else ''} in use by another pod"
+            self._object(why, self._disks[disk][span] > 0, Reason("DiskConflict", _PLUGIN, text, curable=True))
+        return why
+
+    def _besides_of(self, shape: Shape, volumes: PodVolumes) -> list[Bools]:
+        """For each claim of a shape, the nodes where it needs no volume of the pool: one is made, or meant for it."""
+        found = self._besides.get(shape.number)
+        if found is None:
+            found = [self._made_for(claim)[1] | self._reserved(claim) for claim in volumes.wanted]
+            self._besides[shape.number] = found
+        return found
+
+    def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
+        if rows.any():
+            np.copyto(why, np.uint16(self._view.reasons.number(reason)), where=rows)
+
+    def _named(self, shape: Shape, what: str) -> str:
+        """Claims of a shape as messages name them."""
+        names = self._claims.get(shape.number, [])
+        claims = f"claim {names[0]}" if len(names) == 1 else f"a claim of {joined(names)}" if names else "its claim"
+        return f"{what} of {claims}" if what else claims
+
+    # -- what tasks take from each other
+
+    def _count_users(self, shapes: list[Shape]) -> dict[str, Ints]:
+        """How many pods on nodes use each claim that is for one at a time."""
+        everywhere = np.zeros(len(self._nodes), dtype=np.int64)
+        found: dict[str, Ints] = {}
+        for shape in shapes:
+            for claim in shape.volumes.exclusive if shape.volumes is not None else ():
+                if claim not in found:
+                    found[claim] = np.zeros(1, dtype=np.int64)
+                    uses = _weight(lambda v, claim=claim: claim in v.exclusive)  # type: ignore[misc]
+                    self._view.ledger.tally(Tally(found[claim], everywhere, uses), self._view.snapshot.shapes)
+        return found
+
+    def _count_disks(self, shapes: list[Shape]) -> dict[DiskUse, Ints]:
+        """How many pods on each node use a disk in a way that another's use conflicts with."""
+        rows = np.arange(len(self._nodes))
+        found: dict[DiskUse, Ints] = {}
+        for shape in shapes:
+            for disk in shape.volumes.disks if shape.volumes is not None else ():
+                if disk not in found:
+                    found[disk] = np.zeros(len(self._nodes), dtype=np.int64)
+                    uses = _weight(lambda v, disk=disk: any(_conflict(disk, other) for other in v.disks))  # type: ignore[misc]
+                    self._view.ledger.tally(Tally(found[disk], rows, uses), self._view.snapshot.shapes)
+        return found
+
+    # -- gangs
+
+    def admit(self, job: Job) -> Reason | None:
+        """Why a job cannot start: too many of its pods have a claim that is not in order."""
+        waiting = [task for task in job.tasks if task.status is Status.PENDING]
+        refused = [t for t in waiting if t.shape.volumes is not None and t.shape.volumes.refusal is not None]
+        if not refused:
+            return None
+        ready = sum(sub.ready for sub in job.subs)
+        left = len(waiting) - len(refused)
+        if left and ready + left >= job.minimum:
+            return None
+        first = refused[0].shape.volumes
+        assert first is not None
+        assert first.refusal is not None
+        text = first.refusal.text if len(waiting) == 1 else f"pod {refused[0].key}: {first.refusal.text}"
+        return Reason(first.refusal.code, _PLUGIN, text)
+
+    def defer(self, job: Job, rows: Ints) -> Delay | None:
+        """Whether a choice of volumes that has come to nothing is too recent to make another."""
+        for task in job.tasks:
+            for claim in task.volume_claims:
+                until = claim.failed + _PAUSE
+                if claim.failed and not claim.chosen and self._now < until:
+                    text = f"no volume came for claim {claim.key}; another try is made at {format_time(until)}"
+                    return Delay(Reason("VolumeBindingFailed", _PLUGIN, text), until)
+        return None
+
+    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
+        """The volume of each claim, or the node that one is made for; and whether all of them are there."""
+        volumes = task.shape.volumes
+        if not task.volume_claims or volumes is None:
+            return None
+        if row < 0:
+            undo = tuple(write for claim in task.volume_claims for write in self._taken_back(job, claim))
+            return Preparation(undo=undo) if undo else None
+        undo = tuple(write for claim in task.volume_claims for write in self._taken_back(job, claim, failed=True))
+        node = self._nodes.names[row]
+        writes: list[Prepare] = []
+        until: list[float] = []
+        for claim, choice in zip(task.volume_claims, self._choices(task.shape, row), strict=True):
+            ends = claim.since + self._timeout
+            if claim.refused:
+                text = f"no volume was made for claim {claim.key} on node {claim.chosen}: the choice is undone"
+                return Preparation(failed=Reason("VolumeBindingFailed", _PLUGIN, text), undo=undo)
+            if claim.chosen and self._now >= ends:
+                text = f"no volume came for claim {claim.key} in {self._timeout:.0f} seconds: the choice is undone"
+                return Preparation(failed=Reason("VolumeBindingTimedOut", _PLUGIN, text), undo=undo)
+            if not claim.chosen and claim.key not in self._prepared:
+                writes += self._chosen(job, claim, node, choice)
+            until.append(ends if claim.chosen else self._now + self._timeout)
+            self._prepared.add(claim.key)
+        names = [f"claim {claim.key}" for claim in task.volume_claims]
+        text = f"{joined(names)} {verb(len(names), 'has', 'have')} no volume on node {node} yet"
+        return Preparation(tuple(writes), Reason("WaitsForVolume", _PLUGIN, text), until=min(until), undo=undo)
+
+    def _choices(self, shape: Shape, row: int) -> list[int]:
+        """By claim of a task on a row: a kind of volume, or that one is made, or is meant for it."""
+        assert shape.volumes is not None
+        if self._dealt is None:
+            self._dealt = self._pool.taken()
+        stack = self._dealt.get((shape.number, row))
+        dealt = stack.pop(0) if stack else [MADE] * len(shape.volumes.wanted)
+        return [
+            RESERVED if claim.reserved and self._reserved(claim)[row] else choice
+            for claim, choice in zip(shape.volumes.wanted, dealt, strict=True)
+        ]
+
+    def _chosen(self, job: Job, claim: Claim, node: str, choice: int) -> list[Prepare]:
+        """What tells everybody which volume a claim gets."""
+        marks: Raw = {CHOSEN_NODE: node, CHOSEN_AT: format_time(self._now), FAILED_AT: None}
+        if choice == MADE:
+            marks[SELECTED_NODE] = node
+            return [Prepare(_claim_key(claim), {"metadata": {"annotations": marks}}, job.key, claim.version)]
+        volume, version = claim.volume, claim.volume_version
+        if choice != RESERVED:
+            names = self._pool.names(choice)
+            place = self._given[choice] = self._given.get(choice, -1) + 1
+            volume = names[place]
+            version = self._view.snapshot.storage.versions.get(volume, "")
+        namespace, _, name = claim.key.partition("/")
+        reference: Raw = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name}
+        if claim.uid:
+            reference["uid"] = claim.uid
+        patch: Raw = {"spec": {"claimRef": reference}}
+        if choice != RESERVED:
+            patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        return [
+            Prepare(Key("", "PersistentVolume", "", volume), patch, job.key, version),
+            Prepare(_claim_key(claim), {"metadata": {"annotations": marks}}, job.key, claim.version),
+        ]
+
+    def _taken_back(self, job: Job, claim: Claim, *, failed: bool = False) -> list[Prepare]:
+        """What undoes a choice of ours; a volume that people meant for the claim stays so."""
+        if not claim.chosen:
+            return []
+        marks: Raw = {CHOSEN_NODE: None, CHOSEN_AT: None, SELECTED_NODE: None}
+        if failed:
+            marks[FAILED_AT] = format_time(self._now)
+        undo = [Prepare(_claim_key(claim), {"metadata": {"annotations": marks}}, job.key, claim.version)]
+        if claim.volume and claim.by_scheduler:
+            freed: Raw = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
+            undo.append(Prepare(Key("", "PersistentVolume", "", claim.volume), freed, job.key, claim.volume_version))
+        return undo
+
+
+def _weight(uses: Callable[[PodVolumes], bool]) -> Callable[[Shape], int]:
+    return lambda shape: int(shape.volumes is not None and uses(shape.volumes))
+
+
+def _conflict(one: DiskUse, other: DiskUse) -> bool:
+    """Whether two pods of one node may not both use a disk in these ways."""
+    same = one.kind == other.kind and not set(one.names).isdisjoint(other.names)
+    return same and not (one.shareable and other.shareable)
+
+
+def _claim_key(claim: Claim) -> Key:
+    namespace, _, name = claim.key.partition("/")
+    return Key("", "PersistentVolumeClaim", namespace, name)

@@ -1,0 +1,178 @@
+"""Storage of the embedded cluster: what Kubernetes' volume controllers and a provisioner do, in one place.
+
+Claims of ephemeral volumes are made for their pods, a volume that names a claim is bound to it, and volumes are made
+for claims whose node was chosen. A volume can be reached from the zone of that node, or from everywhere where the node
+has none. Claims that do not wait for a pod get their volume at once where time passes; where it does not, what a file
+says of them stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.duration import seconds
+from tierwise.api.natural import natural
+from tierwise.api.quantity import milli
+from tierwise.api.storage import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    class_of,
+)
+from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, read_time
+from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
+
+__all__ = ["PROVISION_AFTER", "Provisioned", "provision"]
+
+PROVISION_AFTER: Final = "tierwise.io/provision-after"
+"""On a storage class: how long its provisioner takes to make a volume."""
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+
+
+class Provisioned(msgspec.Struct, frozen=True):
+    """What is done now, and when more is to be done (None: not on its own)."""
+
+    effects: tuple[Effect, ...] = ()
+    wake: float | None = None
+
+
+def provision(objects: Objects, now: float | None = None) -> Provisioned:
+    """What storage does about claims; without a time, only what follows from a choice of the scheduler."""
+    effects: list[Effect] = list(_ephemeral(objects))
+    wakes: list[float] = []
+    claims, classes = objects.every(PersistentVolumeClaim), objects.every(StorageClass)
+    volumes = objects.every(PersistentVolume)
+    meant = {f"{r.namespace}/{r.name}": v for v in volumes.values() if (r := v.spec.claim_ref) is not None}
+    taken: set[str] = set()
+    for path, claim in claims.items():
+        if claim.bound or claim.metadata.deletion_timestamp:
+            continue
+        storage = classes.get(class_of(claim))
+        delayed = storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        chosen = CHOSEN_NODE in claim.metadata.annotations
+        named = volumes.get(claim.spec.volume_name) or meant.get(path)
+        if named is not None and _same(named, claim) and (now is not None or chosen):
+            effects += _bound(claim, key_of(named))
+            continue
+        node = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if delayed and node and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
+            begun = read_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
+            ready = begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
+            if now is None or now >= ready:
+                effects += _made(objects, claim, storage, node)
+            else:
+                wakes.append(ready)
+        elif not delayed and now is not None and not claim.spec.volume_name:
+            fitting = _smallest(claim, (v for name, v in volumes.items() if name not in taken))
+            if fitting is not None:
+                taken.add(fitting.metadata.name)
+                effects += _bound(claim, key_of(fitting))
+            elif storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
+                effects += _made(objects, claim, storage, "")
+    return Provisioned(tuple(effects), min(wakes, default=None))
+
+
+def _ephemeral(objects: Objects) -> Iterable[Effect]:
+    """Claims for the ephemeral volumes of pods, as their templates say."""
+    claims = objects.every(PersistentVolumeClaim)
+    for pod in objects.every(Pod).values():
+        if pod.metadata.deletion_timestamp or pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        for volume in pod.spec.volumes:
+            namespace, name = pod.metadata.namespace or "default", f"{pod.metadata.name}-{volume.name}"
+            if volume.ephemeral is None or f"{namespace}/{name}" in claims:
+                continue
+            template = volume.ephemeral.volume_claim_template
+            meta = template.get("metadata")
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
+            metadata = {
+                **(meta if isinstance(meta, dict) else {}),
+                "name": name,
+                "namespace": namespace,
+                "uid": made_up_uid("PersistentVolumeClaim", namespace, name),
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            }
+            raw: Raw = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+            yield Create({**raw, "spec": template.get("spec", {}), "status": {"phase": "Pending"}})
+
+
+def _same(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume that names a claim, or is named by it, means this one."""
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return claim.spec.volume_name == volume.metadata.name
+    named = (reference.namespace, reference.name) == (claim.metadata.namespace or "default", claim.metadata.name)
+    return named and reference.uid in ("", claim.metadata.uid)
+
+
+def _smallest(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> PersistentVolume | None:
+    """The smallest volume that fits a claim which asks for no place."""
+    asked = milli(claim.spec.resources.requests.get("storage", 0))
+    fitting = [
+        volume
+        for volume in volumes
+        if volume.spec.claim_ref is None
+        and not volume.metadata.deletion_timestamp
+        and class_of(volume) == class_of(claim)
+        and milli(volume.spec.capacity.get("storage", 0)) >= asked
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+        and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
+        and claim.spec.selector is None
+    ]
+    return min(
+        fitting,
+        key=lambda volume: (milli(volume.spec.capacity.get("storage", 0)), natural(volume.metadata.name)),
+        default=None,
+    )
+
+
+def _made(objects: Objects, claim: PersistentVolumeClaim, storage: StorageClass, node: str) -> list[Effect]:
+    """A new volume for a claim."""
+    namespace = claim.metadata.namespace or "default"
+    name = f"pvc-{claim.metadata.uid or made_up_uid('PersistentVolumeClaim', namespace, claim.metadata.name)}"
+    spec: Raw = {
+        "capacity": dict(claim.spec.resources.requests),
+        "accessModes": list(claim.spec.access_modes),
+        "storageClassName": storage.metadata.name,
+        "volumeMode": claim.spec.volume_mode or "Filesystem",
+        "csi": {"driver": storage.provisioner, "volumeHandle": name},
+    }
+    record = objects.every(Node).get(node)
+    zone = record.metadata.labels.get(_ZONE, "") if record is not None else ""
+    if zone:
+        term = {"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    metadata: Raw = {"name": name, "annotations": {_PROVISIONED_BY: storage.provisioner}}
+    raw: Raw = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+    made: list[Effect] = [Create(raw)] if name not in objects.every(PersistentVolume) else []
+    where = f" for node {node}" if node else ""
+    told = RecordEvent(key_of(claim), "Normal", "ProvisioningSucceeded", f"volume {name} was made{where}")
+    return [*made, told, *_bound(claim, Key("", "PersistentVolume", "", name))]
+
+
+def _bound(claim: PersistentVolumeClaim, volume: Key) -> list[Effect]:
+    """A claim and a volume for each other."""
+    key = key_of(claim)
+    reference: Raw = {"apiVersion": "v1", "kind": key.kind, "namespace": key.namespace, "name": key.name}
+    if claim.metadata.uid:
+        reference["uid"] = claim.metadata.uid
+    marks = {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
+    return [
+        Prepare(volume, {"spec": {"claimRef": reference}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}}),
+        PatchStatus(volume, {"phase": "Bound"}),
+        Prepare(key, {"spec": {"volumeName": volume.name}, "metadata": {"annotations": marks}}),
+        PatchStatus(key, {"phase": "Bound"}),
+    ]
