@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import Gang, draw, gang, groups, objects_of
+from numpy.typing import NDArray
+from tests.support.draw import draw, objects_of
+from tests.support.faulty import TREE, Sound, busy_gangs, faulty, sound
 
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
-from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Preparation, Purpose, ScoreEffect
+from tierwise.framework.extension import Arguments, CycleView, Factory, Preparation
+from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import CycleReport
+from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import cycle, inspector_for
+from tierwise.scheduler import ACTIONS as ALL_ACTIONS
+from tierwise.scheduler import cycle, inspector_for, open_cycle
 from tierwise.snapshot.builder import build
 
 ACTIONS = {
@@ -28,54 +36,14 @@ ACTIONS = {
 }
 
 
-class Sound:
-    """A plugin with every method, which has no opinion on anything."""
-
-    answers = frozenset(Purpose)
-    counts = False
-
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self.view = view
-        self.neutral: Mapping[str, Callable[..., object]] = {
-            "why_not": lambda shape: np.zeros(len(view.nodes), dtype=np.uint16),
-            "concerns": lambda shape: shape.number % 2 == 0,
-            "why_not_now": lambda shape, span: np.zeros(span.stop - span.start, dtype=np.uint16),
-            "effect": lambda ask: ScoreEffect.FREE,
-            "score": lambda ask, span, fits: np.zeros(span.stop - span.start),
-            "stale": lambda ask, row: slice(0, len(view.nodes)),
-            "score_domains": lambda sub, domains, copies=None: np.zeros(len(domains)),
-            "limit": lambda gang: 9,
-            "gradients": lambda gang, within, evicting=False: (np.array([within]),),
-            "propose": lambda units, candidates: None,
-            "gather_options": lambda job, count: (),
-            "needs_gang": lambda: True,
-            "global_queue": lambda: False,
-            "must_enqueue": lambda job: False,
-            "starving": lambda job: True,
-            "spare": lambda cause, victims: np.zeros(len(victims), dtype=bool),
-            "debts": lambda: (Debt("q", np.ones(len(view.axis), dtype=np.int64), "it owes", due=True),),
-            "paid_with": lambda debt, running: np.zeros(0, dtype=np.int64),
-            "entitled": lambda: np.zeros((len(view.axis), len(view.queues)), dtype=np.int64),
-            "complaints": lambda: (),
-            "figures": lambda ask: [{}] * len(view.nodes),
-            "queue_key": lambda queue: (0.0,),
-            "job_key": lambda job: (0.0,),
-            "sub_job_key": lambda sub: (0.0,),
-            "task_key": lambda pod_set: (0.0,),
-            "victim_queue_key": lambda queue, taker: (0.0,),
-        }
-
-
-def _sound(method: str) -> Callable[..., object]:
-    def act(self: Sound, *args: object, **kwargs: object) -> object:
-        return self.neutral.get(method, lambda *_, **__: None)(*args, **kwargs)
-
-    return act
-
-
 def raising(*_: object) -> object:
     """What every method may do."""
     raise RuntimeError("out of order")
+
+
+def exiting(*_: object) -> object:
+    """The same with what ends a program."""
+    raise SystemExit(1)
 
 
 BAD: Mapping[str, list[object]] = {
@@ -119,36 +87,18 @@ CALLED_ELSEWHERE = {"entitled", "gather_options"}
 """By those who look at queues, or for jobs that are gathered."""
 
 
-def faulty(method: str, act: Callable[..., object]) -> Factory:
-    """The sound plugin with one method replaced."""
-    methods = {name: _sound(name) for name in METHODS}
-    methods[method] = lambda self, *args, **kwargs: act(*args, **kwargs)
-    made = type("Faulty", (Sound,), methods)
-    factory: Factory = takes_part(*POINTS.values())(made)
-    return factory
+@cache
+def busy() -> Snapshot:
+    """The cluster of all these tests; nothing in a snapshot changes."""
+    return build(objects_of(draw(TREE, queues="default q r"), *busy_gangs()), now=0.0)
 
 
-def objects() -> list[Gang]:
-    """Running gangs of two queues; gangs that wait: one that fits, one that must evict, one that must reclaim."""
-    return [
-        gang("run", tasks=2, each="cpu=8", on="n0 n1", priority=1),
-        gang("other", tasks=1, each="cpu=8", on="n2", priority=1, queue="q"),
-        gang("fits", tasks=1, each="cpu=2", priority=5),
-        gang("waits", tasks=2, each="cpu=7", priority=9, within=1),
-        gang("reclaims", tasks=1, each="cpu=6", priority=5, queue="r"),
-        gang("effort", tasks=1, each="", priority=5),
-        gang("close", tasks=2, each="cpu=1", priority=5, within=1),
-        gang("subs", groups=(groups(2, 1, within=1, each="cpu=1"),), priority=4),
-        gang("late", tasks=1, each="cpu=1", priority=5, phase="Pending"),
-    ]
-
-
-def run(factory: Factory, actions: tuple[str, ...], probe: str = "") -> CycleReport:
+def run(factory: Factory, actions: tuple[str, ...], probe: str = "", *, at_once: bool = False) -> CycleReport:
     """One cycle of the default profile with the plugin in front."""
-    world = draw("r0[n0 n1] r1[n2 n3]", queues="default q r")
-    snapshot = build(objects_of(world, *objects()), now=0.0)
+    snapshot = busy()
     filters = PluginChoice("conformance"), PluginChoice("priority"), PluginChoice("gang"), PluginChoice("predicates")
-    profile = replace(DEFAULT, actions=actions, tiers=((PluginChoice("faulty"),), filters))
+    tiers = ((PluginChoice("faulty"),), filters)
+    profile = replace(DEFAULT, actions=actions, tiers=tiers, immediate_preemption=at_once)
     looks = inspector_for(probe) if probe else None
     return cycle(snapshot, profile, inspector=looks, plugins={**PLUGINS, "faulty": factory})
 
@@ -176,6 +126,130 @@ def test_what_raises_or_answers_wrongly_is_named(method: str) -> None:
         for actions in ACTIONS.values():
             seen |= named(run(faulty(method, act), actions, probe="default/fits-0"))
         assert seen == (set() if method in CALLED_ELSEWHERE else {expected}), act
+
+
+# Every action by itself, and those of Kubernetes' profiles as they run there: right after the turn of a job.
+ALONE = {
+    **{name: (False, (name,)) for name in ALL_ACTIONS},
+    "at once": (True, ("enqueue", "allocate", "jobpreempt", "quotapreempt", "podpreempt")),
+}
+
+
+@pytest.mark.parametrize("action", sorted(ALONE))
+def test_every_action_is_inside_the_boundary(action: str) -> None:
+    """Whatever an action asks of a plugin may raise, or exit: the cycle ends, and names plugin, point and method."""
+    at_once, actions = ALONE[action]
+    asked: set[str] = set()
+
+    def noting(method: str) -> Callable[..., object]:
+        def act(self: Sound, *args: object, **kwargs: object) -> object:
+            asked.add(method)
+            return sound(method)(self, *args, **kwargs)
+
+        return act
+
+    watched = takes_part(*POINTS.values())(type("Watched", (Sound,), {name: noting(name) for name in METHODS}))
+    run(watched, actions, probe="default/fits-0", at_once=at_once)
+
+    assert asked >= {"admit"} if action != "enqueue" else {"may_enqueue"} <= asked
+    for method in sorted(asked):
+        for act in (raising, exiting) if action == "gangpreempt" else (raising,):
+            report = run(faulty(method, act), actions, probe="default/fits-0", at_once=at_once)
+            assert {("faulty", METHODS[method].__name__, method)} == named(report), (method, act)
+
+
+def test_every_point_is_reached_by_some_action_or_reader() -> None:
+    """What no action asks is asked by those who look at queues, or for jobs that are gathered."""
+    for method in CALLED_ELSEWHERE:
+        for act in (raising, exiting, *((lambda *_, bad=bad, **__: bad) for bad in BAD[method])):
+            snapshot = busy()
+            profile = replace(DEFAULT, tiers=((PluginChoice("faulty"),),))
+            opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act)})
+            if method == "entitled":
+                assert opened.pipeline.entitled() is None
+            else:
+                with pytest.raises(PluginError):
+                    opened.pipeline.gather_options(replace(snapshot.jobs[0], gather=Gather()), 2)
+            assert [("faulty", method)] == [(found.plugin, found.method) for found in opened.pipeline.failures]
+
+
+class _UnspeakableError(Exception):
+    """An error that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_an_error_without_words_is_told_by_its_name() -> None:
+    """What describing a failure raises is inside the boundary too."""
+
+    def act(*_: object) -> object:
+        raise _UnspeakableError
+
+    (failure,) = run(faulty("admit", act), ACTIONS["gang"]).failures
+
+    assert "_UnspeakableError" == failure.error
+
+
+# What a plugin may make of the array that it should answer with.
+SPOILED: dict[str, Callable[[NDArray[Any]], object]] = {
+    "no array": lambda good: good.tolist(),
+    "nothing": lambda good: None,
+    "no dimension": lambda good: np.array(good.flat[0] if good.size else 0, dtype=good.dtype),
+    "two dimensions": lambda good: good.reshape((1, *good.shape)),
+    "another dtype": lambda good: good.astype(np.float32 if good.dtype.kind != "f" else np.int64),
+    "objects": lambda good: good.astype(object),
+    "masked": lambda good: np.ma.masked_array(good),
+}
+LENGTHS: dict[str, Callable[[NDArray[Any]], object]] = {
+    "length 1": lambda good: good[:1],
+    "one short": lambda good: good[:-1],
+    "one too many": lambda good: np.append(good, good[:1]) if good.size else np.zeros(1, dtype=good.dtype),
+}
+NUMBERS: dict[str, Callable[[NDArray[Any]], object]] = {
+    "not a number": lambda good: np.where(np.arange(len(good)) == 0, np.nan, good),
+    "endless": lambda good: np.where(np.arange(len(good)) == 0, np.inf, good),
+    "endless below": lambda good: np.where(np.arange(len(good)) == 0, -np.inf, good),
+    "too large": lambda good: np.where(np.arange(len(good)) == 0, 1e300, good),
+}
+OPTIONAL = {"select_victims"}
+ARRAYS: Mapping[str, Mapping[str, Callable[[NDArray[Any]], object]]] = {
+    "why_not": SPOILED | LENGTHS,
+    "why_not_now": SPOILED | LENGTHS,
+    "score": SPOILED | LENGTHS | NUMBERS,
+    "score_domains": SPOILED | {"one too many": LENGTHS["one too many"]} | NUMBERS,
+    "spare": SPOILED | {"one too many": LENGTHS["one too many"]},
+    "gradients": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
+    "paid_with": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
+    "select_victims": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
+}
+
+
+def _good(plugin: Sound, method: str, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> NDArray[Any]:
+    """An answer that is one."""
+    if method == "select_victims":
+        return np.arange(len(args[1]))
+    if method == "paid_with":
+        return np.arange(min(1, len(args[1])))
+    found: Any = sound(method)(plugin, *args, **kwargs)
+    return found[0] if method == "gradients" else found  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("method", "how"), [(m, how) for m, spoiled in ARRAYS.items() for how in spoiled])
+def test_arrays_that_are_no_answer_are_refused(method: str, how: str) -> None:
+    """Of another length (also 1, which numpy would spread over all nodes), dtype or type, or with odd numbers."""
+
+    def act(self: Sound, *args: object, **kwargs: object) -> object:
+        answer = ARRAYS[method][how](_good(self, method, args, kwargs))
+        return (answer,) if method == "gradients" else answer
+
+    factory = faulty(method, raising)
+    setattr(factory, method, act)
+    if method in OPTIONAL and how == "nothing":
+        assert not run(factory, ACTIONS["gang"]).failures
+        return
+    seen = named(run(factory, ACTIONS["gang"])) | named(run(factory, ACTIONS["evicting first"]))
+    assert {("faulty", METHODS[method].__name__, method)} == seen
 
 
 def _about_waits(view: CycleView, args: tuple[object, ...]) -> bool:
@@ -216,7 +290,7 @@ def test_a_plugin_that_fails_on_one_job_costs_the_others_nothing(method: str, ac
     def failing(self: Sound, *args: object, **kwargs: object) -> object:
         if _about_waits(self.view, args):
             raise RuntimeError("not this one")
-        return _sound(method)(self, *args, **kwargs)
+        return sound(method)(self, *args, **kwargs)
 
     factory = faulty(method, raising)
     setattr(factory, method, failing)

@@ -1,0 +1,112 @@
+"""A plugin that takes part in everything and has no opinion, and the same with one method that fails.
+
+Used in cycles of their own (tests/unit) and, as a plugin that is installed, in the live loop (tests/contract).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import numpy as np
+from tests.support.draw import Gang, gang, groups
+
+from tierwise.framework.declaration import METHODS, POINTS, takes_part
+from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Purpose, ScoreEffect
+
+__all__ = ["TREE", "Faulty", "Sound", "busy_gangs", "faulty", "sound"]
+
+TREE = "r0[n0 n1] r1[n2 n3]"
+
+
+class Sound:
+    """A plugin with every method, which has no opinion on anything."""
+
+    answers = frozenset(Purpose)
+    counts = False
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self.view = view
+        self.fails = arguments.get("method", "")
+        self.neutral: Mapping[str, Callable[..., object]] = {
+            "why_not": lambda shape: np.zeros(len(view.nodes), dtype=np.uint16),
+            "concerns": lambda shape: shape.number % 2 == 0,
+            "why_not_now": lambda shape, span: np.zeros(span.stop - span.start, dtype=np.uint16),
+            "effect": lambda ask: ScoreEffect.FREE,
+            "score": lambda ask, span, fits: np.zeros(span.stop - span.start),
+            "stale": lambda ask, row: slice(0, len(view.nodes)),
+            "score_domains": lambda sub, domains, copies=None: np.zeros(len(domains)),
+            "limit": lambda gang: 9,
+            "gradients": lambda gang, within, evicting=False: (np.array([within]),),
+            "propose": lambda units, candidates: None,
+            "gather_options": lambda job, count: (),
+            "needs_gang": lambda: True,
+            "global_queue": lambda: False,
+            "must_enqueue": lambda job: False,
+            "starving": lambda job: True,
+            "spare": lambda cause, victims: np.zeros(len(victims), dtype=bool),
+            "debts": lambda: (Debt("q", np.ones(len(view.axis), dtype=np.int64), "it owes", due=True),),
+            "paid_with": lambda debt, running: np.zeros(0, dtype=np.int64),
+            "entitled": lambda: np.zeros((len(view.axis), len(view.queues)), dtype=np.int64),
+            "complaints": lambda: (),
+            "figures": lambda ask: [{}] * len(view.nodes),
+            "queue_key": lambda queue: (0.0,),
+            "job_key": lambda job: (0.0,),
+            "sub_job_key": lambda sub: (0.0,),
+            "task_key": lambda pod_set: (0.0,),
+            "victim_queue_key": lambda queue, taker: (0.0,),
+        }
+
+
+def sound(method: str) -> Callable[..., object]:
+    """A method as the sound plugin has it."""
+
+    def act(self: Sound, *args: object, **kwargs: object) -> object:
+        return self.neutral.get(method, lambda *_, **__: None)(*args, **kwargs)
+
+    return act
+
+
+def faulty(method: str, act: Callable[..., object]) -> Factory:
+    """The sound plugin with one method replaced."""
+    methods = {name: sound(name) for name in METHODS}
+    methods[method] = lambda self, *args, **kwargs: act(*args, **kwargs)
+    made = type("Faulty", (Sound,), methods)
+    factory: Factory = takes_part(*POINTS.values())(made)
+    return factory
+
+
+def busy_gangs() -> list[Gang]:
+    """Running gangs of two queues; gangs that wait: one that fits, one that must evict, one that must reclaim."""
+    return [
+        gang("run", tasks=2, each="cpu=8", on="n0 n1", priority=1),
+        gang("other", tasks=1, each="cpu=8", on="n2", priority=1, queue="q"),
+        gang("fits", tasks=1, each="cpu=2", priority=5),
+        gang("waits", tasks=2, each="cpu=7", priority=9, within=1),
+        gang("reclaims", tasks=1, each="cpu=6", priority=5, queue="r"),
+        gang("effort", tasks=1, each="", priority=5),
+        gang("close", tasks=2, each="cpu=1", priority=5, within=1),
+        gang("subs", groups=(groups(2, 1, within=1, each="cpu=1"),), priority=4),
+        gang("late", tasks=1, each="cpu=1", priority=5, phase="Pending"),
+    ]
+
+
+class FaultyArguments(msgspec.Struct):
+    """Which method fails."""
+
+    method: str = ""
+
+
+def _failing(method: str) -> Callable[..., object]:
+    def act(self: Sound, *args: object, **kwargs: object) -> object:
+        if method == self.fails:
+            raise RuntimeError("out of order")
+        return sound(method)(self, *args, **kwargs)
+
+    return act
+
+
+Faulty = takes_part(*POINTS.values(), arguments=FaultyArguments)(
+    type("Faulty", (Sound,), {name: _failing(name) for name in METHODS})
+)
+"""The same as a plugin that a configuration names: its argument says which method fails."""
