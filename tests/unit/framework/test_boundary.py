@@ -252,6 +252,17 @@ def test_arrays_that_are_no_answer_are_refused(method: str, how: str) -> None:
     assert {("faulty", METHODS[method].__name__, method)} == seen
 
 
+def test_candidates_outside_the_domain_that_is_searched_are_refused() -> None:
+    """A sub-group stays inside the domain that was found for its job, whatever a plugin says."""
+    factory = faulty("gradients", lambda gang, within, evicting: (np.array([0]),))
+    opened = open_cycle(busy(), replace(DEFAULT, tiers=((PluginChoice("faulty"),),)), plugins={"faulty": factory})
+    job = busy().jobs[0]
+
+    assert [[0]] == [group.tolist() for group in opened.pipeline.gradients(job, 0)]
+    with pytest.raises(PluginError, match="faulty failed in gradients: expected domains below r0"):
+        list(opened.pipeline.gradients(job, 1))
+
+
 def _about_waits(view: CycleView, args: tuple[object, ...]) -> bool:
     """Whether a call is about the gang that is failed on."""
     for arg in args:
