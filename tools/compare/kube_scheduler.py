@@ -300,14 +300,19 @@ def _spread(dice: random.Random, key: str, when: str) -> Raw:
 
 def build() -> Path:
     """The program that runs Kubernetes' plugins; built once for each version and each state of our file."""
-    text = (HERE / "kube_scheduler.go").read_bytes()
-    folder = CACHE / f"kube-scheduler-{VERSION}"
-    program = folder / f"plugins-{hashlib.sha256(text).hexdigest()[:12]}"
+    return go_module("kube-scheduler", HERE / "kube_scheduler.go", "plugins")
+
+
+def go_module(name: str, source: Path, prefix: str = "program") -> Path:
+    """A program of ours around Kubernetes' packages, of the version that is compared with."""
+    text = source.read_bytes()
+    folder = CACHE / f"{name}-{VERSION}"
+    program = folder / f"{prefix}-{hashlib.sha256(text).hexdigest()[:12]}"
     if program.exists():
         return program
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "main.go").write_bytes(text)
-    print(f"building Kubernetes' plugins in {folder} (minutes, the first time)", file=sys.stderr)
+    print(f"building {name} in {folder} (minutes, the first time)", file=sys.stderr)
     module = f"k8s.io/kubernetes@v{VERSION}"
     found = subprocess.run(["go", "mod", "download", "-json", module], cwd=folder, capture_output=True, text=True)
     theirs = Path(json.loads(found.stdout)["GoMod"]).read_text()

@@ -325,7 +325,7 @@ class _Search:
             return self._request(claim, at + 1)
         device = devices[index]
         view = self._view_of[self._pool_key(device)]
-        if not self._add(claim, request, device, view):
+        if not self._add(claim, request, device, view, must=True):
             return False
         if self._take_all(claim, at, request, index + 1):
             return True
@@ -372,8 +372,11 @@ class _Search:
             return chosen is not None and claim in chosen
         return bool(self._state.taken[device]) or bool(chosen)
 
-    def _add(self, claim: int, request: PlannedRequest, device: int, view: _View) -> bool:
-        """Take a device for a request where nothing speaks against it."""
+    def _add(self, claim: int, request: PlannedRequest, device: int, view: _View, *, must: bool = False) -> bool:
+        """Take a device for a request where nothing speaks against it.
+
+        A constraint against one that it `must` have is a fault: Kubernetes takes it for a mistake in the claim.
+        """
         one, several = self._table.devices[device], self._table.devices[device].allow_multiple_allocations
         if not several and request.admin and claim in self._in_use.get(device, ()):
             return False
@@ -390,6 +393,11 @@ class _Search:
             if names and request.name not in names and request.name.partition("/")[0] not in names:
                 continue
             if not self._agrees(claim, c, device):
+                if must:
+                    name = self._table.devices[device].name
+                    raise AllocationFault(
+                        f"request {request.name} must have device {name}, and a constraint forbids it"
+                    )
                 for i in added:
                     self._values[claim][i].pop()
                 if draws:
