@@ -13,6 +13,7 @@ from tests.support.languages import (
     composite,
     kai_gang,
     kubernetes_gang,
+    kueue_gang,
     near,
     nodes,
     plugin_gang,
@@ -66,6 +67,12 @@ def _kai(tree: Tree, pods: int, least: int, key: str) -> list[Raw]:
     return [topology(), *kai_gang("g", pods, least=least, **limit)]  # type: ignore[arg-type]
 
 
+def _kueue(tree: Tree, pods: int, least: int, key: str) -> list[Raw]:
+    """A pod group has no pods beyond its minimum."""
+    asked = {"required_topology": key} if key else {}
+    return [topology(of="kueue.x-k8s.io/v1beta2"), *kueue_gang("g", pods, total=pods, **asked)]  # type: ignore[arg-type]
+
+
 LANGUAGES: dict[str, Callable[[Tree, int, int, str], list[Raw]]] = {
     "volcano": _volcano,
     "kubernetes": _kubernetes,
@@ -83,6 +90,14 @@ def test_a_gang_gets_one_place_in_every_language(tree: Tree, cpu: int, pods: int
 
     assert all(bound == placed["volcano"] for bound in placed.values()), placed
     assert not placed["volcano"] or len(placed["volcano"]) >= least
+
+
+@given(trees(), st.integers(1, 3), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
+def test_a_pod_group_gets_the_place_of_any_gang(tree: Tree, cpu: int, pods: int, key: str) -> None:
+    """Kueue's language knows no surplus."""
+    world = nodes(tree, cpu=cpu)
+
+    assert run(world, _kueue(tree, pods, pods, key))[0] == run(world, _volcano(tree, pods, pods, key))[0]
 
 
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8))

@@ -19,6 +19,7 @@ __all__ = [
     "grouped_pods",
     "kai_gang",
     "kubernetes_gang",
+    "kueue_gang",
     "label_pods",
     "near",
     "nodes",
@@ -181,4 +182,26 @@ def kai_gang(
         marks = {"kai.scheduler/subgroup-name": sub} if sub else {}
         names = [f"{name}-{sub}-{i}" if sub else f"{name}-{i}" for i in range(number)]
         found += (pod(n, on=(on or {}).get(n, ""), labels=marks, annotations={"pod-group-name": name}) for n in names)
+    return found
+
+
+def kueue_gang(
+    name: str,
+    pods: int,
+    *,
+    total: int | None = None,
+    on: Mapping[int, str] | None = None,
+    spec: Raw | None = None,
+    managed: bool = False,
+    **asked: object,
+) -> list[Raw]:
+    """A pod group of Kueue's; `asked` are podset annotations, `required_topology=RACK`."""
+    marks = {f"kueue.x-k8s.io/podset-{key.replace('_', '-')}": str(value) for key, value in asked.items()}
+    marks["kueue.x-k8s.io/pod-group-total-count"] = str(pods if total is None else total)
+    labels = {"kueue.x-k8s.io/pod-group-name": name, "kueue.x-k8s.io/queue-name": "team"}
+    labels |= {"kueue.x-k8s.io/managed": "true"} if managed else {}
+    found = []
+    for i in range(pods):
+        own = {**labels, "kueue.x-k8s.io/pod-group-pod-index": str(i)}
+        found.append(pod(f"{name}-{i}", on=(on or {}).get(i, ""), spec=spec, labels=own, annotations=marks))
     return found

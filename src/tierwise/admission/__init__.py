@@ -38,6 +38,8 @@ from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.kai import Topology as KaiTopology
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.kueue import ResourceFlavor
+from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
@@ -204,8 +206,12 @@ class _Checks:
                 topologies = self._objects.every(KaiTopology)
                 waits = languages.check_waiting(self._declared.get((key.group, key.path)))
                 return chain(languages.check_kai_group(record, queues, topologies, self._around), waits)
-            case KaiTopology():
+            case KaiTopology() | KueueTopology():
                 return languages.check_levels(record.spec.levels)
+            case ResourceFlavor():
+                named = record.spec.topology_name
+                lost = named and named not in self._objects.every(KueueTopology)
+                return [warning("spec.topologyName", f'Topology "{named}" does not exist')] if lost else []
             case CompositePodGroup():
                 return languages.check_composite(record, self._around)
             case ElasticQuota():

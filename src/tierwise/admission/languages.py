@@ -9,6 +9,8 @@ from tierwise.admission.findings import Issue, at_least, at_most, error, one_of,
 from tierwise.api.core import Pod
 from tierwise.api.kai import Level, Topology, TopologyConstraint
 from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kueue import GROUP as KUEUE
+from tierwise.api.kueue import Level as KueueLevel
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import (
@@ -53,6 +55,8 @@ def check_pod(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
         yield warning("metadata", f"the pod names several groups: {counts or name[1]} counts, and {other} does not")
     if not counts and name not in declared:
         yield warning("metadata", f"the group {name[1]} of {name[0]} does not exist: the pod waits for it")
+    elif not counts and name[0] == KUEUE:  # others have an object that is told
+        yield from check_waiting(declared[name], "metadata")
 
 
 def _every(pod: Pod) -> Iterator[Name]:
@@ -62,10 +66,10 @@ def _every(pod: Pod) -> Iterator[Name]:
             yield language.LANGUAGE, path
 
 
-def check_waiting(group: Group | None) -> Iterator[Issue]:
+def check_waiting(group: Group | None, path: str = "spec") -> Iterator[Issue]:
     """A warning where a group has to wait whatever room there is."""
     if group is not None and group.refusal is not None:
-        yield warning("spec", f"its pods will wait ({group.refusal.code}): {group.refusal.text}")
+        yield warning(path, f"its pods will wait ({group.refusal.code}): {group.refusal.text}")
 
 
 def check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue]:
@@ -149,7 +153,7 @@ def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str,
             yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {asked.topology}')
 
 
-def check_levels(levels: Sequence[Level]) -> Iterator[Issue]:
+def check_levels(levels: Sequence[Level | KueueLevel]) -> Iterator[Issue]:
     """Issues of the levels of a Topology, KAI's or Kueue's."""
     if not levels:
         yield error("spec.levels", "no level is listed")

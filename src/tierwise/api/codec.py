@@ -18,6 +18,7 @@ from tierwise.api import (
     elastic_quota,
     kai,
     koordinator,
+    kueue,
     network_aware,
     resource,
     scheduler_plugins,
@@ -463,6 +464,9 @@ register(
 )
 register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False)
 register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
+register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
+register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))
+register(f"{kueue.GROUP}/v1beta2", "Workload", kueue.Workload, older=("v1beta1",))
 register(f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup)
 register(f"{kai.GROUP}/v2", "Queue", kai.Queue, namespaced=False)
 register(f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, namespaced=False)

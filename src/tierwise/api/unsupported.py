@@ -19,6 +19,24 @@ __all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "Unsupported", "u
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
+_KUEUE: Final = "kueue.x-k8s.io/"
+_KUEUE_READ: Final = frozenset(
+    f"{_KUEUE}{name}"
+    for name in (
+        "pod-group-name",
+        "pod-group-total-count",
+        "pod-group-pod-index",
+        "pod-group-pod-index-label",
+        "pod-group-fast-admission",
+        "pod-group-serving",
+        "podset-required-topology",
+        "podset-preferred-topology",
+        "podset-unconstrained-topology",
+        "podset-slice-required-topology",
+        "podset-slice-size",
+        "podset-group-name",
+    )
+)
 _KAI: Final = "kai.scheduler/"
 _KAI_GROUP: Final = "pod-group-name"
 _KAI_READ: Final = frozenset(
@@ -63,8 +81,8 @@ ANNOTATIONS: Final = {
 
 PREFIXES: Final = {
     "kai.scheduler/": "KAI reads it when it makes the PodGroup of a workload, and nobody has made one",
-    "kueue.x-k8s.io/pod-group-": "pod groups of Kueue are not read",
-    "kueue.x-k8s.io/podset-": "pod sets of Kueue are not read",
+    "kueue.x-k8s.io/pod-group-": "this mark of Kueue's pod groups is not read",
+    "kueue.x-k8s.io/podset-": "this mark of Kueue's pod sets is not read, and Kueue has not chosen a place",
 }
 """How labels and annotations begin that ask for something which is not read."""
 
@@ -122,6 +140,9 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
     """Whether what a mark says is also said where it is read."""
     if key == _VOLCANO:
         return bool(meta.annotations.get(_READ_INSTEAD))
+    if key.startswith(_KUEUE):
+        placed = meta.labels.get(f"{_KUEUE}managed") == "true" or meta.annotations.get(f"{_KUEUE}workload")
+        return key in _KUEUE_READ or bool(placed)
     if key.startswith(_KAI):
         return key in _KAI_READ or (key in _KAI_OF_GROUPS and bool(meta.annotations.get(_KAI_GROUP)))
     return key == _BY_LABEL and bool(meta.labels.get(_BY_LABEL))

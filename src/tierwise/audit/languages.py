@@ -12,15 +12,17 @@ from tierwise.api.core import Node, Pod
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import Topology
 from tierwise.api.koordinator import PodGroup as KoordinatorGroup
+from tierwise.api.kueue import Topology as KueueTopology
+from tierwise.api.meta import read_number
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, gang, group, stands
+from tierwise.audit.pods import Finding, ended, gang, group, stands
 from tierwise.port import Objects
 
-__all__ = ["kai_groups", "kubernetes_groups", "plugin_groups", "workload_groups"]
+__all__ = ["kai_groups", "kubernetes_groups", "kueue_groups", "plugin_groups", "workload_groups"]
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 
@@ -93,6 +95,29 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
             if asked.required_topology_level in levels:
                 outer = levels[: levels.index(asked.required_topology_level) + 1]
                 yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+
+
+def kueue_groups(objects: Objects) -> Iterator[Finding]:
+    """Pod groups of Kueue's of which a part stands though all are there, or that stand further apart than they ask.
+
+    Where Kueue has chosen the nodes, it answers for them.
+    """
+
+    def named(pod: Pod) -> str:
+        return pod.metadata.labels.get("kueue.x-k8s.io/pod-group-name", "")
+
+    inside, every = _standing(objects, named), _standing(objects, named, also_waiting=True)
+    for path, pods in every.items():
+        marks = pods[0].metadata.annotations
+        total = read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
+        if len(pods) >= total and not any(ended(pod) for pod in pods):
+            yield from _part(f"pod group {path}", len(inside.get(path, ())), total)
+        level = marks.get("kueue.x-k8s.io/podset-required-topology", "")
+        ours = pods[0].metadata.labels.get("kueue.x-k8s.io/managed") != "true"
+        listed = ([entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values())
+        levels = next((found for found in listed if level in found), None) if level and ours else None
+        if levels is not None:
+            yield from _apart(objects, f"pod group {path}", inside.get(path, []), *levels[: levels.index(level) + 1])
 
 
 def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:

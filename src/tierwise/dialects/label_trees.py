@@ -32,6 +32,7 @@ class LabelTree(msgspec.Struct, frozen=True):
     kind: str  # how constraints name it
     keys: tuple[str, ...]  # of node labels: outermost first, or in any order
     bare: bool = False
+    only: tuple[tuple[tuple[str, str], ...], ...] = ()  # labels, one set of which its nodes must have; none: any node
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class Planned(msgspec.Struct, frozen=True):
 
 def plan(tree: LabelTree, nodes: Sequence[Node]) -> Iterator[Planned]:
     """The trees that the labels of these nodes make: one for a path, one or more for bare keys, the largest first."""
+    if tree.only:
+        nodes = [node for node in nodes if any(_has(node, labels) for labels in tree.only)]
     if not tree.bare:
         yield _planned(tree.kind, tree.keys, [(_path(tree.keys, node), node) for node in nodes])
         return
@@ -52,6 +55,10 @@ def plan(tree: LabelTree, nodes: Sequence[Node]) -> Iterator[Planned]:
         yield _planned(tree.kind, chain, [(_labels(chain, node), node) for node in nodes])
     for key in others:
         yield _planned(f"{tree.kind} {key}", (key,), [(_labels((key,), node), node) for node in nodes])
+
+
+def _has(node: Node, labels: tuple[tuple[str, str], ...]) -> bool:
+    return all(node.metadata.labels.get(key) == value for key, value in labels)
 
 
 def _planned(kind: str, keys: Sequence[str], placed: Sequence[tuple[Domain, Node]]) -> Planned:

@@ -15,11 +15,14 @@ import msgspec
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.kai import Topology
+from tierwise.api.kueue import ResourceFlavor
+from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
+from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano.annotations import group_of
@@ -69,10 +72,10 @@ class Language(Protocol):
 
 
 LANGUAGES: Final[Mapping[str, Language]] = {
-    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai)
+    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai, kueue)
 }
 
-TREES_READ: Final = (PodGroup, CompositePodGroup, Topology)
+TREES_READ: Final = (PodGroup, CompositePodGroup, Topology, KueueTopology, ResourceFlavor)
 """The records that label trees follow from."""
 
 
@@ -99,24 +102,24 @@ class Declared(msgspec.Struct, frozen=True):
 
     groups: Mapping[Name, Group] = {}
     objects: Objects = Objects()
-    names: frozenset[Name] = frozenset()
+    pods: Mapping[Name, Pod] = {}
 
 
 def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -> Declared:
-    """Every group of every language; what follows from objects and names that have not changed is taken over.
+    """Every group of every language; what follows from objects and pods that have not changed is taken over.
 
     `pods` are the names that pods call, with the first pod of each.
     """
     found: dict[Name, Group] = {}
-    names = frozenset(pods)
     for name, language in LANGUAGES.items():
         own = {path: pod for (called, path), pod in pods.items() if called == name}
-        same = own.keys() == {path for called, path in last.names if called == name}
+        before = {path: pod for (called, path), pod in last.pods.items() if called == name}
+        same = own.keys() == before.keys() and all(before[path] is pod for path, pod in own.items())
         if same and objects.alike(last.objects, *language.READS):
             found |= {key: group for key, group in last.groups.items() if key[0] == name}
         else:
             found |= {(name, path): group for path, group in language.read(objects, own).items()}
-    return Declared(found, objects, names)
+    return Declared(found, objects, pods)
 
 
 def label_trees(objects: Objects) -> list[LabelTree]:

@@ -16,6 +16,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
+from tierwise.api.kueue import GROUP, Workload
 from tierwise.api.resource import ResourceSlice
 from tierwise.kube.errors import refusal
 from tierwise.kube.kinds import Resource
@@ -28,6 +29,7 @@ LEAN: Final[dict[tuple[str, str], type[Object]]] = {
     ("", "Pod"): Pod,
     ("", "Node"): Node,
     ("resource.k8s.io", "ResourceSlice"): ResourceSlice,
+    (GROUP, "Workload"): Workload,  # with the templates of its pods, of which nothing is read
 }
 """Kinds that are kept without their manifests."""
 

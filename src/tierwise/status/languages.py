@@ -9,6 +9,7 @@ from typing import Final
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
 from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kueue import Workload as KueueWorkload
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
 from tierwise.controllers.stamp import stamp
@@ -32,8 +33,8 @@ def language_status(
     """The status of the objects that declare a job, and events about it, after a cycle with these decisions."""
     key = job.declared_by
     record: Object | None = objects.record(key) if key is not None else None
-    if key is None or record is None:
-        return
+    if key is None or record is None or isinstance(record, KueueWorkload):
+        return  # a Workload's status is Kueue's, and its pods say why they wait
     if isinstance(record, PodGroup | CompositePodGroup | Workload):
         yield from _Kubernetes(objects, snapshot, report, job, decisions).effects(key, record)
         return

@@ -1,0 +1,96 @@
+"""Kueue's objects, as far as placing looks at them: topologies by node label, flavors, and the size of workloads.
+
+Built by the codec. What they mean stands in `dialects.kueue`.
+"""
+
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = [
+    "GROUP",
+    "Admission",
+    "Level",
+    "PodSet",
+    "PodSetAssignment",
+    "ResourceFlavor",
+    "ResourceFlavorSpec",
+    "Topology",
+    "TopologySpec",
+    "Workload",
+    "WorkloadSpec",
+    "WorkloadStatus",
+]
+
+GROUP = "kueue.x-k8s.io"
+
+
+class Level(Record, frozen=True):
+    """A level of a topology: the node label that names its domains."""
+
+    node_label: str = ""
+
+
+class TopologySpec(Record, frozen=True):
+    """The levels, outermost first."""
+
+    levels: tuple[Level, ...] = ()
+
+
+class Topology(Record, frozen=True):
+    """How the labels of nodes make a tree."""
+
+    metadata: ObjectMeta
+    spec: TopologySpec = TopologySpec()
+
+
+class ResourceFlavorSpec(Record, frozen=True):
+    """The nodes of a flavor, by labels, and the topology that they are in."""
+
+    node_labels: dict[str, str] = {}
+    topology_name: str = ""
+
+
+class ResourceFlavor(Record, frozen=True):
+    """A kind of nodes."""
+
+    metadata: ObjectMeta
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class PodSet(Record, frozen=True):
+    """Pods of one template."""
+
+    name: str = ""
+    count: Int = 1
+
+
+class WorkloadSpec(Record, frozen=True):
+    """The pods of a workload."""
+
+    pod_sets: tuple[PodSet, ...] = ()
+
+
+class PodSetAssignment(Record, frozen=True):
+    """How many of them were admitted."""
+
+    name: str = ""
+    count: Int | None = None
+
+
+class Admission(Record, frozen=True):
+    """What Kueue has set aside for a workload."""
+
+    pod_set_assignments: tuple[PodSetAssignment, ...] = ()
+
+
+class WorkloadStatus(Record, frozen=True):
+    """Whether a workload was admitted."""
+
+    admission: Admission | None = None
+
+
+class Workload(Record, frozen=True):
+    """What Kueue admits as one: the pods of a job, or a group of pods."""
+
+    metadata: ObjectMeta
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()

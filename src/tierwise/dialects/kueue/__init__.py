@@ -1,0 +1,1 @@
+"""Kueue's annotations and objects in the words of the model."""
