@@ -24,6 +24,10 @@ _PLURALS: Final = {
     "ConfigMap": ("/api/v1", "configmaps"),
     "Event": ("/api/v1", "events"),
     "ResourceQuota": ("/api/v1", "resourcequotas"),
+    "PersistentVolume": ("/api/v1", "persistentvolumes"),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
+    "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses"),
+    "CSINode": ("/apis/storage.k8s.io/v1", "csinodes"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
@@ -33,7 +37,17 @@ _PLURALS: Final = {
     "HyperNode": ("/apis/topology.volcano.sh/v1alpha1", "hypernodes"),
     "Job": ("/apis/batch.volcano.sh/v1alpha1", "jobs"),
 }
-_CLUSTER_WIDE: Final = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "Queue", "HyperNode"}
+_CLUSTER_WIDE: Final = {
+    "Node",
+    "Namespace",
+    "PriorityClass",
+    "CustomResourceDefinition",
+    "Queue",
+    "HyperNode",
+    "PersistentVolume",
+    "StorageClass",
+    "CSINode",
+}
 
 
 class ApiRefusal(Exception):  # noqa: N818 - it is the server that errs or not
