@@ -65,6 +65,9 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             # Both wait for a controller manager, which nobody runs here.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            # Kubernetes' own groups, which are alpha in this release.
+            "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+            "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
         )
         self._wait_ready(180)
         self.kubeconfig.write_text(json.dumps(self.describe(f"https://127.0.0.1:{self.port}")))

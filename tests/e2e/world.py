@@ -18,10 +18,12 @@ from tests.e2e.api import Api, ApiRefusal, Json, path_of
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kubelet import Kubelets
 
-__all__ = ["PATIENCE", "World", "job", "node", "task"]
+__all__ = ["GROUPS", "PATIENCE", "World", "job", "node", "task"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _OURS: Final = ("Job", "PodGroup", "Pod", "PodDisruptionBudget", "Queue", "HyperNode", "Node", "Event")
+GROUPS: Final = ("scheduling.k8s.io/v1alpha2", "scheduling.x-k8s.io/v1alpha1")
+"""Where PodGroups of other languages are served."""
 PATIENCE: Final = 120.0
 """Seconds until a test gives up: what takes one on a quiet machine may take many where others work beside it."""
 _COMMAND: Final = [str(Path(sys.executable).parent / "tierwise")]
@@ -191,6 +193,8 @@ class World:
     def _clear(self) -> None:
         for kind in _OURS:
             self.api.ask("DELETE", path_of(kind, namespace="default"), {"gracePeriodSeconds": 0})
+        for version in GROUPS:
+            self.api.ask("DELETE", f"/apis/{version}/namespaces/default/podgroups")
         # Who was killed has given nothing back, and the next one would wait for it.
         self.api.ask("DELETE", path_of("Lease", namespace=NAMESPACE))
         _until(lambda: not self.api.list("Pod"), PATIENCE)
