@@ -39,8 +39,10 @@ __all__ = [
     "RecordEvent",
     "Update",
     "Version",
+    "gang_path",
     "key_of",
     "key_of_raw",
+    "lone_gang",
 ]
 
 R = TypeVar("R", bound=Object)
@@ -328,6 +330,19 @@ def _type(kind: tuple[str, str]) -> type[object]:
     return codec.KINDS.get(kind, codec.Unknown)
 
 
+_LONE = "pod "
+
+
+def lone_gang(pod: str) -> str:
+    """What stands for the gang of a pod by itself, by the pod's path; no pod group can be called so."""
+    return f"{_LONE}{pod}"
+
+
+def gang_path(gang: str) -> str:
+    """The namespace and name of a gang, whatever says before them what kind of gang it is."""
+    return gang.rpartition(" ")[2]
+
+
 class Bind(msgspec.Struct, frozen=True):
     """Let a pod run on a node; the annotations are written on the pod in the same breath.
 
@@ -422,6 +437,7 @@ class Outcome(msgspec.Struct, frozen=True):
     effect: Effect
     ok: bool
     error: str = ""
+    withheld: bool = False  # nothing was tried, because of what became of another effect or of the lease
 
 
 class Cluster(Protocol):

@@ -11,7 +11,7 @@ from tests.support.strategies import Scene, node_names, trees
 
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.fit import Placement
-from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, search_group
+from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, search_group
 from tierwise.actions.placement.uniform_groups import groups_held, place_uniform, uniform_groups
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
@@ -53,7 +53,7 @@ def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Placeme
     with cycle.ledger.statement():
         for task_group in asked.task_groups:
             found = search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY)
-            if isinstance(found, bool):
+            if isinstance(found, NoPlace):
                 return None
             placements += found.placements
     return placements
@@ -120,5 +120,5 @@ def test_held_is_what_can_be_placed(scene: Scene) -> None:
         number = 0
         with cycle.ledger.statement():
             for task_group in asked.task_groups:
-                number += not isinstance(search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY), bool)
+                number += not isinstance(search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY), NoPlace)
         assert min(int(held[domain]), len(asked.task_groups)) == number

@@ -11,9 +11,9 @@ import pytest
 from tests.support.commands import EXAMPLES, answer, run
 
 from tierwise.cli.main import cli
+from tierwise.config.actions import ACTIONS
 from tierwise.framework import extension
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import ACTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -20,7 +20,7 @@ from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus
 from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.search import SearchResult, current_domain
+from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
@@ -124,15 +124,15 @@ _ONE_LINE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, rescue: Preempt | None = None) -> None:
+def allocate(cycle: Cycle, *, preempt: Preempt | None = None) -> None:
     """Place what can be placed of the jobs that have left phase Pending."""
-    _Allocation(cycle, rescue=rescue).run()
+    _Allocation(cycle, preempt=preempt).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, rescue: Preempt | None) -> None:
+    def __init__(self, cycle: Cycle, *, preempt: Preempt | None) -> None:
         self._cycle = cycle
-        self._preempt = rescue
+        self._preempt = preempt
         self._rejection_cache = RejectionCache(cycle)
         self._waiting: dict[str, list[Entry]] = {}
 
@@ -234,22 +234,22 @@ class _Allocation:
         if over is not None:
             return self._refuse(job, Rejection("quota", job.key, over))
         like = self._rejection_cache.similar(job, asked)
-        rejection = diagnose(self._cycle, job, asked, bounded=found is True or asked.cut, like=like)
+        rejection = diagnose(self._cycle, job, asked, bounded=found is NoPlace.BOUNDED or asked.cut, like=like)
         self._rejection_cache.add(job, asked, rejection)
         return self._refuse(job, rejection)
 
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
         """Say no to a job's minimum, and let room be made for it; either way it has had its turn."""
         self._cycle.report.reject(job, rejection)
-        rescue, self._preempt = self._preempt, None
-        if rescue is None:
+        preempt, self._preempt = self._preempt, None
+        if preempt is None:
             return False
         try:
             more = self._replace_nominated(job)
         finally:
-            self._preempt = rescue
+            self._preempt = preempt
         if more is None:
-            rescue(job)
+            preempt(job)
         return more or False
 
     def _replace_nominated(self, job: Job) -> bool | None:
@@ -292,13 +292,13 @@ class _Allocation:
             self._cycle.ledger.charge(job, -given)  # it is charged already
             return self._cycle.pipeline.quota_exceeded(job, given)
 
-    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> SearchResult | bool:
+    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> SearchResult | NoPlace:
         if nominated:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
         if self._cycle.pipeline.gather_options(job, asked.tasks):
-            return self._gather(job, asked.task_groups[0]) or False
+            return self._gather(job, asked.task_groups[0]) or NoPlace.PROVEN
         return find_place(self._cycle, job, asked)
 
     def _gather(self, job: Job, least: TaskGroup) -> SearchResult | None:

@@ -20,6 +20,7 @@ __all__ = [
     "OwnerReference",
     "Record",
     "Requirement",
+    "format_micro_time",
     "format_time",
     "parse_time",
     "read_number",
@@ -102,6 +103,11 @@ def format_time(seconds: float) -> str:
     """Seconds since the epoch as the API shows times: RFC 3339, UTC, whole seconds, at most the end of year 9999."""
     moment = datetime.fromtimestamp(min(max(int(seconds), _FIRST), _LAST), UTC)
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def format_micro_time(seconds: float) -> str:
+    """The same with microseconds: Kubernetes' MicroTime."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> float:

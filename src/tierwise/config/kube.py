@@ -488,7 +488,7 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         action_arguments=_action_arguments(first),
         schedulers=tuple(profile.name for profile in profiles),
         immediate_preemption=True,
-        rescues={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
+        preempt_actions={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
         backfills=False,
         notes=tuple(
             dict.fromkeys(

@@ -48,7 +48,7 @@ class Profile(msgspec.Struct, frozen=True):
     immediate_preemption: bool = (
         False  # who finds no place makes room before the next one's turn (Kubernetes), not in a later action
     )
-    rescues: Mapping[str, frozenset[str]] = {}  # by scheduler: which actions make room at once for its pods; else all
+    preempt_actions: Mapping[str, frozenset[str]] = {}  # by scheduler: those that preempt at once; else all
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
     trust_pod_group_priority: bool = False  # a podGroup's class counts although its pods were admitted with less

@@ -13,6 +13,7 @@ from typing import Final
 
 from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
+from tierwise.config.actions import ACTIONS
 from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
@@ -106,26 +107,6 @@ _IDLE_ARGUMENTS: Final[Mapping[str, str]] = {
     "predicate.ProportionalEnable": "no cpu and memory are kept back for devices: resource-strategy-fit does",
 }
 
-_CACHE: Final = "predicateErrorCacheEnable"
-_BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
-_SETTINGS: Final[Mapping[str, str]] = {
-    "enqueue": "overcommit-factor",
-    "allocate": _CACHE,
-    "backfill": _CACHE,
-    "preempt": f"""
-        enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage
-        minCandidateNodesAbsolute maxCandidateNodesAbsolute {_CACHE}
-    """,
-    "reclaim": _CACHE,
-    "gangpreempt": _BUNDLES,
-    "gangreclaim": _BUNDLES,
-    "jobpreempt": _BUNDLES,
-    "podpreempt": _BUNDLES,
-    "quotapreempt": _BUNDLES,
-    "giveback": "enabled",
-}
-"""The arguments of each action."""
-
 _SWITCHES = """
     Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder HyperNodeProposal
     JobEnqueued JobOrder JobPipelined JobReady JobStarving JobValid NodeOrder Overused Predicate Preemptable
@@ -198,7 +179,7 @@ def _actions(raw: object, file: str | None) -> tuple[str, ...] | None:
         raise InputError("expected a comma-separated text", file=file, field="actions")
     names = tuple(word.strip() for word in raw.split(",") if word.strip())
     names = tuple(
-        spelled(name) if spelled(name) in _SETTINGS or spelled(name) in _IDLE_ACTIONS else name for name in names
+        spelled(name) if spelled(name) in ACTIONS or spelled(name) in _IDLE_ACTIONS else name for name in names
     )
     if not set(names) - set(_IDLE_ACTIONS):
         raise InputError(
@@ -285,10 +266,10 @@ def _action_arguments(raw: object, file: str | None) -> dict[str, dict[str, obje
         name = spelled(str(entry["name"]))
         if name in _IDLE_ACTIONS:
             continue
-        if name not in _SETTINGS:
-            text = f"unknown action {entry['name']}{suggestion(name, (*_SETTINGS, *_IDLE_ACTIONS))}"
+        if name not in ACTIONS:
+            text = f"unknown action {entry['name']}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}"
             raise InputError(text, file=file, field=f"configurations[{i}].name")
-        _known(arguments, _SETTINGS[name].split(), f"configurations[{i}].arguments", file)
+        _known(arguments, ACTIONS[name].arguments.split(), f"configurations[{i}].arguments", file)
         found[name] = {str(k): v for k, v in arguments.items()}
     return found
 

@@ -7,6 +7,7 @@ for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Required, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -23,7 +24,9 @@ from tierwise.dialects.volcano.annotations import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
+from tierwise.model.reason import Reason
 from tierwise.model.resources import MOST, Axis
+from tierwise.port import Key, lone_gang
 
 __all__ = ["JobBuilder", "Member", "Split"]
 
@@ -42,6 +45,31 @@ class Member(msgspec.Struct, frozen=True):
 
 Split = dict[str, tuple[int, int, list[Member]]]
 """By key of each sub-job: its policy, or -1 for none, its match index, and its members."""
+
+
+class _Declared(TypedDict, total=False):
+    """What a job is given as it is declared: fields of `Job` that the builder does not look at."""
+
+    queue: Required[str]
+    priority: Required[int]
+    created: Required[float]
+    phase: Required[Phase]
+    roles: Required[dict[int, int]]
+    min_resources: Required[Ints | None]
+    role_names: dict[int, str]
+    role_ready: dict[int, int]
+    not_preemptable: bool
+    sla: float | None
+    owner: str
+    lone: bool
+    gather: Gather | None
+    gangs: tuple[str, ...]
+    missing: tuple[str, ...]
+    satisfied: bool
+    declared_by: Key | None
+    awaits: dict[str, tuple[str, ...]]
+    refusal: Reason | None
+    together: bool
 
 
 class JobBuilder:
@@ -120,7 +148,7 @@ class JobBuilder:
     def standing(self, member: Member) -> Job:
         """A running pod without a group, as a job of one; there may be very many, so it is made without detours."""
         task = member.task
-        key = f"pod {task.key}"
+        key = lone_gang(task.key)
         order, shape = natural(key), task.shape
         sub = SubJob(
             key=key,
@@ -164,7 +192,7 @@ class JobBuilder:
     def lone(self, member: Member, gather: Gather | None = None) -> Job:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
-        key = f"pod {member.task.key}"
+        key = lone_gang(member.task.key)
         return self.job(
             key=key,
             queue=self.queue_of(member.pod),
@@ -181,6 +209,7 @@ class JobBuilder:
             split={key: (-1, 0, [member])},
             numbers={},
             lone=True,
+            declared=False,
             gather=gather,
         )
 
@@ -197,7 +226,8 @@ class JobBuilder:
         pattern: Pattern | None = None,
         forbears: bool = False,
         order: tuple[object, ...] = (),
-        **rest: object,
+        declared: bool = True,
+        **rest: Unpack[_Declared],
     ) -> Job:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
         number = self._jobs
@@ -238,7 +268,7 @@ class JobBuilder:
             key=key,
             number=number,
             order=order or natural(key),
-            declared=not key.startswith("pod "),
+            declared=declared,
             minimum=minimum,
             constraint=constraint,
             policies=policies,
@@ -251,7 +281,7 @@ class JobBuilder:
             unsupported=beyond or _unsupported(split),
             unready=_unready(split),
             never_preempts=forbears or _forbears(split),
-            **rest,  # type: ignore[arg-type]
+            **rest,
         )
 
 

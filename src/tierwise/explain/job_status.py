@@ -25,7 +25,7 @@ from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
-from tierwise.port import Objects
+from tierwise.port import Objects, lone_gang
 
 __all__ = ["JobProgress", "job_lines", "job_progress", "jobs_wire", "partition_lines"]
 
@@ -100,7 +100,7 @@ def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]
     of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for path, pod in objects.every(Pod).items():
-        counts[group_of(pod) or of_pod.get(path) or whose(pod) or f"pod {path}"][_state(pod)] += 1
+        counts[group_of(pod) or of_pod.get(path) or whose(pod) or lone_gang(path)][_state(pod)] += 1
     return counts
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.topology import ROOT, Topology
+from tierwise.port import gang_path
 
 __all__ = [
     "ObjectNames",
@@ -65,7 +66,7 @@ def full_name(job: Job) -> str:
 
 
 def _of_group(job: Job, key: str) -> str:
-    namespace, _, name = key.rpartition(" ")[2].rpartition("/")
+    namespace, _, name = gang_path(key).rpartition("/")
     bare = _UID.sub("", name)
     return f"{namespace}/{job.owner if job.owner and bare == _MADE else bare}"
 

@@ -95,8 +95,7 @@ class Nominations:
         numbers = np.bincount(rows)
         distinct = np.flatnonzero(numbers)
         counts = numbers[distinct]
-        self._ledger.any_releasing = True  # so that room now is measured against what is set aside
-        self._ledger.place(shape, distinct, counts, pool=Pool.FUTURE_IDLE)
+        self._ledger.set_aside(shape, distinct, counts)
         self._kept.setdefault(job.number, []).append((shape, distinct, counts))
 
     def __len__(self) -> int:
@@ -126,8 +125,7 @@ class Nominations:
     def _give_back(self, number: int) -> list[tuple[Shape, Ints, Ints]]:
         kept = self._kept.pop(number, [])
         for shape, rows, counts in kept:
-            self._ledger.place(shape, rows, -counts, pool=Pool.FUTURE_IDLE)
-            self._ledger.releases += 1
+            self._ledger.set_aside(shape, rows, -counts)
         return kept
 
 

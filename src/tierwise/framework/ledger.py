@@ -10,7 +10,7 @@ The room of NOW is the smaller of both, so that nothing placed now takes what a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import ParamSpec, Protocol, TypeVar
@@ -268,6 +268,12 @@ class Ledger:
         if role_number >= 0:
             self._bump(self.role_ready, role_number, -1)
 
+    def count_ready(self, sub: SubJob, roles: Iterable[int], by: int) -> None:
+        """Count tasks of a sub-job, and of roles by number, that have become ready; negative ones no longer are."""
+        self._bump(self.ready, sub.number, by)
+        for role in roles:
+            self._bump(self.role_ready, role, by)
+
     def charge(self, job: Job, amounts: Ints) -> None:
         """Count what a job was given (or, negative, lost) towards it and its queue."""
         charged = [(self.job_used, job.number)]
@@ -277,6 +283,17 @@ class Ledger:
             before = tally[:, number].copy()
             self._journal.append((tally, (slice(None), number), before))
             tally[:, number] = before + amounts
+
+    def await_releases(self) -> None:
+        """From here on idle room is measured against what waits for releases, also where nothing is released."""
+        self.any_releasing = True
+
+    def set_aside(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Keep room for nominated tasks as if they were pipelined; negative counts give it back."""
+        self.await_releases()
+        self.place(shape, rows, counts, pool=Pool.FUTURE_IDLE)
+        if (counts < 0).any():
+            self.releases += 1
 
     def count_leaving(self) -> None:
         """Count what is on its way out as used once more, as it is until it is gone."""

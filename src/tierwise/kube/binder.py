@@ -26,7 +26,7 @@ from tierwise.kube.decoding import read
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
-from tierwise.port import Bind, Key, Outcome
+from tierwise.port import Bind, Key, Outcome, lone_gang
 
 __all__ = ["Binder"]
 
@@ -67,7 +67,9 @@ class Binder:
 
     async def _one(self, bind: Bind) -> Outcome:
         if broken := self._broken.get(_gang(bind)):
-            return Outcome(bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}")
+            return Outcome(
+                bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}", withheld=True
+            )
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
@@ -78,7 +80,8 @@ class Binder:
                 await self._send(bind, pod)
                 return self._done(bind, pod)
             except NotLeadingError as error:
-                return self._unknown(bind, pod) if unanswered else Outcome(bind, ok=False, error=str(error))
+                withheld = Outcome(bind, ok=False, error=str(error), withheld=True)
+                return self._unknown(bind, pod) if unanswered else withheld
             except ApiError as error:
                 if not (error.passing or error.status == 409):
                     return self._failed(bind, str(error))
@@ -174,4 +177,4 @@ class Binder:
 
 def _gang(bind: Bind) -> str:
     """Whom a bind stands or falls with; a pod of no gang stands alone."""
-    return bind.gang or f"pod {bind.pod.path}"
+    return bind.gang or lone_gang(bind.pod.path)

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections import deque
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.explain.message import DECISION
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
@@ -95,7 +96,7 @@ class Recorder:
         version = codec.version_of(about.group, about.kind)
         said = "\n".join((uid, event.type, event.reason, event.message))
         name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = format_time(time.time())
         return {
             "apiVersion": "v1",
             "kind": "Event",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_micro_time
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
 
@@ -170,4 +171,4 @@ def _spec(lease: Raw) -> Raw:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return format_micro_time(time.time())

@@ -7,12 +7,15 @@ whether we still lead; events alone may tell late what was done in time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.kube.binder import Binder
 from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
 from tierwise.kube.decoding import LEAN, read
@@ -89,7 +92,7 @@ class Writer:
                 bound = iter(await self._binder.bind([bind for bind in binds if bind.gang not in unprepared]))
                 for bind in binds:
                     said = unprepared.get(bind.gang)
-                    outcomes.append(next(bound) if said is None else Outcome(bind, ok=False, error=said))
+                    outcomes.append(next(bound) if said is None else Outcome(bind, ok=False, error=said, withheld=True))
                 continue
             prepares = [effect for effect in some if isinstance(effect, Prepare)]
             done = await self._prepare(prepares, one) if prepares else await each(some, one, IN_FLIGHT)
@@ -110,7 +113,7 @@ class Writer:
             done: list[Outcome] = []
             for effect in own:
                 failed = next((outcome for outcome in done if not outcome.ok), None)
-                done.append(await one(effect) if failed is None else Outcome(effect, ok=False, error=failed.error))
+                done.append(await one(effect) if failed is None else replace(failed, effect=effect))
             return done
 
         stretches = [list(own) for _, own in groupby(prepares, lambda effect: effect.key)]
@@ -118,13 +121,13 @@ class Writer:
 
     async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
         if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
-            return Outcome(effect, ok=False, error=stuck[effect.gang])
+            return Outcome(effect, ok=False, error=stuck[effect.gang], withheld=True)
         if not self._may():
-            return Outcome(effect, ok=False, error=str(NotLeadingError()))
+            return Outcome(effect, ok=False, error=str(NotLeadingError()), withheld=True)
         try:
             await self._one(effect)
         except (ApiError, UnreachableError, NotLeadingError) as error:
-            return Outcome(effect, ok=False, error=str(error))
+            return Outcome(effect, ok=False, error=str(error), withheld=isinstance(error, NotLeadingError))
         except KeyError as error:
             return Outcome(effect, ok=False, error=f"the API server does not serve {error}")
         return Outcome(effect, ok=True)
@@ -250,4 +253,4 @@ def _only(uid: str) -> Raw:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(time.time())

@@ -38,7 +38,6 @@ class Reason(msgspec.Struct, frozen=True):
     code: str  # stable, CamelCase: "InsufficientResource"
     plugin: str
     text: str  # for people, without per-node numbers
-    curable: bool = False  # could evicting pods change the answer?
 
 
 class ReasonBook:

@@ -110,7 +110,7 @@ class ResourceStrategyFit:
             short = idle[cpu] - shape.request[cpu] < units * (cores * _CORE)
             short |= idle[memory] - shape.request[memory] < units * (gigabytes * _GIGABYTE)
             text = f"keep the rest of their cpu and memory for {self._axis.names[device]}"
-            reason = Reason("KeptForDevices", "resource-strategy-fit", text, curable=True)
+            reason = Reason("KeptForDevices", "resource-strategy-fit", text)
             np.copyto(why, np.uint16(self._reasons.number(reason)), where=short & (units > 0))
         return why
 

@@ -72,7 +72,7 @@ class RefusedEvictions:
     def note(self, outcomes: Iterable[Outcome], now: float) -> None:
         """Remember evictions that failed; what was withheld, nobody has refused."""
         for outcome in outcomes:
-            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.error.startswith("withheld"):
+            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.withheld:
                 self._until[outcome.effect.pod] = now + _LONG
 
     def over(self, objects: Objects, now: float) -> Objects:
@@ -365,7 +365,7 @@ def _check_made(report: CycleReport) -> None:
 
 def _complain(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
-        if not outcome.ok and not outcome.error.startswith("withheld"):
+        if not outcome.ok and not outcome.withheld:
             log.warning("%s failed: %s", _named(outcome.effect), outcome.error)
 
 

@@ -18,6 +18,7 @@ from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.codec import suggestion
 from tierwise.api.errors import InputError
+from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
@@ -37,7 +38,7 @@ from tierwise.scheduler.prebind import prepare
 if TYPE_CHECKING:
     from tierwise.framework.inspection import PodInspector
 
-__all__ = ["ACTIONS", "check_profile", "cycle", "inspector_for", "open_cycle"]
+__all__ = ["RUNNERS", "check_profile", "cycle", "inspector_for", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
@@ -65,17 +66,17 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
 
 
 def _allocate(current: Cycle, profile: Profile) -> None:
-    allocate(current, rescue=_rescue(current, profile))
+    allocate(current, preempt=_preempt(current, profile))
 
 
-def _rescue(current: Cycle, profile: Profile) -> Preempt | None:
+def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
     """What makes room for a job as soon as it is refused; None where that is for later actions."""
-    names = [name for name in profile.actions if name in AT_ONCE] if profile.immediate_preemption else []
+    names = [name for name in profile.actions if name in EVICTING_BY_POD] if profile.immediate_preemption else []
     if not names:
         return None
     from tierwise.actions.eviction.immediate import ImmediatePreemption
 
-    return ImmediatePreemption(current, names, profile.rescues).preempt_for
+    return ImmediatePreemption(current, names, profile.preempt_actions).preempt_for
 
 
 def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
@@ -103,21 +104,16 @@ def _give_back(current: Cycle, profile: Profile) -> None:
     give_back(current, enabled=flag(profile.action_arguments.get("giveback", {}), "enabled", default=True))
 
 
-ACTIONS: dict[str, Callable[[Cycle, Profile], None]] = {
-    "enqueue": lambda current, _: enqueue(current),
-    "allocate": _allocate,
-    "backfill": lambda current, _: backfill(current),
-    "preempt": _classic_evict(Purpose.PREEMPT, "preempt"),
-    "reclaim": _classic_evict(Purpose.RECLAIM, "reclaim"),
-    "gangpreempt": _gang_evict(Purpose.PREEMPT, "gangpreempt"),
-    "gangreclaim": _gang_evict(Purpose.RECLAIM, "gangreclaim"),
-    "jobpreempt": _gang_evict(Purpose.PREEMPT, "jobpreempt"),
-    "podpreempt": _gang_evict(Purpose.PREEMPT, "podpreempt"),
-    "quotapreempt": _gang_evict(Purpose.PREEMPT, "quotapreempt"),
-    "giveback": _give_back,
+_RUN: dict[Family, Callable[[str, Action], Callable[[Cycle, Profile], None]]] = {
+    Family.ENQUEUE: lambda _name, _action: lambda current, _: enqueue(current),
+    Family.ALLOCATE: lambda _name, _action: _allocate,
+    Family.BACKFILL: lambda _name, _action: lambda current, _: backfill(current),
+    Family.CLASSIC: lambda name, action: _classic_evict(Purpose(action.purpose), name),
+    Family.GANG: lambda name, action: _gang_evict(Purpose(action.purpose), name),
+    Family.GIVE_BACK: lambda _name, _action: _give_back,
 }
-PLACING = ("allocate", "backfill")
-EVICTING = frozenset(ACTIONS) - {"enqueue", *PLACING}
+RUNNERS = {name: _RUN[action.family](name, action) for name, action in ACTIONS.items()}
+"""What runs each action."""
 _NO_ALLOCATE = Reason(
     "NoAllocateAction", "profile", "no action of the profile looks for a place for it (allocate does)"
 )
@@ -126,8 +122,6 @@ _CONDITIONS = frozenset(
     for name in ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
 )
 """Keys of taints that stand for a node's condition and go when it passes."""
-AT_ONCE = frozenset(("jobpreempt", "quotapreempt", "podpreempt"))
-"""Actions that a profile of Kubernetes' kind runs for each job right after its turn."""
 
 
 def check_profile(profile: Profile, file: str | None = None) -> Profile:
@@ -186,7 +180,7 @@ def cycle(
 
     def run(action: str) -> None:
         nonlocal filled
-        ACTIONS[action](current, profile)
+        RUNNERS[action](current, profile)
         if action == "backfill":
             filled = len(current.report.decisions)
 
@@ -196,7 +190,7 @@ def cycle(
             run("backfill")
 
     for name in profile.actions:
-        if profile.immediate_preemption and name in AT_ONCE:
+        if profile.immediate_preemption and name in EVICTING_BY_POD:
             continue
         for ahead in _due_before(name, profile, done):
             run(ahead)

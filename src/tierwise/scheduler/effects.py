@@ -152,7 +152,7 @@ def _left(placed: PlacedTasks, failed: Iterable[str]) -> PlacedTasks:
 
 def _rejection(decision: Decision, lost: list[Outcome], unprepared: Outcome | None) -> Rejection:
     """The first failure that is one of its own says why; binds withheld for its sake do not."""
-    telling = unprepared or next((o for o in lost if not o.error.startswith("withheld")), lost[0])
+    telling = unprepared or next((o for o in lost if not o.withheld), lost[0])
     effect = telling.effect
     assert isinstance(effect, Bind | Prepare)
     about = effect.pod.path if isinstance(effect, Bind) else str(effect.key)

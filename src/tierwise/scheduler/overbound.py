@@ -19,7 +19,7 @@ from tierwise.api.natural import NaturalKey, natural
 from tierwise.dialects.languages import whose
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Objects
+from tierwise.port import Objects, lone_gang
 
 __all__ = ["bound_at", "bound_together", "overbound", "owned", "partial_since"]
 
@@ -138,7 +138,7 @@ def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, l
 
 def _gang(pod: Pod) -> str:
     """Whom a pod is bound with, told by the pod alone: pods of other schedulers are no jobs of ours."""
-    return whose(pod) or f"pod {pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+    return whose(pod) or lone_gang(f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}")
 
 
 def _times(objects: Objects, gangs: set[str]) -> dict[str, float]:

@@ -50,10 +50,7 @@ def tallies(snapshot: Snapshot, report: CycleReport, back: Collection[str]) -> L
 
 
 def _count(ledger: Ledger, job: Job, sub: SubJob, task: Task, by: int) -> None:
-    ledger.ready[sub.number] += by
-    for number, name in job.role_names.items():
-        if name == task.role:
-            ledger.role_ready[number] += by
+    ledger.count_ready(sub, (number for number, name in job.role_names.items() if name == task.role), by)
 
 
 PARTIAL: Final = "tierwise.io/partial-since"

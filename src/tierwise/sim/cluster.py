@@ -170,7 +170,7 @@ class EmbeddedCluster:
         unprepared: dict[str, str] = {}  # gangs for which something could not be written -> why
         for effect in effects:
             if isinstance(effect, Bind | Nominate) and effect.node and effect.gang in unprepared:
-                outcomes.append(Outcome(effect, ok=False, error=f"withheld: {unprepared[effect.gang]}"))
+                outcomes.append(Outcome(effect, ok=False, error=f"withheld: {unprepared[effect.gang]}", withheld=True))
                 continue
             outcomes.append(self._one(batch, effect))
             if isinstance(effect, Prepare) and not outcomes[-1].ok:

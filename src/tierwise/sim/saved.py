@@ -7,12 +7,11 @@ the run, so the same cycle runs on the saved state as ran on the live one, bit f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import format_micro_time, parse_time
 from tierwise.port import Objects
 
 __all__ = ["saved", "saved_at", "served"]
@@ -25,7 +24,7 @@ _NOISE: Final = "managedFields"
 
 def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
     """The manifests to write: the time first, then every object without the API server's bookkeeping of writers."""
-    moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    moment = format_micro_time(now)
     meta = {"name": _NAME, "namespace": _NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment}}
     for raw in objects:

@@ -15,6 +15,7 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.volcano import PodGroup, Queue
+from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
@@ -56,7 +57,6 @@ __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 """Resources that stand on every axis."""
 
-_SINGLY = frozenset({"jobpreempt", "podpreempt", "quotapreempt"})
 """Actions that evict running pods which belong to no group."""
 
 SCHEDULER_NAMES = frozenset(
@@ -330,7 +330,7 @@ class Reader:
         self._population = TaskStore(
             shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
         )
-        singly = not _SINGLY.isdisjoint(self._profile.actions)
+        singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
             "priority", "trustPodGroupPriority"

@@ -15,7 +15,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, gang_path
 
 __all__ = ["pod_conditions", "pod_events"]
 
@@ -119,13 +119,13 @@ def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
             case Evict(pod, reason, by, action):
                 job = by or whose.get(pod.path, "")  # of the victim where it goes for a quota's sake, as in the log
                 text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
-                if by and by.rpartition(" ")[2].partition("/")[0] != pod.namespace:
+                if by and gang_path(by).partition("/")[0] != pod.namespace:
                     # The victim's users may not read what is over there; the decision's id tells administrators.
                     text = text.replace(by, "a job of another namespace")
                 told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
             case _:
                 continue
         # One pod of a gang that failed says enough; the others were withheld for its sake.
-        if outcome.ok or not outcome.error.startswith("withheld"):
+        if outcome.ok or not outcome.withheld:
             events.append(RecordEvent(pod, *told, decision_id(snapshot.now, job)))
     return events

@@ -254,7 +254,7 @@ def test_profiles_may_differ_in_preemption() -> None:
     found = read({"schedulerName": "a", "plugins": {"postFilter": star}}, {"schedulerName": "b"})
 
     assert ("enqueue", "allocate", "podpreempt") == found.actions
-    assert {"": False, "b": True} == {name: "podpreempt" in actions for name, actions in found.rescues.items()}
+    assert {"": False, "b": True} == {name: "podpreempt" in actions for name, actions in found.preempt_actions.items()}
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from tests.support.manifests import node
 
 import tierwise.plugins
 from tierwise.api.errors import InputError
+from tierwise.config.actions import ACTIONS
 from tierwise.config.volcano import ARGUMENTS, IDLE_PLUGINS, read_volcano
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import ACTIONS, check_profile
+from tierwise.scheduler import check_profile
 
 VOLCANO = [
     "binpack",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.support.draw import draw, objects_of
 from tests.support.faulty import TREE, Sound, busy_gangs, faulty, sound
 
+from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Factory, Preparation
@@ -24,7 +25,6 @@ from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import ACTIONS as ALL_ACTIONS
 from tierwise.scheduler import cycle, inspector_for, open_cycle
 from tierwise.snapshot.builder import build
 

@@ -255,18 +255,6 @@ def test_soft_constraints_are_no_filter() -> None:
     assert not Predicates({}, w.view).concerns(w.shape(1))
 
 
-def test_only_what_eviction_can_help_is_curable() -> None:
-    """Affinity and missing labels are not cured by evicting pods, the other rules are."""
-    w = zoned(web("n0"), web(spread=even()), pods(affinity=near(key="rack")), pods(affinity=away()))
-    plugin = Predicates({}, w.view)
-    cures = {}
-    for number in (1, 2, 3):
-        found = plugin.why_not_now(w.shape(number), w.everywhere)
-        cures.update({w.view.reasons[n].text: w.view.reasons[n].curable for n in np.unique(found[found > 0])})
-
-    assert [False, False, True, True] == sorted(cures.values())
-
-
 def test_switched_off_rules_stay_silent() -> None:
     """Volcano's switches turn off pod affinity and topology spread one by one."""
     w = zoned(web("n0"), web(spread=even()), pods(affinity=away(LabelSelector(match_labels={"app": "db"}))))

@@ -248,7 +248,7 @@ def test_what_was_withheld_is_not_spared() -> None:
     objects = _objects([node("n0"), pod("v", on="n0")])
     evict = Evict(Key("", "Pod", "default", "v"), "", "default/g", "preempt")
     refused = RefusedEvictions()
-    refused.note([Outcome(evict, ok=False, error="withheld: no longer the leader")], NOW)
+    refused.note([Outcome(evict, ok=False, error="withheld: no longer the leader", withheld=True)], NOW)
 
     assert objects is refused.over(objects, NOW + 1)
 

@@ -64,7 +64,7 @@ def test_failure_itself_is_told_and_not_what_was_withheld_for_it() -> None:
     """People hear which bind failed and why, wherever it stands among those that were not sent."""
     _, report, asked = _decided(_objects(node("n0"), *_gang()))
     binds = [effect for effect in asked if isinstance(effect, Bind)]
-    withheld = Outcome(binds[0], ok=False, error="withheld, because its gang would not be whole: p1")
+    withheld = Outcome(binds[0], ok=False, error="withheld, because its gang would not be whole: p1", withheld=True)
     failed = Outcome(binds[1], ok=False, error="exceeded quota")
 
     for outcomes in ([withheld, failed], [failed, withheld]):

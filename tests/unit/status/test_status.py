@@ -137,7 +137,10 @@ def test_binds_that_were_withheld_are_no_events() -> None:
     snapshot = build(Objects(), now=0.0)
     binds = [Bind(Key("", "Pod", "default", f"p{i}"), "n0", gang="default/g") for i in range(3)]
     errors = ("withheld, because its gang would not be whole: p1", "exceeded quota", "withheld: no longer the leader")
-    outcomes = [Outcome(bind, ok=False, error=error) for bind, error in zip(binds, errors, strict=True)]
+    outcomes = [
+        Outcome(bind, ok=False, error=error, withheld=bind is not binds[1])
+        for bind, error in zip(binds, errors, strict=True)
+    ]
 
     events = [e for e in pod_events(snapshot, outcomes) if isinstance(e, RecordEvent)]
     assert [("p1", "FailedBinding", "exceeded quota")] == [(e.about.name, e.reason, e.message) for e in events]

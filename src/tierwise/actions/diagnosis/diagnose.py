@@ -95,11 +95,11 @@ def _short(cycle: Cycle, shape: Shape, free: Ints, short: Bools, *, then: str = 
 def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
     """The reason of nodes that lack a resource, of which the best has `most` left; `then` says once it took others."""
     if resource == "pods":
-        return Reason("TooManyPods", "resources", f"{then}had no pod slot left", curable=True)
+        return Reason("TooManyPods", "resources", f"{then}had no pod slot left")
     if resource.startswith("port/"):
         _, protocol, port, address = resource.split("/", 3)
         at = "" if address == "0.0.0.0" else f" of {address}"
-        return Reason("PortConflict", "resources", f"{then}had host port {port}/{protocol}{at} taken", curable=True)
+        return Reason("PortConflict", "resources", f"{then}had host port {port}/{protocol}{at} taken")
     from tierwise.api.quantity import (
         LARGEST,
         show,
@@ -107,7 +107,7 @@ def _insufficient(resource: str, asked: int, most: int, then: str) -> Reason:
 
     wanted = show(resource, asked) if asked < LARGEST else f"{show(resource, LARGEST + 1)} or more"
     text = f"{then}short of {resource}: {wanted} asked, at most {show(resource, max(most, 0))} free"
-    return Reason("InsufficientResource", "resources", text, curable=True)
+    return Reason("InsufficientResource", "resources", text)
 
 
 def _ordered(found: dict[Reason, int]) -> Causes:
@@ -149,7 +149,7 @@ def ungathered(
         option.tier: option for option in options if option.tier > 0
     }  # of several options in one tier the last asks the least
     found = (offer.tried(option, widest=option is widest) for option in by_tier.values())
-    return Reason("CannotGather", "coscheduling", text, curable=True), tuple(t for t in found if t is not None)
+    return Reason("CannotGather", "coscheduling", text), tuple(t for t in found if t is not None)
 
 
 class _Offer:
@@ -339,7 +339,7 @@ def _reason(cycle: Cycle, job: Job, demand: Demand, tried: tuple[Tried, ...]) ->
     if limit is not None and not tried:
         return Reason("NoDomainWithinTier", "network-topology-aware", f"there is no hyperNode of tier {limit} or below")
     text = f"{_where(cycle, job, tried)} now for {asked_pods(cycle, job, demand)}"
-    return Reason("NotEnoughResources", "allocate", text, curable=True)
+    return Reason("NotEnoughResources", "allocate", text)
 
 
 def _where(cycle: Cycle, job: Job, tried: tuple[Tried, ...]) -> str:

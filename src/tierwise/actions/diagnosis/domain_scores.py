@@ -5,7 +5,7 @@ from __future__ import annotations
 from tierwise.actions.placement.backtracking import pack
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
 from tierwise.actions.placement.fit import bound
-from tierwise.actions.placement.search import BOTH, fit_any_way
+from tierwise.actions.placement.search import BOTH, NoPlace, fit_any_way
 from tierwise.actions.placement.sub_groups import shortlist
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -42,7 +42,7 @@ def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGr
 
 def _holds(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> bool:
     with cycle.ledger.statement():
-        return not isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), bool)
+        return not isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), NoPlace)
 
 
 def _scores(cycle: Cycle, task_group: TaskGroup, group: Ints, holding: list[int]) -> dict[str, float]:

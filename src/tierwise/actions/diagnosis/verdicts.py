@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, demand, surplus
-from tierwise.actions.placement.search import current_domain
+from tierwise.actions.placement.search import NoPlace, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
@@ -232,7 +232,7 @@ class _Judge:
 
             least = asked.task_groups[0]
             return any(gather_group(cycle, job, task_group) is not None for task_group in (least, everything(least)))
-        return find_place(cycle, job, asked) is not False
+        return find_place(cycle, job, asked) is not NoPlace.PROVEN
 
     def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
         shapes = [tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining]

@@ -174,7 +174,7 @@ class _ClassicPreemptor:
 
     def _put(self, ask: Ask, pod_set: PodSet, row: int) -> Placement:
         """One task on a row: on idle room where there is some."""
-        self._cycle.ledger.any_releasing = True  # so that what waits is counted, also where nobody had to go
+        self._cycle.ledger.await_releases()
         pool = Pool.IDLE if self._cycle.fits(ask, slice(row, row + 1), Pool.IDLE)[0] else Pool.FUTURE_IDLE
         return place_tasks(self._cycle, ask, pod_set, (np.array([row]), np.array([1])), pool)
 

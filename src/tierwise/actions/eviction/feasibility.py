@@ -64,7 +64,7 @@ def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> 
         searched = search_job(cycle, job, asked, within=domain)
     else:
         searched = search_group(cycle, job, asked.task_groups[0], within=domain)
-    return searched if not isinstance(searched, bool) and _as_allowed(cycle, preemptor, searched) else None
+    return searched if isinstance(searched, SearchResult) and _as_allowed(cycle, preemptor, searched) else None
 
 
 def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:

@@ -34,6 +34,7 @@ from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_with, room_with
 from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
+from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
@@ -53,10 +54,6 @@ __all__ = ["EvictionOptions", "GangPreemptor", "gang_evict"]
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
 
 
-_MANNERS = {"jobpreempt": VictimOrder.JOB, "quotapreempt": VictimOrder.QUOTA, "podpreempt": VictimOrder.POD}
-_WITHIN = "quotapreempt"
-
-
 class EvictionOptions(msgspec.Struct, frozen=True):
     """What a profile may set for the action."""
 
@@ -69,14 +66,14 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, action: str, arguments: Arguments) -> EvictionOptions:
-        most = int(number(arguments, "maxDomains", 0))
+        known, most = ACTIONS[action], int(number(arguments, "maxDomains", 0))
         return cls(
             action=action,
             max_domains=most or None,
             allow_whole=flag(arguments, "allowWholeBundle", default=True),
             remainder=flag(arguments, "evictRemainder", default=False),
-            victim_order=_MANNERS.get(action),
-            across=action in _MANNERS and action != _WITHIN,
+            victim_order=VictimOrder(known.victim_order) if known.victim_order else None,
+            across=known.across,
         )
 
     @property

@@ -6,6 +6,7 @@ What is found stands on the ledger on return; what is not found leaves no trace.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -27,6 +28,7 @@ __all__ = [
     "BOTH",
     "GRAIN",
     "NOW_ONLY",
+    "NoPlace",
     "SearchResult",
     "candidates",
     "current_domain",
@@ -51,6 +53,17 @@ class SearchResult(msgspec.Struct, frozen=True):
     placements: tuple[Placement, ...]
     score: float
     proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
+
+
+class NoPlace(enum.Enum):
+    """No place was found: does that prove that there is none?"""
+
+    PROVEN = "proven"
+    BOUNDED = "bounded"  # the search stopped at its bound, so the no is not a proof
+
+    @classmethod
+    def of(cls, *, bounded: bool) -> NoPlace:
+        return cls.BOUNDED if bounded else cls.PROVEN
 
 
 def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
@@ -84,8 +97,8 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
 
 def search_group(
     cycle: Cycle, job: Job, task_group: TaskGroup, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
-) -> SearchResult | bool:
-    """The best place for one task group inside a domain; otherwise whether the search stopped at its bound.
+) -> SearchResult | NoPlace:
+    """The best place for one task group inside a domain, already on the ledger.
 
     In each gradient a recommended domain is tried first.
     """
@@ -102,16 +115,16 @@ def search_group(
                 return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
         for domain, score in ordered(cycle, task_group, group, near, pools):
             placed = fit_any_way(cycle, job, task_group, domain, pools)
-            if not isinstance(placed, bool):
+            if not isinstance(placed, NoPlace):
                 return SearchResult(domain, tuple(placed), score, said)
-            bounded |= placed
-    return bounded
+            bounded |= placed is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
 
 
 def fit_any_way(
     cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | bool:
-    """Place a task group below a domain; otherwise whether it is not known that it does not fit.
+) -> list[Placement] | NoPlace:
+    """Place a task group below a domain.
 
     A task group of several shapes is tried in its own order and with its largest tasks first, which places it as the
     scores say; where both fail, the mixtures that the nodes take are counted.
@@ -125,7 +138,7 @@ def fit_any_way(
                 statement.keep()
                 return placements
     if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
-        return False  # one shape in several roles: nothing to mix
+        return NoPlace.PROVEN  # one shape in several roles: nothing to mix
     try:
         with cycle.ledger.statement() as statement:
             placements = fit_mixed(cycle, job, task_group, domain, pools)
@@ -133,8 +146,8 @@ def fit_any_way(
                 statement.keep()
                 return placements
     except OutOfBoundError:
-        return True
-    return False
+        return NoPlace.BOUNDED
+    return NoPlace.PROVEN
 
 
 def ordered(

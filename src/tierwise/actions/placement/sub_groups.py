@@ -14,6 +14,7 @@ from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import Placement, bound
 from tierwise.actions.placement.search import (
     GRAIN,
+    NoPlace,
     SearchResult,
     candidates,
     current_domain,
@@ -35,18 +36,18 @@ _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
 
 
-def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | bool:
-    """A place for the minimum of a job that is not gathered; otherwise whether the search stopped at its bound."""
+def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+    """A place for the minimum of a job that is not gathered."""
     if not job.policies:
         return search_group(cycle, job, asked.task_groups[0])
     found = search_job(cycle, job, asked)
-    if isinstance(found, bool) and asked.alternatives is not None:
+    if isinstance(found, NoPlace) and asked.alternatives is not None:
         return search_job(cycle, job, asked.alternatives)
     return found
 
 
-def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | bool:
-    """A place for everything the job needs; otherwise whether the search stopped at its bound."""
+def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
+    """A place for everything the job needs."""
     groups = tuple(candidates(cycle, job, within))
     uniform = uniform_groups(cycle, job, demand) if not demand.open else None
     if uniform is not None:
@@ -54,18 +55,18 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
         if found is not None:
             return found
         if not cycle.ledger.any_releasing and len(demand.spares) == 0:
-            return False  # counting is exact: nothing that could be tried would fit
+            return NoPlace.PROVEN  # counting is exact: nothing that could be tried would fit
     return _search_unlike(cycle, job, demand, groups)
 
 
-def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> SearchResult | bool:
+def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> SearchResult | NoPlace:
     bounded = False
     for group in groups:
         found, hit = _best_of(cycle, job, demand, shortlist(cycle, job, demand, group))
         bounded |= hit
         if found is not None:
             return found
-    return bounded
+    return NoPlace.of(bounded=bounded)
 
 
 def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:

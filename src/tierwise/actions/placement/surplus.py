@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.fit import Placement, put
-from tierwise.actions.placement.search import NOW_ONLY, candidates, current_domain, search_group
+from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, current_domain, search_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready
@@ -46,7 +46,7 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
     """The best place for a task group that must be placed as one, inside the job's own limit."""
     for outer in _job_domains(cycle, job):
         found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
-        if not isinstance(found, bool):
+        if isinstance(found, SearchResult):
             return list(found.placements)
     return []
 

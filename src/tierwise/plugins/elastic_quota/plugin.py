@@ -113,7 +113,7 @@ class ElasticQuotaPlugin:
         if not short.any():
             return None
         text = self._exceeds(column, short, would, self._limit[:, column], self._word)
-        return Reason("QuotaExceeded", "elasticquota", text, curable=True)
+        return Reason("QuotaExceeded", "elasticquota", text)
 
     def _beyond_min(self, column: int, amounts: Ints) -> Reason | None:
         known = self._firm

@@ -201,11 +201,11 @@ class PodRequirements:
         text = "did not satisfy the pod affinity"
         self._lonely = number(Reason("PodAffinityUnsatisfied", plugin, text))
         text = "had pods nearby which the pod anti-affinity excludes"
-        self._conflict = number(Reason("PodAntiAffinityConflict", plugin, text, curable=True))
+        self._conflict = number(Reason("PodAntiAffinityConflict", plugin, text))
         text = "had pods nearby whose anti-affinity excludes this one"
-        self._unwelcome = number(Reason("ExistingPodAntiAffinity", plugin, text, curable=True))
+        self._unwelcome = number(Reason("ExistingPodAntiAffinity", plugin, text))
         text = "would exceed the allowed skew of the topology spread"
-        self._uneven = number(Reason("TopologySpreadViolated", plugin, text, curable=True))
+        self._uneven = number(Reason("TopologySpreadViolated", plugin, text))
         text = "lacked a label of the topology spread"
         self._off_map = number(Reason("TopologySpreadViolated", plugin, text))
         self._rules: dict[int, _Rules] = {}

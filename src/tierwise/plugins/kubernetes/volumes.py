@@ -330,14 +330,14 @@ class Volumes:
         if volumes.shared:
             text = "would have more volumes than their drivers attach"
             full = self._shared.full(self._view.ledger, shape, volumes, span)
-            self._object(why, full, Reason("VolumeLimit", _PLUGIN, text, curable=True))
+            self._object(why, full, Reason("VolumeLimit", _PLUGIN, text))
         for claim in volumes.exclusive:
             if self._exclusive[claim][0] > 0:
                 text = f"cannot help while claim {claim}, which is for one pod at a time, is in use"
-                why[:] = self._view.reasons.number(Reason("VolumeInUse", _PLUGIN, text, curable=True))
+                why[:] = self._view.reasons.number(Reason("VolumeInUse", _PLUGIN, text))
         for disk in volumes.disks:
             text = f"had disk {disk.names[0] if disk.names else ''} in use by another pod"
-            self._object(why, self._disks[disk][span] > 0, Reason("DiskConflict", _PLUGIN, text, curable=True))
+            self._object(why, self._disks[disk][span] > 0, Reason("DiskConflict", _PLUGIN, text))
         return why
 
     def _besides_of(self, shape: Shape, volumes: PodVolumes) -> list[Bools]:

@@ -47,9 +47,7 @@ __all__ = ["NetworkOverhead"]
 
 _PLUGIN = "NetworkOverhead"
 _BEST = 100
-_TOO_FAR = Reason(
-    "NetworkCostExceeded", _PLUGIN, "did not meet the network requirements of the placed dependencies", curable=True
-)
+_TOO_FAR = Reason("NetworkCostExceeded", _PLUGIN, "did not meet the network requirements of the placed dependencies")
 
 
 class _Network(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ class Capability:
                 name = self._table.queues[cap].name
                 text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
                 told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
-                return Reason("QueueOverCapability", "capability", f"{text} {told}", curable=True)
+                return Reason("QueueOverCapability", "capability", f"{text} {told}")
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:

@@ -165,7 +165,7 @@ class Capacity:
                 name = self._table.queues[above].name
                 text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
                 told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
-                return Reason("QueueOverCapability", "capacity", f"{text} {told}", curable=True)
+                return Reason("QueueOverCapability", "capacity", f"{text} {told}")
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:

@@ -141,7 +141,7 @@ class Proportion:
         used, deserved = self._used[:, column], self.deserved[:, column]
         told = self._table.figures(self._table.counted & (used > 0), used=used, deserved=deserved)
         text = f"queue {queue.name} has all that it deserves"
-        return Reason("QueueOverused", "proportion", f"{text} {told}" if used.any() else text, curable=True)
+        return Reason("QueueOverused", "proportion", f"{text} {told}" if used.any() else text)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
@@ -153,7 +153,7 @@ class Proportion:
             return None
         text = f"queue {job.queue} would have more {self._table.listed(short)} than it deserves"
         told = self._table.figures(short, asked=amounts, used=used, deserved=deserved)
-        return Reason("QueueOverDeserved", "proportion", f"{text} {told}", curable=True)
+        return Reason("QueueOverDeserved", "proportion", f"{text} {told}")
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
         return self.quota_exceeded(job, need)

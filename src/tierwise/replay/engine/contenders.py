@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.config.actions import EVICTING
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, NodeScorer, ScoreEffect
@@ -20,10 +21,6 @@ from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
 
 __all__ = ["BUILT_IN", "Contender", "plugins"]
-
-_EVICTING = frozenset(
-    ("preempt", "reclaim", "gangpreempt", "gangreclaim", "jobpreempt", "podpreempt", "quotapreempt", "giveback")
-)
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -35,7 +32,7 @@ class Contender(msgspec.Struct, frozen=True):
 
     @property
     def evicts(self) -> bool:
-        return not _EVICTING.isdisjoint(self.profile.actions)
+        return not EVICTING.isdisjoint(self.profile.actions)
 
 
 @takes_part(NodeScorer)
