@@ -116,7 +116,7 @@ def test_word_of_a_gateway_is_no_answer(
     held = cluster.read().every(Pod)["default/p2"].spec.node_name
 
     assert (False, "n0") == (outcomes[2].ok, held)
-    assert "nobody knows" in outcomes[2].error
+    assert "the outcome is unknown" in outcomes[2].error
     assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
 
 

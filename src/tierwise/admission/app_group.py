@@ -38,7 +38,7 @@ def check(group: AppGroup, raw: Raw) -> Iterator[Issue]:
             if dependency.min_bandwidth is not None:
                 yield from at_least(f"{where}.minBandwidth", whole(dependency.min_bandwidth), 0)
             if dependency.workload.identity not in listed:
-                text = f"{dependency.workload.identity} is not among the workloads: nothing is known of whom it calls"
+                text = f"{dependency.workload.identity} is not among the workloads: its own dependencies are not known"
                 yield warning(f"{where}.workload", text)
     yield from at_least("status.runningWorkloads", group.status.running_workloads, 0)
 

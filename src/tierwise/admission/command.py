@@ -18,7 +18,7 @@ def check(command: Command, jobs: Collection[str]) -> Iterator[Issue]:
     """Issues of a command; `jobs` are the keys of all jobs that are given."""
     target = command.target
     if target is None or not target.name:
-        yield error("target", "a command needs somebody to carry it out: target.name is missing")
+        yield error("target", "target.name is missing: a command needs a job to act on")
         return
     if target.kind != "Job":
         yield from one_of("action", command.action, ACTIONS | _QUEUE_ACTIONS)

@@ -146,7 +146,7 @@ class Forest:
             chain.append(further[1])
             at = further
             if len(chain) > DEEPEST + 1:
-                yield error(path, f"more than {DEEPEST} quotas stand above it")
+                yield error(path, f"more than {DEEPEST} quotas are above it")
                 break
         if further is not None and further[1] == name:
             yield error(path, f"cyclic dependency: {' -> '.join([*chain, name])}")

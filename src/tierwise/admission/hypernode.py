@@ -63,7 +63,7 @@ def _check_selector(path: str, selector: MemberSelector) -> Iterator[Issue]:
     if regex is not None:
         fault = pattern_fault(regex.pattern) if regex.pattern else "it is empty"
         if fault:
-            yield error(f"{path}.regexMatch.pattern", f'pattern "{regex.pattern}" is no regular expression: {fault}')
+            yield error(f"{path}.regexMatch.pattern", f'pattern "{regex.pattern}" is not a regular expression: {fault}')
     yield from label_selector(f"{path}.labelMatch", labels)
 
 

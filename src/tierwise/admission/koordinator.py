@@ -103,7 +103,7 @@ def _check_asks(path: str, asks: GatherSpec, layers: Layers | None, size: int | 
             yield warning(f"{where}.layer", f'layer "{rule.layer}" is not in the network topology')
         multiple = rule.pod_count_multiple or 1
         if size is not None and multiple > 1 and size % multiple:
-            text = f"minMember {size} is no multiple of {multiple}: the gang alone can never be placed"
+            text = f"minMember {size} is not a multiple of {multiple}: the gang alone can never be placed"
             yield warning(f"{where}.podCountMultiple", text)
     for index, parallel in enumerate(asks.parallel_model):
         where = f"{path}.parallelModel[{index}]"

@@ -52,7 +52,7 @@ def check(path: str, policies: Sequence[LifecyclePolicy], *, parted: bool, of_ta
                 yield error(where, f'there are two policies for "{trigger}"')
             seen.add(trigger)
     if _ANY in seen and len(seen) > 1:
-        yield error(path, f'event "{_ANY}" stands for every event, no other trigger may stand beside it')
+        yield error(path, f'event "{_ANY}" matches every event: it cannot be combined with another trigger')
 
 
 def _triggers(policy: LifecyclePolicy) -> list[str | int]:
@@ -94,6 +94,6 @@ def _check_timeout(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
         return
     form = _DURATION.fullmatch(policy.timeout)
     if form is None:
-        yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is no duration such as "90s" or "1h30m"')
+        yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is not a duration such as "90s" or "1h30m"')
     elif form["sign"] == "-":
         yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is negative')

@@ -47,7 +47,8 @@ def parse(quantity: Quantity) -> Fraction:
     text = quantity if isinstance(quantity, str) else _digits(quantity)
     form = _FORM.fullmatch(text)
     if form is None or isinstance(quantity, bool):
-        raise ValueError(f'"{text}" is not a quantity' if len(text) <= _SHOWN else f'"{text[:16]}..." is no quantity')
+        shown = text if len(text) <= _SHOWN else f"{text[:16]}..."
+        raise ValueError(f'"{shown}" is not a quantity')
     sign, digits, suffix, exponent = form.groups()
     before, _, after = digits.partition(".")
     value = _decimal(before, after, 0 if exponent is None else _power(exponent))

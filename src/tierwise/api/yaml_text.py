@@ -249,7 +249,7 @@ class _Builder:
             raise self.error(f'"{event.anchor}" contains itself', event.start_mark)
         self._nodes += anchored.nodes
         if not self._allowance.spend(anchored.nodes):
-            raise self.error("the aliases stand for too much", event.start_mark)
+            raise self.error("the aliases expand to too much", event.start_mark)
         if type(self._holder) is dict and self._key is None:
             self._take_key(anchored.value if isinstance(anchored.value, str) else None, event)
         else:

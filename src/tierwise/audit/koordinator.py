@@ -73,7 +73,7 @@ def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
         if not any(one.standing() for one in several) or _was_whole(several):
             continue
         for key in missing:
-            yield Finding("part-of-gang", f"Gang {key}", "does not exist, and gangs that start with it stand")
+            yield Finding("part-of-gang", f"Gang {key}", "does not exist, and gangs that start with it are placed")
         for one in several:
             number = len(one.standing())
             if one.minimum is not None and number < one.minimum:

@@ -170,7 +170,7 @@ def _timed(full: CrowdedCluster, repeats: int) -> tuple[float, int]:
     """Seconds of the whole cycle, and how many domains could have held the gang."""
     report = cycle(full.snapshot, EVICTING)
     if not report.evictions:
-        raise RuntimeError("the cluster is meant to be full, and nobody was evicted")
+        raise RuntimeError("the cluster is meant to be full, and nothing was evicted")
     weighed = sum(
         len(attempt.domains_considered) for attempts in report.eviction_attempts.values() for attempt in attempts
     )

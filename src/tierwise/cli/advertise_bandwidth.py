@@ -120,7 +120,7 @@ def _given(text: str) -> int:
     except ValueError as error:
         raise InputError(str(error), field="--speed") from None
     if bits <= 0:
-        raise InputError(f"{text} is no speed", field="--speed")
+        raise InputError(f"{text} is not a speed", field="--speed")
     return bits
 
 

@@ -40,7 +40,7 @@ def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool) ->
     except ImportError as error:
         raise missing(error) from None
     if in_cluster and (kubeconfig or context):
-        raise click.UsageError("--in-cluster stands alone: a kubeconfig is not read then")
+        raise click.UsageError("--in-cluster excludes --kubeconfig and --context")
     from_pod = not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ
     if in_cluster or (from_pod and not Path("~/.kube/config").expanduser().exists()):
         return auth.in_cluster()

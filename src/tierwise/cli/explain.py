@@ -28,7 +28,7 @@ Examples:
 )
 @click.argument("name", metavar="[POD]", required=False)
 @click.option("--pod", metavar="NAMESPACE/NAME", help="The pod, as an option.")
-@click.option("--job", metavar="NAMESPACE/NAME", help="Tell the story of a podGroup, or of a Volcano job's podGroup.")
+@click.option("--job", metavar="NAMESPACE/NAME", help="Explain a podGroup, or the podGroup of a Volcano job.")
 @options.source
 @options.config
 @options.now

@@ -67,7 +67,7 @@ def introduce(objects: Objects) -> None:
 
     tell_unread(objects)
     if len(objects) > _CHECKED:
-        _warn([f"{len(objects)} objects are many: whether admission would take them, tierwise validate says"], "")
+        _warn([f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"], "")
         return
     refused = validate(objects).errors
     _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], _REST, most=3)
@@ -120,7 +120,7 @@ def profile_of(file: str | None) -> Profile:
         return DEFAULT
     raw, where = _configuration(file)
     if isinstance(raw, dict) and raw.get("kind") not in (None, KIND):
-        raise InputError(f"an object of kind {raw['kind']} is no scheduler configuration", file=where)
+        raise InputError(f"an object of kind {raw['kind']} is not a scheduler configuration", file=where)
     if isinstance(raw, dict) and raw.get("kind") is None and "profiles" in raw:
         raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
     read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano

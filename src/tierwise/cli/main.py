@@ -26,12 +26,12 @@ _NARROWEST = 40
 
 VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
-    "explain": ("tierwise.cli.explain:explain", "Tell the story of one pod or one job."),
+    "explain": ("tierwise.cli.explain:explain", "Explain the decision about one pod or one job."),
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
-    "serve": ("tierwise.cli.serve:serve", "Show it all in a browser: what is full, what waits and why."),
+    "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
-    "topology": ("tierwise.cli.topology:topology", "Look at the tree of hyperNodes, or make it."),
+    "topology": ("tierwise.cli.topology:topology", "Show the tree of hyperNodes, or generate it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "snapshot": ("tierwise.cli.snapshot:snapshot", "Save the state of a real cluster in a file."),
@@ -41,10 +41,10 @@ VERBS = {
     "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),
     "webhook": ("tierwise.cli.webhook:webhook", "Answer the admission reviews of a real cluster."),
     "audit": ("tierwise.cli.audit:audit", "Check that what a cluster runs keeps every promise."),
-    "probe": ("tierwise.cli.probe:probe", "Measure the network between nodes, or answer those who do."),
+    "probe": ("tierwise.cli.probe:probe", "Measure the network between nodes, or answer such measurements."),
     "advertise-bandwidth": (
         "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
-        "Tell what a node's interface carries, as a resource.",
+        "Publish the speed of a node's interface as a resource.",
     ),
     "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
@@ -146,7 +146,7 @@ def _report_defect(error: Exception) -> None:
         traceback.print_exception(error)
         return
     said = " ".join(str(error).split())
-    text = f"defect in tierwise: {type(error).__name__}{f': {said}' if said else ''}"
+    text = f"bug in tierwise: {type(error).__name__}{f': {said}' if said else ''}"
     report_error(f"{text} (TIERWISE_DEBUG=1 shows the traceback; please report it)")
 
 

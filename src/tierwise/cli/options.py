@@ -133,7 +133,7 @@ def output(command: F) -> F:
 
 def everything(command: F) -> F:
     """--all: nothing folded."""
-    return click.option("--all", "everything", is_flag=True, help="Fold and leave out nothing.")(command)
+    return click.option("--all", "everything", is_flag=True, help="Show everything; fold and omit nothing.")(command)
 
 
 def printed(command: F) -> F:

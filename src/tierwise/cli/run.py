@@ -240,7 +240,7 @@ Examples:
     "--pages",
     "with_pages",
     is_flag=True,
-    help="With --listen: serve the pages of `tierwise serve` there (/), with the last cycles, to whoever reaches it.",
+    help="With --listen: serve the pages of `tierwise serve` there, for everyone who can reach the port.",
 )
 @service_options
 def run(

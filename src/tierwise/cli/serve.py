@@ -42,7 +42,7 @@ Examples:
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="How old a look at a live cluster may get before it is taken anew.",
+    help="How old the data of a live cluster may get before it is read again.",
 )
 def serve(
     filenames: tuple[str, ...],

@@ -403,7 +403,7 @@ def read_kube(raw: object, file: str | None = None, installed: Installed = _NOBO
         if key not in _FIELDS.split():
             raise InputError(f"unknown field {key}{suggestion(str(key), _FIELDS.split())}", file=file)
     if raw.get("extenders"):
-        raise InputError("extenders cannot be asked: leave them out", file=file, field="extenders")
+        raise InputError("extenders are not supported: remove them", file=file, field="extenders")
     profiles = list(_profiles(raw.get("profiles"), version, _Names(installed), file))
     return _joined(profiles, file)
 

@@ -44,7 +44,7 @@ class KubePlugin(msgspec.Struct, frozen=True):
 _NOTHING: Final = KubePlugin()
 _SCORES: Final = {"NodeOrder": "score"}
 _LOAD: Final = "no metrics are read, so nodes are ranked by requests alone"
-_NUMA: Final = "nodes are not looked into, so NUMA policies are not kept"
+_NUMA: Final = "nothing inside a node is modelled, so NUMA policies are not kept"
 
 PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
     {
@@ -82,7 +82,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "NodePreferAvoidPods": KubePlugin(idle="the annotation that it reads is not"),
         "RequestedToCapacityRatio": KubePlugin(idle="NodeResourcesFit has the strategy of that name"),
         "SelectorSpread": KubePlugin(idle="PodTopologySpread does its work"),
-        "ServiceAffinity": KubePlugin(idle="services are not looked at"),
+        "ServiceAffinity": KubePlugin(idle="services are not read"),
         **dict.fromkeys(
             (
                 *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
@@ -111,7 +111,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "LoadAwareScheduling": KubePlugin(idle=_LOAD),
         "NodeNUMAResource": KubePlugin(idle=_NUMA),
         "NodeResourcesFitPlus": KubePlugin(idle="each resource is scored alike: see NodeResourcesFit"),
-        "Reservation": KubePlugin(idle="reservations keep no room, and pods do not use it"),
+        "Reservation": KubePlugin(idle="reservations hold no capacity, and pods do not use them"),
         "ScarceResourceAvoidance": KubePlugin(idle="nodes with scarce resources are not avoided"),
         "SchedulingHint": KubePlugin(idle="hints about nodes are not followed"),
         # scheduler-plugins
@@ -124,7 +124,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
         "NodeResourcesAllocatable": KubePlugin(idle="nodes are not ranked by their size"),
         "Peaks": KubePlugin(idle="nodes are not ranked by the power that they draw"),
         "PodState": KubePlugin(idle="nodes are not ranked by pods that end or are nominated there"),
-        "PreemptionToleration": KubePlugin(idle="nobody is evicted for it; DefaultPreemption knows no tolerations"),
+        "PreemptionToleration": KubePlugin(idle="its tolerations are not read; DefaultPreemption evicts without them"),
         "SySched": KubePlugin(idle="system calls are not compared"),
         "TargetLoadPacking": KubePlugin(idle=_LOAD),
         # own

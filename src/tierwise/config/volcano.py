@@ -19,10 +19,10 @@ from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
 
 IDLE_PLUGINS: Final[Mapping[str, str]] = {
-    "cdp": "pods that have started lately are not spared",
+    "cdp": "pods that started recently are not protected",
     "deviceshare": "devices are counted as whole resources of nodes, and not shared",
-    "extender": "extenders are not asked",
-    "numa-aware": "nodes are not looked into, so NUMA policies are not kept",
+    "extender": "extenders are not called",
+    "numa-aware": "nothing inside a node is modelled, so NUMA policies are not kept",
     "rescheduling": "running pods are not moved",
     "reservation": "no nodes are kept free for a job that has waited long",
     "task-topology": "tasks of a job are not tied to each other",

@@ -128,7 +128,7 @@ READS: Final = (AppGroup, KepAppGroup, Pod)
 CYCLE: Final = "DependencyCycle"
 UNKNOWN: Final = "UnknownAlgorithm"
 _TOLD: Final = {
-    CYCLE: "the dependencies go round in a circle, so the workloads keep their listed order",
+    CYCLE: "the dependencies form a cycle, so the workloads keep their listed order",
     UNKNOWN: "topologySortingAlgorithm is not known, so KahnSort is used",
 }
 _A_DAY: Final = 24 * 3600.0

@@ -32,7 +32,7 @@ def default_interface(procfs: Path) -> str:
 def speed(sysfs: Path, interface: str) -> int:
     """Bits per second of an interface; InputError where it does not exist or does not say."""
     if not interface or "/" in interface or interface in (".", ".."):
-        raise InputError(f'"{interface}" is no name of an interface', field="--interface")
+        raise InputError(f'"{interface}" is not the name of an interface', field="--interface")
     file = sysfs / "class" / "net" / interface / "speed"
     if not file.parent.exists():
         raise InputError(f"there is no interface {interface}", file=str(file.parent))

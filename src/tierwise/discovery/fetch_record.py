@@ -90,7 +90,7 @@ def read(config: ConfigMap) -> FetchRecord:
             error=data.get("error", ""),
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"ConfigMap {config.metadata.name} is no record of discovery: {error}") from None
+        raise ValueError(f"ConfigMap {config.metadata.name} is not a record of discovery: {error}") from None
 
 
 def _packed(tree: Tree) -> Raw:

@@ -195,7 +195,7 @@ def _placed(rows: Sequence[_Row], found: Columns, places: dict[str, Path]) -> It
             text = f"host {node} is listed twice, first at {first[node]}" + ("" if same else ", in another place")
             yield SourceRemark(row.where, text, error=not same)
         elif not path:
-            yield SourceRemark(row.where, f"host {node} stands in no domain", error=False)
+            yield SourceRemark(row.where, f"host {node} is in no domain", error=False)
         if node and node not in first:
             first[node] = row.where
             if path:

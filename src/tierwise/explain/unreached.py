@@ -17,7 +17,7 @@ def unreached(objects: Objects, after: Snapshot, report: CycleReport | None, pod
     if record is None:
         return None
     if record.spec.node_name:
-        return f"it stands on node {record.spec.node_name} already"
+        return f"it is on node {record.spec.node_name} already"
     if record.status.phase in ("Succeeded", "Failed"):
         return f"it has ended: {record.status.phase}"
     if record.spec.scheduling_gates:

@@ -145,7 +145,7 @@ def _check_scores(answer: Floats) -> None:
 def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
     _check_array(answer, _WHY, length)
     if length and answer.max() > len(reasons):  # type: ignore[attr-defined]  # it is an array
-        raise _AnswerError("a number that stands for no reason")
+        raise _AnswerError("a number that no reason has")
 
 
 def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
@@ -825,7 +825,7 @@ class Pipeline:
         return any(preemptor.purpose in self._answering[id(plugin)] for plugin in filters)
 
     def who_spares(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
-        """How many candidates each filter spares, for people who ask why nobody was evicted."""
+        """How many candidates each filter spares, for people who ask why nothing was evicted."""
         filters = self._victim_filters[preemptor.purpose].chosen(preemptor.job.scheduler)
         return {choice.name: int(self._spare(plugin, preemptor, victims).sum()) for choice, plugin in filters}
 

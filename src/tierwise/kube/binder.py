@@ -33,7 +33,7 @@ __all__ = ["Binder"]
 log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
-_UNKNOWN: Final = "nobody knows yet whether it happened: the pod is looked up until there is an answer"
+_UNKNOWN: Final = "the outcome is unknown: the pod is looked up until there is an answer"
 
 
 class Binder:

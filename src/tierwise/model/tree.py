@@ -92,7 +92,7 @@ class _Draft(msgspec.Struct):
         for d in self.declared.values():
             known = tiers.setdefault(d.tier_name, d.tier) if d.tier_name else d.tier
             if known != d.tier:
-                text = f"tierName {d.tier_name} stands for tier {d.tier} here and for tier {known} elsewhere"
+                text = f"tierName {d.tier_name} is tier {d.tier} here and tier {known} elsewhere"
                 self.problems.append(Problem(d.name, "TierNameConflict", text, error=False))
 
     def check_claims(self) -> None:
@@ -123,7 +123,7 @@ class _Draft(msgspec.Struct):
             layer = [name for name in above if name not in self.broken]
         for name in layer:
             if name not in self.broken:
-                text = f"more than {DEPTH} hyperNodes stand in one chain from here inwards: too deep"
+                text = f"more than {DEPTH} hyperNodes are in one chain from here inwards: too deep"
                 self.fail(name, "TooDeep", text)
 
     def check_nodes(self) -> None:
@@ -136,7 +136,7 @@ class _Draft(msgspec.Struct):
             if self._adopt(inner, outer) or self._adopt(outer, inner):
                 continue
             for name, other in ((inner, outer), (outer, inner)):
-                self.fail(name, "Overlap", f"node {node} stands in {name} and in {other}: they overlap")
+                self.fail(name, "Overlap", f"node {node} is in {name} and in {other}: they overlap")
             self.parent = {c: p for c, p in self.parent.items() if p not in self.broken}
 
     def _first_clash(self) -> tuple[str, str, str] | None:

@@ -224,7 +224,7 @@ async def _trust(client: _Asks, names: CertificateNames, authority: bytes) -> No
         except ApiError as error:
             if error.status != 404:
                 raise
-            log.warning("there is no %s %s: nobody asks this webhook", plural.removesuffix("s"), names.configuration)
+            log.warning("there is no %s %s: nothing calls this webhook", plural.removesuffix("s"), names.configuration)
             continue
         patch = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted}

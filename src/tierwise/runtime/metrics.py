@@ -91,7 +91,10 @@ class Metrics:
             registry=to,
         )
         self._lag = Gauge(
-            "tierwise_watch_lag_seconds", "Time since the watch of a kind was last heard of.", ["kind"], registry=to
+            "tierwise_watch_lag_seconds",
+            "Time since the watch of a kind last had news.",
+            ["kind"],
+            registry=to,
         )
         self._drift = Gauge(
             "tierwise_cache_drift_objects",
@@ -199,7 +202,7 @@ class AdmissionMetrics:
             "tierwise_admission_duration_seconds", "Time that a review took.", ["path"], buckets=_SECONDS, registry=to
         )
         self._expiry = Gauge(
-            "tierwise_certificate_expiry_timestamp_seconds", "When the certificate that is shown ends.", registry=to
+            "tierwise_certificate_expiry_timestamp_seconds", "When the certificate in use expires.", registry=to
         )
 
     def reviewed(self, path: str, kind: str, *, allowed: bool, seconds: float) -> None:

@@ -77,7 +77,7 @@ def read_request(body: bytes) -> Request:
     try:
         review = msgspec.json.decode(body, type=_Review)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"this is no AdmissionReview: {error}") from None
+        raise InputError(f"this is not an AdmissionReview: {error}") from None
     if (review.api_version, review.kind) != (_VERSION, "AdmissionReview"):
         raise InputError(f"{_VERSION} AdmissionReview is expected, not {review.api_version} {review.kind}")
     return review.request

@@ -134,7 +134,7 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     profile = replace(profile, actions=actions, action_arguments=arguments)
     for classic in ("preempt", "reclaim"):
         if classic in actions and f"gang{classic}" in actions:
-            text = f"{classic} and gang{classic} cannot stand in one profile: choose one of them"
+            text = f"{classic} and gang{classic} cannot be in one profile: choose one of them"
             raise InputError(text, file=file, field="actions")
     for name in profile.actions:
         if name not in ACTIONS:

@@ -348,7 +348,7 @@ class Reader:
         priorities = Priorities(objects.every(PriorityClass))
         groups = {group.spec.priority_class_name for group in objects.every(PodGroup).values()}
         names = sorted(name for name in groups | self._templates.common().classes if not priorities.knows(name))
-        text = f"it does not exist, so whoever names it has priority {priorities.of_class('')}"
+        text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
         return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
 
     def _read_services(self, objects: Objects) -> Services:

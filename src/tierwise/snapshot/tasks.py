@@ -220,7 +220,7 @@ class TaskStore:
         if name:
             row = self._rows.get(name, -1)
             if row < 0 and status in _HOLDING:
-                text = f"stands on node {name}, which does not exist"
+                text = f"is bound to node {name}, which does not exist"
                 self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
         kept = pod.status.nominated_node_name
         return row, self._rows.get(kept, -1) if kept else -1

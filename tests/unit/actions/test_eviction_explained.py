@@ -106,7 +106,7 @@ def test_vetoes_are_named() -> None:
     outcome = told(FULL, urgent(""), scene=scene, budgets=True)
 
     assert [] == outcome.evictions
-    assert "in r0 2 pods could go, pdb spares 2, which makes too little room" in message(outcome, "urgent-0")
+    assert "in r0 2 pods could go, pdb spares 2, which frees too little" in message(outcome, "urgent-0")
 
 
 def test_marks_are_named() -> None:
@@ -114,7 +114,7 @@ def test_marks_are_named() -> None:
     outcome = told(replace(FULL, kept=True), urgent(""))
 
     assert [] == outcome.evictions
-    assert "2 pods could go, 2 marked not preemptable, which makes too little room" in message(outcome, "urgent-0")
+    assert "2 pods could go, 2 marked not preemptable, which frees too little" in message(outcome, "urgent-0")
 
 
 def test_a_gang_that_never_preempts_says_so() -> None:
@@ -150,8 +150,8 @@ def test_both_actions_are_told() -> None:
     actions = "gangpreempt gangreclaim"
     outcome = told(replace(FULL, queue="other"), waiting, action=actions, quota="capacity", scene=scene)
 
-    assert "gangpreempt: nobody was evicted" in message(outcome, "urgent-0")
-    assert "gangreclaim: nobody was evicted" in message(outcome, "urgent-0")
+    assert "gangpreempt: nothing was evicted" in message(outcome, "urgent-0")
+    assert "gangreclaim: nothing was evicted" in message(outcome, "urgent-0")
     assert ["gangpreempt", "gangreclaim"] == [s.action for s in outcome.report.eviction_attempts["default/urgent"]]
 
 

@@ -71,7 +71,7 @@ def test_a_wrong_multiple_is_all_that_is_told() -> None:
     """A number of pods that can never come in multiples is not the fault of any node."""
     _, waiting = run(cluster(TWO_SPINES), gang("g", 7, must="SpineLayer", multiples={"BlockLayer": 2}))
 
-    text = "pods come in multiples of 2 in each BlockLayer, and 7 is no multiple of 2"
+    text = "pods come in multiples of 2 in each BlockLayer, and 7 is not a multiple of 2"
     assert waiting["g-0"] == f"CannotGather: 7 pods cannot be gathered in one SpineLayer: {text}"
 
 

@@ -228,7 +228,10 @@ def test_a_job_over_its_min_evicts_nobody_and_hears_why() -> None:
     outcome = settle(small, rivals()[2:], pod, profile=koordinator(preempts=True))
 
     assert [] == outcome.evicted
-    assert "nobody was evicted: whoever went, quota a would have 8 nvidia.com/gpu with a min of 4" in outcome.why["j"]
+    assert (
+        "nothing was evicted, as it would not help: quota a would have 8 nvidia.com/gpu with a min of 4"
+        in outcome.why["j"]
+    )
 
 
 @pytest.mark.parametrize(("disabled", "evicted"), [(True, []), (False, ["v"])])

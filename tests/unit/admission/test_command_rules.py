@@ -18,7 +18,7 @@ def test_a_command_for_a_job_passes() -> None:
     ("change", "path", "message"),
     [
         ({"action": "ExplodeJob"}, "action", 'action "ExplodeJob" is not known'),
-        ({"target": None}, "target", "a command needs somebody to carry it out"),
+        ({"target": None}, "target", "target.name is missing"),
     ],
 )
 def test_a_command_needs_an_action_and_a_target(change: Raw, path: str, message: str) -> None:

@@ -202,7 +202,7 @@ def test_older_of_two_quotas_is_not_refused() -> None:
     assert [] == errors(younger, older)
 
 
-@pytest.mark.parametrize(("above", "told"), [(32, []), (33, ["more than 32 quotas stand above it"])])
+@pytest.mark.parametrize(("above", "told"), [(32, []), (33, ["more than 32 quotas are above it"])])
 def test_chains_end_where_the_scheduler_cuts_them(above: int, told: list[str]) -> None:
     """Thirty-two quotas may stand above each other."""
     chain = [quota(f"q{i}", most=1, parent=f"q{i + 1}" if i < above else "", is_parent=i > 0) for i in range(above + 1)]

@@ -37,8 +37,8 @@ def test_a_sound_tree_passes_without_a_word() -> None:
         ),
         (nodes("")[0], "selector.exactMatch.name", "the name is empty"),
         (nodes("N_0")[0], "selector.exactMatch.name", 'the name "N_0" must consist of'),
-        (regex("")[0], "selector.regexMatch.pattern", 'pattern "" is no regular expression: it is empty'),
-        (regex("a(b")[0], "selector.regexMatch.pattern", 'pattern "a(b" is no regular expression: missing )'),
+        (regex("")[0], "selector.regexMatch.pattern", 'pattern "" is not a regular expression: it is empty'),
+        (regex("a(b")[0], "selector.regexMatch.pattern", 'pattern "a(b" is not a regular expression: missing )'),
         (
             labelled({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]})[0],
             "selector.labelMatch.matchExpressions[0].operator",

@@ -49,7 +49,7 @@ def test_what_can_never_be_placed_is_told_beforehand() -> None:
     verdict = validate(objects_of(cluster(FLAT), gang("g", 3, must="RowLayer", multiples={"BlockLayer": 2})))
     told = "\n".join(finding.message for finding in verdict.warnings)
 
-    assert "minMember 3 is no multiple of 2" in told
+    assert "minMember 3 is not a multiple of 2" in told
     assert 'layer "RowLayer" is not in the network topology' in told
 
 

@@ -44,7 +44,7 @@ def test_sound_policies_pass(policy: Raw) -> None:
         (
             {"event": "PodFailed", "action": "AbortJob", "timeout": "soon"},
             "[0].timeout",
-            'timeout "soon" is no duration such as',
+            'timeout "soon" is not a duration such as',
         ),
         ({"event": "PodFailed", "action": "AbortJob", "timeout": "-5s"}, "[0].timeout", 'timeout "-5s" is negative'),
     ],

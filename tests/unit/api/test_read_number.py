@@ -35,5 +35,5 @@ def test_a_number_is_plain_digits(text: str, number: int | None) -> None:
 def test_long_texts_are_read_in_no_time() -> None:
     """A duration of so many digits is none; what only looks like a quantity is refused."""
     assert seconds(LONG) is None
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         parse(f"{LONG}x")

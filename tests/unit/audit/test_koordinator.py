@@ -61,7 +61,7 @@ def test_gangs_of_a_group_stand_together() -> None:
 
     absent = [("part-of-gang", "PodGroup default/b", "0 of 2 pods stand")]
     assert absent == _found(CLUSTER, alone, gang("b", 2, annotations=TOGETHER))
-    missing = [("part-of-gang", "Gang default/b", "does not exist, and gangs that start with it stand")]
+    missing = [("part-of-gang", "Gang default/b", "does not exist, and gangs that start with it are placed")]
     assert missing == _found(CLUSTER, alone)
     assert [] == _found(CLUSTER, alone, gang("b", 2, running={0: "n0", 1: "n1"}, annotations=TOGETHER))
 

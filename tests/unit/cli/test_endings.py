@@ -41,7 +41,7 @@ def test_a_defect_is_one_line() -> None:
     """A defect says what it is and how to see more, and has an exit status of its own."""
     hint = "(TIERWISE_DEBUG=1 shows the traceback; please report it)"
 
-    assert (70, f"tierwise: defect in tierwise: ZeroDivisionError: by zero {hint}\n") == ending(
+    assert (70, f"tierwise: bug in tierwise: ZeroDivisionError: by zero {hint}\n") == ending(
         ZeroDivisionError("by\nzero")
     )
 

@@ -74,7 +74,7 @@ def test_explain_of_a_pod_that_has_its_place() -> None:
     """A pod that runs is not looked for, and the answer says where it is."""
     result = run("explain", "-f", TRAINING, "team-b/serve-0")
 
-    assert (0, "Pod team-b/serve-0: it stands on node node-36 already\n") == (result.exit_code, result.stdout)
+    assert (0, "Pod team-b/serve-0: it is on node node-36 already\n") == (result.exit_code, result.stdout)
 
 
 def test_explain_of_a_job_by_its_own_name() -> None:

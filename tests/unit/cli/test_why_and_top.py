@@ -36,7 +36,7 @@ def test_a_pod_that_stands_hears_that(tmp_path: Path) -> None:
 
     result = run("why", "-f", file, "train-0")
 
-    assert "default/train-0: it stands on node n0 already\n" == result.stdout
+    assert "default/train-0: it is on node n0 already\n" == result.stdout
 
 
 def test_what_the_cluster_said_is_passed_on(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_other_refusals() -> None:
     """Versions, extenders, profiles of one name, profiles that disagree on what they must share."""
     with pytest.raises(InputError, match="apiVersion: expected one of"):
         read(version="v1alpha1")
-    with pytest.raises(InputError, match="extenders cannot be asked"):
+    with pytest.raises(InputError, match="extenders are not supported"):
         read(extenders=[{"urlPrefix": "x"}])
     with pytest.raises(InputError, match="has a profile already"):
         read({"schedulerName": "a"}, {"schedulerName": "a"})

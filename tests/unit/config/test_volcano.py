@@ -148,7 +148,11 @@ def _config_map(**data: str) -> str:
         (_config_map(a=GOOD, b=GOOD), 2, "one configuration is expected, not 2: conf.yaml (a), conf.yaml (b)"),
         (_config_map(a="x: 1", b="y: 2"), 2, "no key of it holds a scheduler configuration (keys: a, b)"),
         (_config_map(conf="action: allocate"), 2, "conf.yaml (conf): unknown field action (did you mean actions?)"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", 2, "an object of kind Pod is no scheduler configuration"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",
+            2,
+            "an object of kind Pod is not a scheduler",
+        ),
         ("apiVersion: kubescheduler.config.k8s.io/v1\nprofiles: []\n", 2, "the kind is missing"),
         ("", 2, "a scheduler configuration is a mapping"),
         ("- a\n", 2, "a scheduler configuration is a mapping"),

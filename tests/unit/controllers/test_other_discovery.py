@@ -129,7 +129,7 @@ def test_a_record_that_somebody_else_wrote_changes_nothing(data: dict[str, str])
 
     assert ["r0", "r1", "s0"] == names(world, "HyperNode")
     [message] = _messages(world, "r0")
-    assert str(message).startswith("ConfigMap tierwise-discovery-slurm is no record of discovery")
+    assert str(message).startswith("ConfigMap tierwise-discovery-slurm is not a record of discovery")
 
 
 def test_a_name_that_is_taken_is_left_to_its_owner() -> None:

@@ -50,9 +50,9 @@ def test_the_interface_of_the_default_route_counts(machine: Path) -> None:
     [
         (["--interface", "eth1"], "does not say its speed"),
         (["--interface", "eth7"], "there is no interface eth7"),
-        (["--interface", "../x"], "is no name of an interface"),
+        (["--interface", "../x"], "is not the name of an interface"),
         (["--speed", "fast"], "--speed"),
-        (["--speed", "0"], "is no speed"),
+        (["--speed", "0"], "is not a speed"),
     ],
 )
 def test_mistakes_are_named(machine: Path, words: list[str], said: str) -> None:

@@ -58,7 +58,7 @@ def test_the_first_label_that_a_node_has_counts() -> None:
         ([], "no layer is listed"),
         ([("Block", "")], "the layer of the nodes, NodeTopologyLayer, is not listed"),
         ([("NodeTopologyLayer", "Row")], 'layer "NodeTopologyLayer" has the parent "Row", which is not listed'),
-        ([("NodeTopologyLayer", "A"), ("A", "B"), ("B", "A")], 'layer "A" stands above itself'),
+        ([("NodeTopologyLayer", "A"), ("A", "B"), ("B", "A")], 'layer "A" is its own ancestor'),
         ([("NodeTopologyLayer", ""), ("A", "")], 'layer "A" is not above the nodes: no chain of parents leads to it'),
         ([("NodeTopologyLayer", ""), ("NodeTopologyLayer", "")], 'layer "NodeTopologyLayer" is listed twice'),
     ],

@@ -227,7 +227,7 @@ def test_a_complete_object_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{", "no AdmissionReview"),
+        (b"{", "not an AdmissionReview"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "missing required field `request`"),
         (b'{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": "1"}}', "not adm"),
     ],
@@ -260,5 +260,5 @@ def test_first_warnings_are_shown() -> None:
 def test_review_that_is_nested_too_deeply_is_the_senders_fault() -> None:
     """A body that no decoder reads is refused in one line."""
     deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
-    with pytest.raises(InputError, match="no AdmissionReview"):
+    with pytest.raises(InputError, match="not an AdmissionReview"):
         read_request(b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": ' + deep + b"}")

@@ -46,7 +46,7 @@ def test_what_an_eviction_leaves_over_is_given_out() -> None:
 def test_two_variants_of_one_action_are_refused(classic: str) -> None:
     """They would undo each other's plans, however they are spelled."""
     both = profile("gang", actions=f"allocate {classic} gang-{classic.title()}")
-    with pytest.raises(InputError, match=f"{classic} and gang{classic} cannot stand in one profile"):
+    with pytest.raises(InputError, match=f"{classic} and gang{classic} cannot be in one profile"):
         check_profile(both)
 
 

@@ -69,7 +69,7 @@ def test_a_missing_class_is_told_of(who: object) -> None:
 
     priority, faults = read(who("gone"), priority_class("usual", 5, default=True))
 
-    text = "it does not exist, so whoever names it has priority 5"
+    text = "it does not exist, so pods that name it have priority 5"
     assert (5, (Fault("PriorityClass gone", "PriorityClassNotFound", text),)) == (priority, faults)
 
 

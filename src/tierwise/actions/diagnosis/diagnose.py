@@ -138,9 +138,8 @@ def ungathered(
     text = f"{count(task_group.need, 'pod')} cannot be gathered in {where}"
     odd = _odd(task_group.need, widest)
     if odd:  # whatever room there is
-        said = (
-            f"pods come in multiples of {_multiples(slot_tree, widest)}, and {task_group.need} is no multiple of {odd}"
-        )
+        said = f"pods come in multiples of {_multiples(slot_tree, widest)}"
+        said += f", and {task_group.need} is not a multiple of {odd}"
         return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
     text += offer.words(widest)
     if widest.multiples:

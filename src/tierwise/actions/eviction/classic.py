@@ -84,7 +84,7 @@ class _ClassicPreemptor:
         """Jobs that evict nobody, and jobs that are to stand close together, which single nodes cannot promise."""
         cycle = self._cycle
         if job.never_preempts:
-            return Reason("NeverPreempts", self._action, "it is marked as one that must not cause evictions")
+            return Reason("NeverPreempts", self._action, "it must not cause evictions (preemptionPolicy Never)")
         if cycle.pipeline.gather_options(job, job.minimum):
             text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
             return Reason("HardTopology", self._action, text)
@@ -103,7 +103,7 @@ class _ClassicPreemptor:
         preemptor = Preemptor(self._purpose, job, need, gang=False, running=running)
         if not cycle.pipeline.answered(preemptor):
             return Reason(
-                "NotEnoughVictims", self._action, f"no plugin of the profile lets anybody go in {self._action}"
+                "NotEnoughVictims", self._action, f"no plugin of the profile permits victims in {self._action}"
             )
         over = cycle.pipeline.may_reclaim(job, need) if self._purpose is Purpose.RECLAIM else None
         if over is not None:
@@ -114,12 +114,12 @@ class _ClassicPreemptor:
             ranks = np.array([other.priority for other in cycle.snapshot.jobs], dtype=np.int64)
             less = ranks[running.job[others]] < job.priority
             text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
-            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
+            return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
         vetoes = cycle.pipeline.who_spares(preemptor, found)
         spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         text = f"{count(len(found), 'pod')} could go{spared}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
-        return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {text}")
+        return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
         """Evict and place; a job that nobody had to go for is bound where all that it needs has room now."""

@@ -84,7 +84,7 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
-_MARKED = "it is marked as one that must not cause evictions"
+_MARKED = "it must not cause evictions (preemptionPolicy Never)"
 _SHOWN = 4
 """How many domains a message tells of."""
 
@@ -206,7 +206,7 @@ class GangPreemptor:
         names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
         if not names:
             return None
-        text = f"it waits for {names[0]}, which is on its way out, before it evicts anybody else"
+        text = f"it waits for {names[0]}, which is terminating, before it evicts anything else"
         return Reason("AwaitsVictims", self._action, text)
 
     def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[list[EvictionPlan], tuple[str, ...]]:
@@ -448,14 +448,14 @@ class GangPreemptor:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
         over = quota_objection(self._cycle, preemptor, self._candidates(preemptor)) if self._options.by_pod else None
         if over is not None:
-            return Reason("NotEnoughVictims", self._action, f"nobody was evicted: whoever went, {over.text}")
+            return Reason("NotEnoughVictims", self._action, f"nothing was evicted, as it would not help: {over.text}")
         names = self._cycle.topology.index
         domains = [names[name] for name in looked] or self._allowed(preemptor.job).tolist()
         if not domains:
             return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
         notes = "; ".join(self._note(preemptor, domain) for domain in domains[:_SHOWN])
         more = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
-        return Reason("NotEnoughVictims", self._action, f"nobody was evicted: {notes}{more}")
+        return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {notes}{more}")
 
     def _note(self, preemptor: Preemptor, domain: int) -> str:
         """What stood in the way in one domain."""
@@ -466,13 +466,13 @@ class GangPreemptor:
             return f"{where} {self._nobody(preemptor, inside)}"
         if not self._cycle.pipeline.answered(preemptor):
             could = count(len(candidates_here), "pod")
-            return f"{where} {could} could go, but no plugin of the profile lets anybody go"
+            return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
         marked = self._running.not_preemptable[candidates_here]
         vetoes = self._cycle.pipeline.who_spares(preemptor, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
-        return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which makes too little room"
+        return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which frees too little"
 
     def _nobody(self, preemptor: Preemptor, inside: slice) -> str:
         """Why no running pod is a candidate."""

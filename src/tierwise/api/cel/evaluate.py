@@ -617,7 +617,7 @@ def _pattern(text: str) -> _Pattern:
     try:
         found: _Pattern = re2.compile(text, options=options)
     except re2.error:
-        raise EvaluationError(f"{text!r} is no regular expression") from None
+        raise EvaluationError(f"{text!r} is not a regular expression") from None
     return found
 
 

@@ -67,7 +67,7 @@ class Semver(msgspec.Struct, frozen=True):
         parts = tuple(found[4].split(".")) if found is not None and found[4] else ()
         plain = found is not None and all(len(found[i]) <= _DIGITS for i in (1, 2, 3))
         if found is None or not plain or not all(map(_is_part, parts)):
-            raise EvaluationError(f'"{text}" is no semantic version')
+            raise EvaluationError(f'"{text}" is not a semantic version')
         return cls((int(found[1]), int(found[2]), int(found[3])), parts)
 
 

@@ -88,7 +88,7 @@ _GATHER: Final = part(
     "One wish.",
     {
         "layer": text("The layer of the domain to gather in."),
-        "strategy": text("Whether that is insisted on.", allowed=("MustGather", "PreferGather")),
+        "strategy": text("Whether that is required.", allowed=("MustGather", "PreferGather")),
         "podCountMultiple": number("Domains of the layer hold a multiple of so many pods.", least=0),
     },
     needs=("layer",),
@@ -122,9 +122,9 @@ POD_GROUP: Final = Definition(
             {
                 "minMember": number("How many pods must find a place together."),
                 "minResources": amounts("What the minimum needs in all."),
-                "scheduleTimeoutSeconds": number("Seconds after which a gang that found no place gives way."),
+                "scheduleTimeoutSeconds": number("Seconds after which a gang that found no place gives up."),
                 "networkTopologyAware": part(
-                    "How near the pods are to stand, as the design document spells it.",
+                    "How near to each other the pods are placed, as the design document spells it.",
                     {
                         "gatherStrategy": items("Where to gather.", _GATHER),
                         "parallelModel": items("How the pods work in parallel.", _PARALLEL),
@@ -134,14 +134,14 @@ POD_GROUP: Final = Definition(
             },
         ),
         "status": part(
-            "What became of the gang.",
+            "The state of the gang.",
             {
-                "phase": text("Where it is in its life."),
+                "phase": text("Its phase."),
                 "occupiedBy": text("The workload that it belongs to."),
                 "scheduleStartTime": time("When it was first tried."),
                 "scheduled": number("Pods that have a place."),
                 "running": number("Pods that run."),
-                "succeeded": number("Pods that ended well."),
+                "succeeded": number("Pods that succeeded."),
                 "failed": number("Pods that failed."),
                 "conditions": conditions("Why the gang is where it is."),
             },

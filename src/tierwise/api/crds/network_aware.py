@@ -69,7 +69,7 @@ def _app_group(group: str, short_names: tuple[str, ...], *, needs: tuple[str, ..
         ),
         fields={
             "spec": part(
-                "The workloads and who calls whom.",
+                "The workloads and their dependencies.",
                 {
                     "numMembers": number("How many workloads there are.", least=1),
                     "topologySortingAlgorithm": text("In which order the workloads are placed, such as ReverseKahn."),

@@ -36,12 +36,12 @@ POD_GROUP: Final = Definition(
             },
         ),
         "status": part(
-            "What became of the gang.",
+            "The state of the gang.",
             {
-                "phase": text("Where it is in its life."),
+                "phase": text("Its phase."),
                 "occupiedBy": text("The workload that it belongs to."),
                 "running": number("Pods that run."),
-                "succeeded": number("Pods that ended well."),
+                "succeeded": number("Pods that succeeded."),
                 "failed": number("Pods that failed."),
                 "scheduleStartTime": time("When it was first tried."),
             },

@@ -86,12 +86,12 @@ POD_GROUP: Final = Definition(
             },
         ),
         "status": part(
-            "What became of the gang.",
+            "The state of the gang.",
             {
                 "phase": text("Pending, Inqueue, Running, Unknown or Completed."),
                 "conditions": conditions("Why the gang is where it is."),
                 "running": number("Pods that run.", least=0),
-                "succeeded": number("Pods that ended well.", least=0),
+                "succeeded": number("Pods that succeeded.", least=0),
                 "failed": number("Pods that failed.", least=0),
             },
         ),
@@ -140,7 +140,7 @@ QUEUE: Final = Definition(
         "spec": part(
             "What the queue may use, is owed, and is guaranteed.",
             {
-                "weight": number("Its share of what nobody else asks for.", default=1),
+                "weight": number("Its share of what no other queue asks for.", default=1),
                 "capability": amounts("What it may use at most."),
                 "deserved": amounts("What it is owed: lent while unused, and reclaimed."),
                 "guarantee": part("What is set aside for it.", {"resource": amounts("Set aside even while unused.")}),

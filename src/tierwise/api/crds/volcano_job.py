@@ -111,7 +111,7 @@ JOB: Final = Definition(
             "What became of the job.",
             {
                 "state": part(
-                    "Where it is in its life.",
+                    "Its phase.",
                     {
                         "phase": text("Pending, Running, Completed, Failed, Aborted, Terminated, or on the way there."),
                         "reason": text("Why, in one word."),
@@ -123,10 +123,10 @@ JOB: Final = Definition(
                 "taskStatusCount": each("Pods by role and phase.", anything("Pods of one role by phase.")),
                 "pending": number("Pods that wait."),
                 "running": number("Pods that run."),
-                "succeeded": number("Pods that ended well."),
+                "succeeded": number("Pods that succeeded."),
                 "failed": number("Pods that failed."),
                 "terminating": number("Pods that are going."),
-                "unknown": number("Pods that nobody hears of."),
+                "unknown": number("Pods whose state is unknown."),
                 "version": number("Counts the restarts that take hold of all pods."),
                 "retryCount": number("How often it was started again."),
                 "runningDuration": text("How long it has run."),

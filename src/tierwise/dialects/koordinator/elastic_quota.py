@@ -246,7 +246,7 @@ class Quotas:
             found.setdefault(name, Queue(name, order=natural(name), elastic=True, enclosing=enclosing))
         deep = [name for name in found if _is_deep(found, name)]
         for name in deep:
-            text = f"more than {DEEPEST} quotas stand above it, or it stands above itself: it counts as outermost"
+            text = f"more than {DEEPEST} quotas are above it, or it is its own ancestor: it counts as outermost"
             self.faults.append(Fault(f"ElasticQuota {name}", "QuotaTooDeep", text))
         return {**found, **{name: replace(found[name], parent="") for name in deep}}
 

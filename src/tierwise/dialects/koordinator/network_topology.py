@@ -101,7 +101,7 @@ def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Lay
         if parent not in by_name:
             return Layers(fault=f'layer "{name}" has the parent "{parent}", which is not listed')
         if parent == node or any(layer.name == parent for layer in above):
-            return Layers(fault=f'layer "{parent}" stands above itself')
+            return Layers(fault=f'layer "{parent}" is its own ancestor')
         if not by_name[parent][1]:
             return Layers(fault=f'layer "{parent}" has no labelKey')
         above.append(Layer(parent, by_name[parent][1]))

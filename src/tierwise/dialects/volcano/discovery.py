@@ -159,4 +159,4 @@ def _faults(name: str, keys: list[str]) -> Iterator[str]:
     if "" in keys:
         yield f'type "{name}": every entry needs a nodeLabel'
     if len(set(keys)) < len(keys):
-        yield f'type "{name}": a node label stands there twice'
+        yield f'type "{name}": a node label is listed twice'

@@ -1,6 +1,6 @@
 """Scores for pods without a topology of their own: fuller domains first, inner tiers weighing more than outer ones.
 
-Part of network-topology-aware. A tier t weighs fading^(t-1); a node that stands in no domain of a tier counts as
+Part of network-topology-aware. A tier t weighs fading^(t-1); a node that is in no domain of a tier counts as
 if that domain were full, so that pods which do not care leave the domains to gangs that do.
 """
 

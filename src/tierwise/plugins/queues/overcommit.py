@@ -51,7 +51,7 @@ class Overcommit:
             return None
         names = ", ".join(self._names[r] for r in np.flatnonzero(short).tolist())
         told = figures(self._names, short, asked=job.min_resources, left=np.maximum(left, 0))
-        text = f"jobs let in already claim what is left of {names} {told}"
+        text = f"jobs that were admitted earlier claim what is left of {names} {told}"
         return Reason("ClusterOvercommitted", "overcommit", text)
 
 
