@@ -124,7 +124,7 @@ class Fetching:
             result = fetch_record.failed(before, str(error), now)
         except Exception:  # whatever it is, the source must not be taken for busy for ever
             log.exception("fetching %s failed", source.kind)
-            result = fetch_record.failed(before, "a defect in tierwise: see the log", now)
+            result = fetch_record.failed(before, "a bug in tierwise: see the log", now)
         if result.failures:
             log.warning("%s cannot be fetched: %s", source.kind, result.error)
         else:

@@ -53,7 +53,7 @@ def _source_state(objects: Objects, source: OtherSource) -> SourceState:
         found = topograph.read(objects.every(Node).values())
         return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
     if source.kind not in FETCHED:
-        return SourceState(source, None, f'"{source.kind}" is no known source')
+        return SourceState(source, None, f'"{source.kind}" is not a known source')
     kept = objects.every(ConfigMap).get(f"{source.namespace}/{fetch_record.record_name(source.kind)}")
     if kept is None:
         return SourceState(source, None, "not fetched yet")
