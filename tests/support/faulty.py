@@ -40,7 +40,6 @@ class Sound:
             "gradients": lambda gang, within, evicting=False: (np.array([within]),),
             "propose": lambda units, candidates: None,
             "gather_options": lambda job, count: (),
-            "needs_gang": lambda: True,
             "global_queue": lambda: False,
             "must_enqueue": lambda job: False,
             "starving": lambda job: True,

@@ -150,7 +150,6 @@ _POINTS: Final[Mapping[str, str]] = {
     "JobOrder": "queueSort",
     "JobEnqueued": "preEnqueue",
     "JobReady": "permit",
-    "JobPipelined": "permit",
     "JobStarving": "postFilter",
     "Preemptable": "postFilter",
     "Preemptive": "postFilter",

@@ -57,6 +57,10 @@ class Profile(msgspec.Struct, frozen=True):
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple(plugin for tier in self.tiers for plugin in tier)
 
+    def enables(self, plugin: str, switch: str) -> bool:
+        """Whether the profile has a plugin, and does not switch this off for it."""
+        return any(choice.name == plugin and choice.enabled(switch) for choice in self.plugins())
+
     def switched_on(self, plugin: str, argument: str) -> bool:
         """Whether an argument that is off by default is true; for those that matter before plugins exist."""
         given = (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin)

@@ -74,7 +74,6 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "Proposer": ("HyperNodeProposal",),
     "QueueOrder": ("QueueOrder",),
     "Quota": ("Allocatable",),
-    "Readiness": ("JobReady", "JobPipelined"),
     "ReclaimGate": ("Preemptive",),
     "SearchSpace": ("HyperNodeGradient",),
     "Starving": ("JobStarving",),

@@ -64,7 +64,6 @@ __all__ = [
     "Purpose",
     "QueueOrder",
     "Quota",
-    "Readiness",
     "ReclaimGate",
     "ScoreEffect",
     "SearchSpace",
@@ -246,12 +245,6 @@ class EnqueuePermit(Protocol):
     """Says that a job has waited long enough: later tiers' objections to its entry do not count."""
 
     def must_enqueue(self, job: Job) -> bool: ...
-
-
-class Readiness(Protocol):
-    """Says what of a job must stand before any of it may start."""
-
-    def needs_gang(self) -> bool: ...
 
 
 class Purpose(enum.Enum):

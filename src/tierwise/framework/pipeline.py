@@ -55,7 +55,6 @@ from tierwise.framework.extension import (
     Purpose,
     QueueOrder,
     Quota,
-    Readiness,
     ReclaimGate,
     ScoreEffect,
     SearchSpace,
@@ -308,8 +307,8 @@ class Pipeline:
         self._enqueue_tiers = [
             (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
         ]
-        self._readiness = self._at(Readiness)
-        self._pipelining = self._among("JobPipelined", Readiness)
+        self.gangs = profile.enables("gang", "JobReady")  # gangs start as one; else every task stands alone
+        self.gangs_wait = profile.enables("gang", "JobPipelined")  # room is made for whole gangs or not at all
         self._quotas = self._at(Quota)
         self._overuses = self._at(Overuse)
         self._reclaim_gates = self._at(ReclaimGate)
@@ -682,16 +681,6 @@ class Pipeline:
     def delays(self) -> bool:
         """Whether any plugin may decline a place."""
         return bool(self._delayers)
-
-    @cached_property
-    def gangs(self) -> bool:
-        """Whether anything asks for gangs to start as one; without it every task stands alone."""
-        return self._any(((p, "needs_gang", p.needs_gang) for p in self._readiness.all), otherwise=True)
-
-    @cached_property
-    def gangs_wait(self) -> bool:
-        """Whether anything asks that room is made for a whole gang or not at all; without it every task counts."""
-        return self._any(((p, "needs_gang", p.needs_gang) for p in self._pipelining.all), otherwise=True)
 
     def complaints(self) -> dict[tuple[Task, Reason], None]:
         """What plugins cannot do as tasks ask for, each once."""

@@ -23,7 +23,6 @@ from tierwise.framework.extension import (
     JobOrder,
     Preemptor,
     Purpose,
-    Readiness,
     Starving,
     SubJobOrder,
     VictimFilter,
@@ -42,7 +41,7 @@ _TOLD = 3
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
-@takes_part(Gate, JobOrder, Readiness, Starving, SubJobOrder, VictimFilter)
+@takes_part(Gate, JobOrder, Starving, SubJobOrder, VictimFilter)
 class GangPlugin:
     """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
 
@@ -53,9 +52,6 @@ class GangPlugin:
         self._ledger = view.ledger
         self._jobs = view.jobs
         self._minimum = np.array([job.minimum for job in view.jobs], dtype=np.int64)
-
-    def needs_gang(self) -> bool:
-        return True
 
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (float(job_ready(self._ledger, job)),)

@@ -66,7 +66,6 @@ BAD: Mapping[str, list[object]] = {
     "admit": [True, "no"],
     "may_enqueue": [False, "no"],
     "must_enqueue": [None, "yes"],
-    "needs_gang": [None, "yes"],
     "quota_exceeded": [True, "over"],
     "global_queue": [None, 1],
     "debts": [None, [1]],
