@@ -35,6 +35,10 @@ _PLURALS: Final = {
     "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Queue": ("/apis/scheduling.volcano.sh/v1beta1", "queues"),
     "HyperNode": ("/apis/topology.volcano.sh/v1alpha1", "hypernodes"),
+    "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims"),
+    "ResourceClaimTemplate": ("/apis/resource.k8s.io/v1", "resourceclaimtemplates"),
+    "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices"),
+    "DeviceClass": ("/apis/resource.k8s.io/v1", "deviceclasses"),
     "Job": ("/apis/batch.volcano.sh/v1alpha1", "jobs"),
 }
 _CLUSTER_WIDE: Final = {
@@ -47,6 +51,8 @@ _CLUSTER_WIDE: Final = {
     "PersistentVolume",
     "StorageClass",
     "CSINode",
+    "ResourceSlice",
+    "DeviceClass",
 }
 
 

@@ -15,6 +15,7 @@ import msgspec
 from tierwise.admission import (
     app_group,
     command,
+    devices,
     hypernode,
     job,
     koordinator,
@@ -43,6 +44,7 @@ from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
+from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.api.workload import CompositePodGroup
@@ -183,6 +185,7 @@ class _Checks:
                     self._groups_of(record.metadata, gang_of(record) if NAME in record.metadata.annotations else ""),
                     self._quotas.check_pod(record),
                     languages.check_pod(record, self._declared),
+                    devices.check_pod(record, self._objects),
                 )
             case Node():
                 return node_pod.check_node(record)
@@ -224,6 +227,12 @@ class _Checks:
                 return app_group.check(record, self._objects.raw(key) or {})
             case NetworkTopology() | KepNetworkTopology():
                 return network_map.check(record, self._objects.raw(key) or {})
+            case DeviceClass():
+                return devices.check_class(record)
+            case ResourceClaim():
+                return devices.check_claim(record, self._objects.every(DeviceClass))
+            case ResourceClaimTemplate():
+                return devices.check_template(record, self._objects.every(DeviceClass))
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

@@ -6,6 +6,7 @@ wrong in different ways. Slow and plain on purpose.
 
 from __future__ import annotations
 
+from tierwise.audit.devices import devices
 from tierwise.audit.gangs import gangs
 from tierwise.audit.gathered import gathered
 from tierwise.audit.koordinator import koordinator_gangs
@@ -25,5 +26,5 @@ __all__ = ["Finding", "audit"]
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
     groups = (gangs, koordinator_gangs, kubernetes_groups, workload_groups, plugin_groups, kai_groups, kueue_groups)
-    checks = (nodes, support, volumes, *groups, topology, gathered, queues, quotas)
+    checks = (nodes, support, volumes, devices, *groups, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

@@ -13,6 +13,11 @@ from tierwise.port import Objects
 __all__ = ["nodes"]
 
 
+def _by_claim(pod: Pod) -> set[str]:
+    served = pod.status.extended_resource_claim_status
+    return {one.resource_name for one in served.request_mappings} if served is not None else set()
+
+
 def nodes(objects: Objects) -> Iterator[Finding]:
     """Nodes above their allocatable, and pods on unknown nodes."""
     used: dict[str, Counter[str]] = {}
@@ -23,7 +28,10 @@ def nodes(objects: Objects) -> Iterator[Finding]:
                 yield Finding(
                     "unknown-node", f"Pod {path}", f"stands on node {pod.spec.node_name}, which does not exist"
                 )
-            used.setdefault(pod.spec.node_name, Counter()).update(asked(pod))
+            wanted = asked(pod)
+            for resource in _by_claim(pod):  # devices that a class serves are held by a claim, and not by the node
+                wanted.pop(resource, None)
+            used.setdefault(pod.spec.node_name, Counter()).update(wanted)
     for name, node in known.items():
         has = {resource: amount(resource, q) for resource, q in node.status.allocatable.items()}
         for resource, number in sorted(used.get(name, {}).items()):

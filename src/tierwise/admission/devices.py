@@ -1,0 +1,94 @@
+"""What is wrong with claims, templates and classes of devices, and with pods that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tierwise.admission.findings import Issue, error, warning
+from tierwise.api.core import Pod, PodSpec
+from tierwise.api.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from tierwise.port import Objects
+
+__all__ = ["check_claim", "check_class", "check_pod", "check_template"]
+
+
+def check_class(record: DeviceClass) -> Iterator[Issue]:
+    """A class whose selectors cannot be read chooses no device."""
+    yield from _selectors("spec.selectors", record.spec.selectors)
+
+
+def check_claim(record: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+    """A claim that asks for what is not known waits for ever."""
+    yield from _requests("spec.devices", record.spec.devices, classes)
+
+
+def check_template(record: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+    """The same, for every claim that is made from it."""
+    yield from _requests("spec.spec.devices", record.spec.spec.devices, classes)
+
+
+def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
+    """A pod that names claims and templates which do not exist waits for them; one that is bound has what it has."""
+    if not pod.spec.node_name:
+        yield from _named(pod.spec, pod.metadata.namespace or "default", objects)
+
+
+def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
+    known = objects.every(ResourceClaim), objects.every(ResourceClaimTemplate)
+    for i, entry in enumerate(spec.resource_claims):
+        path = f"spec.resourceClaims[{i}]"
+        if bool(entry.resource_claim_name) is bool(entry.resource_claim_template_name):
+            yield error(path, "exactly one of resourceClaimName and resourceClaimTemplateName is needed")
+        for kind, name, there in (
+            ("ResourceClaim", entry.resource_claim_name, known[0]),
+            ("ResourceClaimTemplate", entry.resource_claim_template_name, known[1]),
+        ):
+            if name and f"{namespace}/{name}" not in there:
+                yield warning(path, f"{kind} {name} does not exist: the pod will wait for it (ClaimNotReady)")
+
+
+def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+    if not spec.requests:
+        yield error(f"{path}.requests", "a claim needs at least one request")
+    for i, request in enumerate(spec.requests):
+        where = f"{path}.requests[{i}]"
+        if (request.exactly is None) is not bool(request.first_available):
+            yield error(where, "exactly one of exactly and firstAvailable is needed")
+        options: list[tuple[str, ExactDeviceRequest | DeviceSubRequest]] = []
+        if request.exactly is not None:
+            options.append((f"{where}.exactly", request.exactly))
+        options += [(f"{where}.firstAvailable[{j}]", one) for j, one in enumerate(request.first_available)]
+        for own, one in options:
+            if one.device_class_name not in classes:
+                text = f"device class {one.device_class_name} does not exist: pods will wait for it (ClaimNotReady)"
+                yield warning(f"{own}.deviceClassName", text)
+            if one.allocation_mode not in ("", "ExactCount", "All"):
+                yield error(f"{own}.allocationMode", f'"{one.allocation_mode}" is neither ExactCount nor All')
+            if one.count < 0 or (one.allocation_mode == "All" and one.count):
+                yield error(f"{own}.count", "it is for ExactCount alone, and greater than zero")
+            yield from _selectors(f"{own}.selectors", one.selectors)
+    for i, constraint in enumerate(spec.constraints):
+        if (constraint.match_attribute is None) is (constraint.distinct_attribute is None):
+            yield error(f"{path}.constraints[{i}]", "exactly one of matchAttribute and distinctAttribute is needed")
+
+
+def _selectors(path: str, selectors: Sequence[DeviceSelector]) -> Iterator[Issue]:
+    from tierwise.api.cel import CelError, selector  # most collections have no selectors
+
+    for i, one in enumerate(selectors):
+        if one.cel is None:
+            yield warning(f"{path}[{i}]", "a selector of a type that is not known: whoever needs it will wait")
+            continue
+        try:
+            selector(one.cel.expression)
+        except (CelError, RecursionError) as fault:
+            said = str(fault) or "nested too deeply"
+            yield warning(f"{path}[{i}].cel.expression", f"{said}: nodes with devices are refused (DevicesUnusable)")

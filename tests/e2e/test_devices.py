@@ -1,0 +1,154 @@
+"""Gangs whose pods have claims of devices, on a real API server: allocated, reserved, bound whole; nothing leaks."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.e2e.accounts import NAMESPACE
+from tests.e2e.api import Json
+from tests.e2e.driver import TEMPLATE, Driver
+from tests.e2e.world import World, job
+
+ROOT = Path(__file__).parents[2]
+
+
+def _task(name: str, replicas: int) -> Json:
+    """Pods with one claim each, made from the template."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}]
+    container = {"name": "c", "image": "image", "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container], "resourceClaims": claims}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+
+def _nodes(world: World, driver: Driver, number: int) -> None:
+    world.racks(1, number)
+    for i in range(number):
+        driver.publish(f"n{i}", 4)
+
+
+def _sound(world: World, driver: Driver) -> None:
+    """Every device is held once, on the node of its pod, and every pod that runs has what it asked for."""
+    held = driver.held()
+    devices = [one for some in held.values() for one in some]
+    assert len(devices) == len(set(devices))
+    where = {p["metadata"]["uid"]: p["spec"].get("nodeName") for p in world.pods()}
+    for claim in world.api.list("ResourceClaim"):
+        status = claim.get("status", {})
+        for user in status.get("reservedFor", ()):
+            pools = {one["pool"] for one in status["allocation"]["devices"]["results"]}
+            assert where.get(user["uid"]) in (None, *pools)
+    running = set(world.running())
+    reserved = {u["name"] for c in world.api.list("ResourceClaim") for u in c.get("status", {}).get("reservedFor", ())}
+    assert running <= reserved
+
+
+def test_a_gang_with_claims_runs(world: World) -> None:
+    """Claims are allocated and reserved before pods are bound, with the rights that deploy/ gives."""
+    with Driver(world.api, each=2) as driver:
+        _nodes(world, driver, 3)
+        world.run()
+        world.api.create(job("train", _task("w", 6)))
+        world.until(lambda: len(world.running("train")) == 6)
+
+        assert 6 == len(driver.held())
+        _sound(world, driver)
+        world.api.create(job("late", _task("w", 2)))
+        world.until(lambda: any("deviceclass/gpu.example.com" in said for said in _messages(world, "late")))
+        assert {} == world.running("late")
+        _remove(world, "train")
+        world.until(lambda: len(world.running("late")) == 2)
+        world.until(lambda: len(driver.held()) == 2)
+        _sound(world, driver)
+
+
+def _remove(world: World, name: str) -> None:
+    """A job and its pods, as the garbage collector would."""
+    world.api.delete("Job", name)
+    for found in world.pods(name):
+        world.api.delete("Pod", found["metadata"]["name"], now=True)
+
+
+def _messages(world: World, name: str) -> list[str]:
+    return [c.get("message", "") for c in world.group(name).get("status", {}).get("conditions", ())]
+
+
+def test_slices_that_are_withdrawn(world: World) -> None:
+    """A gang waits while a pool is not there or not complete, and runs once it is."""
+    with Driver(world.api, each=4) as driver:
+        _nodes(world, driver, 2)
+        driver.withdraw("n1")
+        world.run()
+        world.api.create(job("train", _task("w", 2)))
+        world.until(lambda: any("deviceclass/gpu.example.com" in said for said in _messages(world, "train")))
+        driver.publish("n1", 4, generation=2, slices=2)
+        assert {} == world.running("train")
+        assert {} == driver.held()
+        driver.publish("n1", 4, generation=3)
+        world.until(lambda: len(world.running("train")) == 2)
+        _sound(world, driver)
+
+
+def test_a_crash_between_allocation_and_bind(world: World) -> None:
+    """Devices that were written for a gang which was never bound are used by the next process, or given back."""
+    with Driver(world.api, each=4) as driver:
+        _nodes(world, driver, 2)
+        halting = world.run(kubeconfig=_without_binds(world))
+        world.api.create(job("train", _task("w", 2)))
+        world.until(lambda: len(driver.held()) == 2)
+        halting.send_signal(signal.SIGKILL)
+        halting.wait()
+
+        assert {} == world.running("train")
+        before = driver.held()
+        world.run()
+        world.until(lambda: len(world.running("train")) == 2)
+        assert before == driver.held()
+        _sound(world, driver)
+        _remove(world, "train")
+        world.until(lambda: not driver.held() and not world.pods("train"))
+
+
+def test_devices_of_a_gang_that_cannot_start_are_given_back(world: World) -> None:
+    """The node that a gang's devices are on is gone for it: it gives them back and starts elsewhere."""
+    with Driver(world.api, each=4) as driver:
+        _nodes(world, driver, 2)
+        halting = world.run(kubeconfig=_without_binds(world))
+        world.api.create(job("train", _task("w", 2)))
+        world.until(lambda: len(driver.held()) == 2)
+        halting.send_signal(signal.SIGKILL)
+        halting.wait()
+        world.api.patch("Node", "n0", {"spec": {"unschedulable": True}})
+        world.run()
+        world.until(lambda: not driver.held())
+        assert {} == world.running("train")
+        world.api.patch("Node", "n0", {"spec": {"unschedulable": False}})
+        world.until(lambda: len(world.running("train")) == 2)
+        _sound(world, driver)
+
+
+def _without_binds(world: World) -> Path:
+    """Who may do all that the scheduler and controllers may, but for binding pods."""
+    name, subject = "halting", {"kind": "ServiceAccount", "name": "halting", "namespace": NAMESPACE}
+    world.accounts.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    rules: list[Any] = []
+    for component in ("read", "scheduler", "controllers"):
+        for document in yaml.safe_load_all((ROOT / f"deploy/kustomize/base/rbac/{component}.yaml").read_text()):
+            if document["kind"] == "ClusterRole":
+                rules += document["rules"]
+    rules = [{**rule, "resources": [r for r in rule["resources"] if r != "pods/binding"]} for rule in rules]
+    api = "rbac.authorization.k8s.io/v1"
+    world.accounts.put({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    world.accounts.put(
+        {
+            "apiVersion": api,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": role,
+            "subjects": [subject],
+        }
+    )
+    return world.accounts.kubeconfig(name)
