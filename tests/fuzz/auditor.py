@@ -41,7 +41,7 @@ def audit(act: Act, rules: Rules) -> list[str]:
     checks = (_room, _topology, _reasons, _fitting)
     found = [fault for check in checks for fault in check(act)]
     found += _evictions(act, rules)
-    found += _nominations(act, rules.quota)
+    found += _nominations(act)
     settled: dict[str, Moment] = {}
     for moment in moments(act.before, act.steps):
         found += _decision(act, moment, rules)
@@ -119,6 +119,9 @@ def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:
         yield f"not whole: {step}"
     if step.evicted and any(pods[path][1].never for path in step.placed):
         yield f"never preempts: {step}"
+    due, need = dues(act.before, quota), sum((pods[path][1].need for path in step.placed), Counter[str]())
+    if not due[by.queue].allows(used(act.before, moment.cleared, by.queue), need, ""):
+        yield f"beyond capability: {by.queue} by {step}"
     for path in step.evicted:
         gang = pods[path][0]
         lower = gang.queue == by.queue and _rank(gang) < _rank(by) and gang.key != by.key
@@ -128,14 +131,12 @@ def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:
             yield f"wrong victim: {path} for {by.key} by {step.action}"
     if "reclaim" not in step.action or not step.evicted:
         return
-    due = dues(act.before, quota)
     for name in () if quota not in rules.reclaim else sorted({pods[path][0].queue for path in step.evicted}):
         held = used(act.before, moment.cleared, name)
         if any(held[r] < n for r, n in due[name].guarantee.items()):
             yield f"guarantee broken: {name} by {step}"
         if not losable(act.before, due[name], held, [v for v in step.evicted if pods[v][0].queue == name], quota):
             yield f"below deserved: {name} by {step}"
-    need = sum((pods[path][1].need for path in step.placed), Counter[str]())
     if not due[by.queue].may_reclaim(used(act.before, moment.cleared, by.queue), need, quota):
         yield f"more than deserved: {by.queue} by {step}"
 
@@ -179,7 +180,7 @@ def _reasons(act: Act) -> Iterator[str]:
             yield f"no reason: {path}"
 
 
-def _nominations(act: Act, quota: str) -> Iterator[str]:
+def _nominations(act: Act) -> Iterator[str]:
     """Room that was kept is used or kept on, where nothing has happened since and no quota stands against it.
 
     Other pods of the gang may have come back and take the room.
@@ -197,5 +198,5 @@ def _nominations(act: Act, quota: str) -> Iterator[str]:
         after = _places(act.after, nominated=True)
         if any(after.get(path) != node for path, node in kept.items()) and not healthy(act.after.gang(gang.key), after):
             codes = {entry["reason"] for entry in act.pending if entry["pod"] in kept}
-            if not (quota and any(code.startswith("Queue") for code in codes)):
+            if not any(code.startswith("Queue") for code in codes):  # a capability holds without a quota plugin too
                 yield f"nomination lost: {gang.key} {kept} {sorted(codes)}"

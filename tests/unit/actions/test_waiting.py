@@ -12,6 +12,8 @@ from tests.support.draw import (
     why,
 )
 
+from tierwise.explain.message import message
+
 
 def test_a_gang_waits_for_room_that_is_being_released() -> None:
     """A gang that fits once leaving pods are gone is given that room, and nothing of it starts before."""
@@ -75,3 +77,14 @@ def test_the_rest_of_a_waiting_gang_has_a_reason() -> None:
     outcome = allocate(draw("r0[n0]", running="n0!:cpu=8"), gang("train", tasks=2, each="cpu=8", minimum=1))
 
     assert ({"n0": 1}, True) == (waiting(outcome, "train"), bool(why(outcome, "train")))
+
+
+def test_the_domain_that_came_farthest_is_named_with_the_most_that_is_free() -> None:
+    """Of two racks the one that takes a pod; of its nodes that take none, the one that lacks least says how much."""
+    busy = "n0:cpu=6 n1:cpu=7 n2:cpu=8 n3:cpu=5 n4:cpu=6"
+    world = draw("s0: r0[n0 n1] r1[n2 n3 n4]", node="cpu=8", running=busy)
+    outcome = allocate(world, gang("train", tasks=2, each="cpu=3", within=1))
+    text = message(outcome.report.rejections["default/train"])
+
+    assert "tier 1: best of 2 hyperNodes is r1: 1 of 2 pods fits" in text
+    assert "2 nodes short of cpu: 3 asked, at most 2 free" in text

@@ -120,6 +120,20 @@ def test_follower_only_watches() -> None:
     assert ([], []) == (watcher.turns, cluster.asked)
 
 
+def test_every_profile_has_its_turn() -> None:
+    """Pods of several scheduler names are placed in one turn, each by the profile of its name."""
+    manifests = [node("n0"), *(pod(name) for name in ("a", "b", "c"))]
+    for name, raw in zip("abc", manifests[1:], strict=True):
+        raw["spec"]["schedulerName"] = name
+    cluster, watcher = _Refusing(manifests), _Watcher()
+    duties = [SchedulerProfile(frozenset({name}), DEFAULT) for name in ("a", "b")]
+    turns = Loop(cluster, duties, clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher])
+    turns.run_once()
+
+    assert ["n0", "n0", ""] == [found.spec.node_name for found in cluster.read().every(Pod).values()]
+    assert 2 == len(watcher.turns)
+
+
 def test_follower_is_not_stuck() -> None:
     """It has looked, and had nothing to do: the time of its last turn goes on, and that is what probes ask for."""
     times, looks = [NOW], iter(range(3))

@@ -36,3 +36,11 @@ def test_best_effort_pods_count_once() -> None:
 
     assert _whole(both)
     assert not _whole(gang("g", minimum=2, roles=both.roles, on="n0 n0"), back="g-b-0")
+
+
+def test_best_effort_pod_that_was_bound_does_not_stand_for_another() -> None:
+    """It came to its node in this cycle, and one that it needs beside it is taken back."""
+    both = gang("g", minimum=2, roles=(role("a", 1), role("b", 1, "")), on="n0")
+
+    assert _whole(both)
+    assert not _whole(both, back="g-a-0")
