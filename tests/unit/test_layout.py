@@ -122,3 +122,40 @@ def test_glossary_names_folders_that_exist() -> None:
 
     assert named
     assert [] == sorted(name for name in named if not (PACKAGE / name).is_dir())
+
+
+def _glossary() -> list[str]:
+    """The words of the glossary, one for each row of its tables."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = [row.split("|")[1].strip() for row in page.splitlines() if row.startswith("| ")]
+    return [word for word in rows if word != "Word"]
+
+
+def _names() -> set[str]:
+    """Every name in the sources, files and folders included, as words: `PodSet`, `pod_sets` and `POD_SET` are all "pod set"."""
+    found: set[str] = set()
+    for file in PACKAGE.rglob("*.py"):
+        found |= {f" {part.replace('_', ' ')} " for part in (file.stem, file.parent.name)}
+        for node in ast.walk(ast.parse(file.read_text())):
+            name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "attr", None)
+            if isinstance(name, str):
+                spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower()
+                found.add(f" {spaced} ")
+    return found
+
+
+def test_glossary_is_short_and_has_each_word_once() -> None:
+    """A word with two entries has two senses, and a reader learns no private language of hundreds of words."""
+    words = _glossary()
+
+    assert [] == sorted(word for word in set(words) if words.count(word) > 1)
+    assert len(words) <= 80
+
+
+def test_words_of_the_glossary_are_names_in_the_code() -> None:
+    """A word that no name has is a word that nobody needs."""
+    names = " ".join(_names())
+    forms = {word: word.replace("-", " ") for word in _glossary()}
+    unused = [w for w, form in forms.items() if f" {form} " not in names and f" {form}s " not in names]
+
+    assert [] == unused
