@@ -132,7 +132,7 @@ def _glossary() -> list[str]:
 
 
 def _names() -> set[str]:
-    """Every name in the sources, files and folders included, as words: `PodSet`, `pod_sets` and `POD_SET` are all "pod set"."""
+    """Every name in the sources, files and folders included, as words: `PodSet` and `POD_SET` are "pod set"."""
     found: set[str] = set()
     for file in PACKAGE.rglob("*.py"):
         found |= {f" {part.replace('_', ' ')} " for part in (file.stem, file.parent.name)}

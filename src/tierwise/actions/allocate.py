@@ -190,9 +190,8 @@ class _Allocation:
 
     def _serve(self, job: Job) -> bool:
         """One turn of a job; whether it wants another."""
-        inspector = self._cycle.report.inspector
-        if inspector is not None:
-            inspector.inspect(self._cycle, job)
+        if self._cycle.inspect is not None:
+            self._cycle.inspect(self._cycle, job)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
             foretold = self._rejection_cache.lookup_early(job)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tierwise.actions.diagnosis.inspection import PodInspection
 from tierwise.api.codec import Raw
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.text.evictions import eviction_wire
-from tierwise.framework.inspection import PodInspection
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Rejection, Verdict

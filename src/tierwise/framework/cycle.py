@@ -140,6 +140,7 @@ class Cycle(msgspec.Struct, frozen=True):
     nominations: Nominations
     report: ReportBuilder
     backlog: Backlog = msgspec.field(default_factory=Backlog)
+    inspect: Callable[[Cycle, Job], None] | None = None  # told of each job when its turn comes; `explain` asks for it
     _running: list[RunningTable] = []
 
     @property

@@ -21,7 +21,6 @@ from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
-    from tierwise.framework.inspection import PodInspector
 
 __all__ = [
     "BundleSummary",
@@ -143,7 +142,6 @@ def plugin_faults(report: CycleReport) -> list[Fault]:
 class ReportBuilder(msgspec.Struct):
     """Collects decisions while the actions run."""
 
-    inspector: PodInspector | None = None
     watch: Callable[[Job, Decision | Rejection], None] | None = None  # told of each outcome as it falls
     decisions: list[Decision] = []
     evictions: list[Eviction] = []

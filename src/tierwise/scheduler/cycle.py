@@ -7,7 +7,6 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -35,10 +34,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler.prebind import prepare
 
-if TYPE_CHECKING:
-    from tierwise.framework.inspection import PodInspector
-
-__all__ = ["RUNNERS", "check_profile", "cycle", "inspector_for", "open_cycle"]
+__all__ = ["RUNNERS", "check_profile", "cycle", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
@@ -167,12 +163,12 @@ def cycle(
     snapshot: Snapshot,
     profile: Profile,
     *,
-    inspector: PodInspector | None = None,
+    inspect: Callable[[Cycle, Job], None] | None = None,
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
 ) -> CycleReport:
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
-    current = open_cycle(snapshot, profile, inspector=inspector, watch=watch, plugins=plugins)
+    current = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
     if "enqueue" not in profile.actions:
         promote(current)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
@@ -244,7 +240,7 @@ def open_cycle(
     snapshot: Snapshot,
     profile: Profile,
     *,
-    inspector: PodInspector | None = None,
+    inspect: Callable[[Cycle, Job], None] | None = None,
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
 ) -> Cycle:
@@ -268,16 +264,4 @@ def open_cycle(
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
-    return Cycle(
-        snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(inspector=inspector, watch=watch)
-    )
-
-
-def inspector_for(pod: str) -> PodInspector:
-    """A probe that looks at one pod (namespace/name) when its turn comes."""
-    from tierwise.actions.diagnosis.domain_scores import (
-        score_domains,  # only `explain` looks, and importing the core must stay cheap
-    )
-    from tierwise.framework.inspection import PodInspector
-
-    return PodInspector(pod, score_domains)
+    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(watch=watch), inspect=inspect)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import msgspec
 
 from tierwise import controllers
+from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.framework.inspection import PodInspection, PodInspector
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects
-from tierwise.scheduler import cycle, inspector_for
+from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
 from tierwise.sim import claims
@@ -146,8 +146,8 @@ def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[P
     guard = history.guard
 
     def probed(shown: Objects) -> tuple[PodInspector, Snapshot, CycleReport]:
-        inspector, snapshot = inspector_for(pod), build(shown, now, profile)
-        return inspector, snapshot, cycle(snapshot, profile, inspector=inspector)
+        inspector, snapshot = PodInspector(pod), build(shown, now, profile)
+        return inspector, snapshot, cycle(snapshot, profile, inspect=inspector.inspect)
 
     for _ in range(_MOST):
         reconcile(history.cluster, now, profile, guard)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.support.draw import draw, objects_of
 from tests.support.faulty import TREE, Sound, busy_gangs, faulty, sound
 
+from tierwise.actions.diagnosis.inspection import PodInspector
 from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
@@ -25,7 +26,7 @@ from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import cycle, inspector_for, open_cycle
+from tierwise.scheduler import cycle, open_cycle
 from tierwise.snapshot.builder import build
 
 ACTIONS = {
@@ -98,8 +99,8 @@ def run(factory: Factory, actions: tuple[str, ...], probe: str = "", *, at_once:
     filters = PluginChoice("conformance"), PluginChoice("priority"), PluginChoice("gang"), PluginChoice("predicates")
     tiers = ((PluginChoice("faulty"),), filters)
     profile = replace(DEFAULT, actions=actions, tiers=tiers, immediate_preemption=at_once)
-    looks = inspector_for(probe) if probe else None
-    return cycle(snapshot, profile, inspector=looks, plugins={**PLUGINS, "faulty": factory})
+    looks = PodInspector(probe).inspect if probe else None
+    return cycle(snapshot, profile, inspect=looks, plugins={**PLUGINS, "faulty": factory})
 
 
 def named(report: CycleReport) -> set[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
@@ -16,7 +17,6 @@ from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, meter, pairs, table
 from tierwise.explain.text.waiting import STYLES
-from tierwise.framework.inspection import NodeInspection, PodInspection
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape

@@ -5,18 +5,16 @@ A probe is handed in with the cycle; normal runs pass none and pay nothing for i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
+from tierwise.actions.diagnosis.domain_scores import score_domains
+from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Floats
 from tierwise.model.job import Job, SubJob, Task
-
-if TYPE_CHECKING:
-    from tierwise.framework.cycle import Cycle
 
 __all__ = ["NodeInspection", "PodInspection", "PodInspector"]
 
@@ -46,10 +44,9 @@ class PodInspection(msgspec.Struct, frozen=True):
 class PodInspector:
     """Waits for the job of one pod, looks once."""
 
-    def __init__(self, pod: str, rate: Callable[[Cycle, Job, SubJob], dict[str, float]]) -> None:
+    def __init__(self, pod: str) -> None:
         self.pod = pod
         self.inspection: PodInspection | None = None
-        self._rate = rate
 
     def inspect(self, cycle: Cycle, job: Job) -> None:
         """Called by an action when a job's turn comes."""
@@ -71,7 +68,7 @@ class PodInspector:
             sub=sub,
             task=task,
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
-            domain_scores=self._rate(cycle, job, sub),
+            domain_scores=score_domains(cycle, job, sub),
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
         )
 
