@@ -17,6 +17,7 @@ __all__ = [
     "SPINE",
     "composite",
     "grouped_pods",
+    "grove_gang",
     "kai_gang",
     "kubernetes_gang",
     "kueue_gang",
@@ -24,6 +25,7 @@ __all__ = [
     "near",
     "nodes",
     "objects_of",
+    "packed",
     "plugin_gang",
     "pod",
     "run",
@@ -205,3 +207,37 @@ def kueue_gang(
         own = {**labels, "kueue.x-k8s.io/pod-group-pod-index": str(i)}
         found.append(pod(f"{name}-{i}", on=(on or {}).get(i, ""), spec=spec, labels=own, annotations=marks))
     return found
+
+
+def grove_gang(
+    name: str, sizes: Mapping[str, int], *, on: Mapping[str, str] | None = None, **spec: object
+) -> list[Raw]:
+    """A PodGang of Grove's, with so many pods of each PodClique; `keys` says what each of them requires."""
+    keys = spec.pop("keys", {})
+    assert isinstance(keys, dict)
+    groups: list[Raw] = [
+        {
+            "name": clique,
+            "minReplicas": number,
+            **({"topologyConstraint": packed(keys[clique])} if clique in keys else {}),
+        }
+        for clique, number in sizes.items()
+    ]
+    gang: Raw = {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "metadata": {"name": name},
+        "spec": {"podgroups": groups, **spec},
+    }
+    found = [gang]
+    for clique, number in sizes.items():
+        labels = {"grove.io/podgang": name, "grove.io/podclique": clique}
+        names = [f"{name}-{clique}-{i}" for i in range(number)]
+        found += (pod(n, on=(on or {}).get(n, ""), labels=labels) for n in names)
+    return found
+
+
+def packed(required: str = "", preferred: str = "") -> Raw:
+    """Grove's topology constraint."""
+    found = {"required": required} if required else {}
+    return {"packConstraint": {**found, **({"preferred": preferred} if preferred else {})}}

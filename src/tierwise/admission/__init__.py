@@ -34,6 +34,7 @@ from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.kai import Topology as KaiTopology
@@ -209,6 +210,9 @@ class _Checks:
                 topologies = self._objects.every(KaiTopology)
                 waits = languages.check_waiting(self._declared.get((key.group, key.path)))
                 return chain(languages.check_kai_group(record, queues, topologies, self._around), waits)
+            case PodGang():
+                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
+                return chain(languages.check_gang(record, self._around), waits)
             case KaiTopology() | KueueTopology():
                 return languages.check_levels(record.spec.levels)
             case ResourceFlavor():

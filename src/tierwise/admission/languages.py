@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
+from tierwise.api.grove import PodGang
 from tierwise.api.kai import Level, Topology, TopologyConstraint
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kueue import GROUP as KUEUE
@@ -27,6 +28,7 @@ from tierwise.dialects.volcano.annotations import group_of
 
 __all__ = [
     "check_composite",
+    "check_gang",
     "check_kai_group",
     "check_levels",
     "check_plugin_group",
@@ -151,6 +153,21 @@ def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str,
     for field, level in wanted.items():
         if level and level not in levels:
             yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {asked.topology}')
+
+
+def check_gang(record: PodGang, context: ClusterContext) -> Iterator[Issue]:
+    """Issues of a PodGang of Grove's."""
+    names = [group.name for group in record.spec.podgroups]
+    for index, group in enumerate(record.spec.podgroups):
+        yield from at_least(f"spec.podgroups[{index}].minReplicas", group.min_replicas, 0)
+        if names.count(group.name) > 1:
+            yield error(f"spec.podgroups[{index}].name", f'there are two groups of the name "{group.name}"')
+    for index, config in enumerate(record.spec.topology_constraint_group_configs):
+        for name in config.pod_group_names:
+            if name not in names:
+                path = f"spec.topologyConstraintGroupConfigs[{index}].podGroupNames"
+                yield warning(path, f'there is no group of the name "{name}"')
+    yield from context.priority_class("spec.priorityClassName", record.spec.priority_class_name)
 
 
 def check_levels(levels: Sequence[Level | KueueLevel]) -> Iterator[Issue]:

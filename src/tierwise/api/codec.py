@@ -16,6 +16,7 @@ from tierwise.api import (
     amounts,
     core,
     elastic_quota,
+    grove,
     kai,
     koordinator,
     kueue,
@@ -467,6 +468,7 @@ register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespac
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
 register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))
 register(f"{kueue.GROUP}/v1beta2", "Workload", kueue.Workload, older=("v1beta1",))
+register(f"{grove.GROUP}/v1alpha1", "PodGang", grove.PodGang)
 register(f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup)
 register(f"{kai.GROUP}/v2", "Queue", kai.Queue, namespaced=False)
 register(f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, namespaced=False)

@@ -55,6 +55,7 @@ _KAI_OF_GROUPS: Final = frozenset(
 )
 """What KAI's pod grouper has written into the PodGroup that a pod names."""
 _BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_GROVE: Final = "grove.io/podgang"
 
 SPEC_FIELDS: Final = {
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
@@ -64,7 +65,6 @@ SPEC_FIELDS: Final = {
 
 LABELS: Final = {
     "godel.bytedance.com/pod-group-name": "PodGroups of godel.bytedance.com are not read",
-    "grove.io/podgang": "PodGangs of grove.io are not read",
 }
 """Labels, and annotations of the same name, that make a pod one of a gang in a language that is not read."""
 
@@ -76,6 +76,7 @@ ANNOTATIONS: Final = {
     "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
     _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",
     _BY_LABEL: "a pod names its PodGroup by a label of that name",
+    _GROVE: "a pod names its PodGang by a label of that name",
 }
 """Annotations that ask for something which is not read."""
 
@@ -145,7 +146,7 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
         return key in _KUEUE_READ or bool(placed)
     if key.startswith(_KAI):
         return key in _KAI_READ or (key in _KAI_OF_GROUPS and bool(meta.annotations.get(_KAI_GROUP)))
-    return key == _BY_LABEL and bool(meta.labels.get(_BY_LABEL))
+    return key in (_BY_LABEL, _GROVE) and bool(meta.labels.get(key))
 
 
 def _why(key: str, *, labels: bool) -> str:

@@ -10,7 +10,14 @@ from tierwise.audit.devices import devices
 from tierwise.audit.gangs import gangs
 from tierwise.audit.gathered import gathered
 from tierwise.audit.koordinator import koordinator_gangs
-from tierwise.audit.languages import kai_groups, kubernetes_groups, kueue_groups, plugin_groups, workload_groups
+from tierwise.audit.languages import (
+    grove_gangs,
+    kai_groups,
+    kubernetes_groups,
+    kueue_groups,
+    plugin_groups,
+    workload_groups,
+)
 from tierwise.audit.nodes import nodes
 from tierwise.audit.pods import Finding
 from tierwise.audit.queues import queues
@@ -25,6 +32,7 @@ __all__ = ["Finding", "audit"]
 
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
-    groups = (gangs, koordinator_gangs, kubernetes_groups, workload_groups, plugin_groups, kai_groups, kueue_groups)
-    checks = (nodes, support, volumes, devices, *groups, topology, gathered, queues, quotas)
+    own = (gangs, koordinator_gangs)
+    others = (kubernetes_groups, workload_groups, plugin_groups, kai_groups, grove_gangs, kueue_groups)
+    checks = (nodes, support, volumes, devices, *own, *others, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tierwise.api.core import Node, Pod
+from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import Topology
 from tierwise.api.koordinator import PodGroup as KoordinatorGroup
@@ -22,7 +23,7 @@ from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, ended, gang, group, stands
 from tierwise.port import Objects
 
-__all__ = ["kai_groups", "kubernetes_groups", "kueue_groups", "plugin_groups", "workload_groups"]
+__all__ = ["grove_gangs", "kai_groups", "kubernetes_groups", "kueue_groups", "plugin_groups", "workload_groups"]
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 
@@ -95,6 +96,26 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
             if asked.required_topology_level in levels:
                 outer = levels[: levels.index(asked.required_topology_level) + 1]
                 yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+
+
+def grove_gangs(objects: Objects) -> Iterator[Finding]:
+    """PodGangs of Grove's of which a part stands, or whose pods stand in several domains of a key that is required."""
+    inside = _standing(objects, lambda pod: pod.metadata.labels.get("grove.io/podgang", ""))
+    for path, record in objects.every(PodGang).items():
+        spec, standing = record.spec, inside.get(path, [])
+        said = any((c.type, c.status) == ("Scheduled", "True") for c in record.status.conditions)
+        cliques = [(pod.metadata.labels.get("grove.io/podclique", ""), pod) for pod in standing]
+        of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
+        for part in spec.podgroups if standing and not was_whole(record.metadata, said=said) else ():
+            if len(of[part.name]) < part.min_replicas:
+                text = f"{len(of[part.name])} of {part.min_replicas} pods of group {part.name} stand"
+                yield Finding("part-of-gang", f"PodGang {path}", text)
+        limits = [(standing, spec.topology_constraint), *((of[g.name], g.topology_constraint) for g in spec.podgroups)]
+        for config in spec.topology_constraint_group_configs:
+            limits.append(([p for n in config.pod_group_names for p in of.get(n, ())], config.topology_constraint))
+        for pods, asked in limits:
+            if asked is not None and asked.pack_constraint.required:
+                yield from _apart(objects, f"PodGang {path}", pods, asked.pack_constraint.required)
 
 
 def kueue_groups(objects: Objects) -> Iterator[Finding]:

@@ -14,11 +14,13 @@ import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
+from tierwise.api.grove import PodGang
 from tierwise.api.kai import Topology
 from tierwise.api.kueue import ResourceFlavor
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
+from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
@@ -26,6 +28,7 @@ from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano.annotations import group_of
+from tierwise.model.topology import LABELS
 from tierwise.port import Objects
 
 __all__ = [
@@ -72,10 +75,10 @@ class Language(Protocol):
 
 
 LANGUAGES: Final[Mapping[str, Language]] = {
-    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai, kueue)
+    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai, grove, kueue)
 }
 
-TREES_READ: Final = (PodGroup, CompositePodGroup, Topology, KueueTopology, ResourceFlavor)
+TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor)
 """The records that label trees follow from."""
 
 
@@ -123,5 +126,8 @@ def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -
 
 
 def label_trees(objects: Objects) -> list[LabelTree]:
-    """The trees of node labels that constraints of any language are about."""
-    return [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
+    """The trees of node labels that constraints of any language are about; keys without an order share one."""
+    found = [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
+    keys = sorted({key for tree in found if tree.bare for key in tree.keys})
+    listed = [tree for tree in found if not tree.bare]
+    return [*listed, LabelTree(LABELS, tuple(keys), bare=True)] if keys else listed

@@ -67,6 +67,8 @@ RELEASE: Final = "release"
 
 _RELEASED: Final = "a part of gang {gang} was bound, and the rest has found no place for {patience:.0f} seconds"
 _TAKEN_BACK: Final = "its node was given more than it has, and gang {gang} was bound last"
+_ONE_GANG: Final = ("PodGroup", "CompositePodGroup", "PodGang")
+"""Kinds of which an object declares one gang, and can keep its marks."""
 _NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
 _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
@@ -165,7 +167,7 @@ def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]
 def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
     if job.declared_by is not None:
-        declared = objects.record(job.declared_by) if job.declared_by.kind.endswith("PodGroup") else None
+        declared = objects.record(job.declared_by) if job.declared_by.kind in _ONE_GANG else None
         return (job.declared_by, declared) if declared is not None else None  # others declare several gangs
     for path in job.gangs or (job.key,):
         namespace, _, name = path.partition("/")

@@ -8,11 +8,13 @@ from typing import Final
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
+from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kueue import Workload as KueueWorkload
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
 from tierwise.controllers.stamp import stamp
+from tierwise.dialects.grove.pod_gang import SCHEDULED as GANG_SCHEDULED
 from tierwise.dialects.kai.pod_group import STARTED
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, SCHEDULED
@@ -35,7 +37,7 @@ def language_status(
     record: Object | None = objects.record(key) if key is not None else None
     if key is None or record is None or isinstance(record, KueueWorkload):
         return  # a Workload's status is Kueue's, and its pods say why they wait
-    if isinstance(record, PodGroup | CompositePodGroup | Workload):
+    if isinstance(record, PodGroup | CompositePodGroup | Workload | PodGang):
         yield from _Kubernetes(objects, snapshot, report, job, decisions).effects(key, record)
         return
     bound = sum(decision.count() for decision in decisions if decision.bound)
@@ -114,7 +116,7 @@ _FAULTS: Final = frozenset(("PluginFailed", "BindFailed"))
 
 
 class _Kubernetes:
-    """The conditions of Kubernetes' own groups."""
+    """The conditions of Kubernetes' own groups, and of Grove's, which are made like them."""
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class _Kubernetes:
         self._job = job
         self._decisions = [decision for decision in decisions if decision.bound]
 
-    def effects(self, key: Key, record: PodGroup | CompositePodGroup | Workload) -> Iterator[Effect]:
+    def effects(self, key: Key, record: PodGroup | CompositePodGroup | Workload | PodGang) -> Iterator[Effect]:
         """Conditions of the object that declares the job and of its groups, and news about it."""
         bound = sum(decision.count() for decision in self._decisions)
         ready = phase_after(self._job, self._report, bound) in (Phase.RUNNING, Phase.COMPLETED)
@@ -142,6 +144,11 @@ class _Kubernetes:
             yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
         if isinstance(record, Workload):
             return  # it has no status
+        if isinstance(record, PodGang):
+            phase = "Starting" if ready else "Pending"
+            kept = record.status.phase if ready and record.status.phase == "Running" else phase
+            yield from self._patch(key, GANG_SCHEDULED, ready=ready, phase=kept)
+            return
         if isinstance(record, PodGroup):
             yield from self._patch(key, self._type(key), ready=ready)
             return
@@ -166,7 +173,7 @@ class _Kubernetes:
         found = status.get("conditions") if isinstance(status, dict) else None
         return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
 
-    def _patch(self, key: Key, kind: str, *, ready: bool) -> Iterator[Effect]:
+    def _patch(self, key: Key, kind: str, *, ready: bool, phase: str = "") -> Iterator[Effect]:
         """The conditions of one object, where they change; what has turned true stays so."""
         present = self._present(key)
         wanted = {str(condition.get("type")): condition for condition in present}
@@ -183,8 +190,12 @@ class _Kubernetes:
             text = "its pods make room for another job" if victim.by is not None else "its pods are evicted"
             known = wanted.get(_DISRUPTION, {})
             wanted[_DISRUPTION] = self._condition(known, _DISRUPTION, "True", "PreemptionByScheduler", text)
-        if list(wanted.values()) != present:
-            yield PatchStatus(key, {"conditions": list(wanted.values())})
+        status: Raw = {"conditions": list(wanted.values())} if list(wanted.values()) != present else {}
+        shown = (self._objects.raw(key) or {}).get("status")
+        if phase and not (isinstance(shown, dict) and shown.get("phase") == phase):
+            status["phase"] = phase
+        if status:
+            yield PatchStatus(key, status)
 
     def _condition(self, before: Raw, kind: str, status: str, reason: str, text: str) -> Raw:
         content = {"type": kind, "status": status, "reason": reason, "message": text}

@@ -52,6 +52,7 @@ BUILT_IN = {
     ("scheduling.run.ai", "Queue"): "queues",
     ("kai.scheduler", "Topology"): "topologies",
     ("kueue.x-k8s.io", "Topology"): "topologies",
+    ("scheduler.grove.io", "PodGang"): "podgangs",
     ("kueue.x-k8s.io", "ResourceFlavor"): "resourceflavors",
     ("kueue.x-k8s.io", "Workload"): "workloads",
     ("resource.k8s.io", "ResourceClaim"): "resourceclaims",

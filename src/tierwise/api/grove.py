@@ -1,0 +1,73 @@
+"""Grove's PodGang: what its operator asks of a scheduler for a PodCliqueSet.
+
+Built by the codec. What it means stands in `dialects.grove`.
+"""
+
+from tierwise.api.core import Condition
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = [
+    "GROUP",
+    "ConstraintGroup",
+    "PackConstraint",
+    "PodGang",
+    "PodGangGroup",
+    "PodGangSpec",
+    "PodGangStatus",
+    "TopologyConstraint",
+]
+
+GROUP = "scheduler.grove.io"
+
+
+class PackConstraint(Record, frozen=True):
+    """Keys of node labels: one domain of the first must hold the pods, one of the second should."""
+
+    required: str = ""
+    preferred: str = ""
+
+
+class TopologyConstraint(Record, frozen=True):
+    """How near pods must stand."""
+
+    pack_constraint: PackConstraint = PackConstraint()
+
+
+class PodGangGroup(Record, frozen=True):
+    """Pods of one PodClique."""
+
+    name: str = ""
+    min_replicas: Int = 0
+    topology_constraint: TopologyConstraint | None = None
+
+
+class ConstraintGroup(Record, frozen=True):
+    """A constraint for some of the groups together."""
+
+    name: str = ""
+    pod_group_names: tuple[str, ...] = ()
+    topology_constraint: TopologyConstraint | None = None
+
+
+class PodGangSpec(Record, frozen=True):
+    """What a gang needs to start."""
+
+    podgroups: tuple[PodGangGroup, ...] = ()
+    topology_constraint: TopologyConstraint | None = None
+    topology_constraint_group_configs: tuple[ConstraintGroup, ...] = ()
+    priority_class_name: str = ""
+
+
+class PodGangStatus(Record, frozen=True):
+    """What became of a gang."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodGang(Record, frozen=True):
+    """Groups of pods that start together or not at all."""
+
+    metadata: ObjectMeta
+    spec: PodGangSpec = PodGangSpec()
+    status: PodGangStatus = PodGangStatus()

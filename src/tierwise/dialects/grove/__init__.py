@@ -1,0 +1,1 @@
+"""Grove's PodGangs in the words of the model."""

@@ -1,0 +1,110 @@
+"""What Grove's PodGangs mean in model words.
+
+Its operator makes one of each replica of a PodCliqueSet. A pod belongs to the PodGang that its label names, and to the
+group that is called like its PodClique. All groups start together, each with its minimum; a constraint may hold for the
+whole, for some of the groups together, and for each of them. Keys of node labels are bare, as Kubernetes' own groups
+have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tierwise.api.codec import Object
+from tierwise.api.core import Pod
+from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
+from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
+from tierwise.dialects.label_trees import LabelTree
+from tierwise.model.job import Constraint, Phase
+from tierwise.model.reason import Reason
+from tierwise.model.topology import LABELS
+from tierwise.port import Key, Objects
+
+__all__ = ["LABEL", "LANGUAGE", "READS", "SCHEDULED", "named", "read", "sub_group", "trees"]
+
+LANGUAGE: Final = GROUP
+READS: Final[tuple[type[Object], ...]] = (PodGang,)
+LABEL: Final = "grove.io/podgang"
+SCHEDULED: Final = "Scheduled"
+_CLIQUE: Final = "grove.io/podclique"
+
+
+def named(pod: Pod) -> str:
+    """The PodGang that a pod names, as namespace/name; empty where it names none."""
+    name = pod.metadata.labels.get(LABEL, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def sub_group(pod: Pod) -> str:
+    """The PodClique of a pod."""
+    return pod.metadata.labels.get(_CLIQUE, "")
+
+
+def trees(objects: Objects) -> Iterator[LabelTree]:
+    """One of all keys that a PodGang names."""
+    keys: set[str] = set()
+    for record in objects.every(PodGang).values():
+        for asked in _constraints(record.spec):
+            pack = asked.pack_constraint
+            keys |= {key for key in (pack.required, pack.preferred) if key}
+    if keys:
+        yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
+
+
+def _constraints(spec: PodGangSpec) -> Iterator[TopologyConstraint]:
+    every = (spec.topology_constraint, *(c.topology_constraint for c in spec.topology_constraint_group_configs))
+    yield from (asked for asked in (*every, *(g.topology_constraint for g in spec.podgroups)) if asked is not None)
+
+
+def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
+    """Every PodGang by what its pods call it."""
+    return {path: _group(path, record) for path, record in objects.every(PodGang).items()}
+
+
+def _group(path: str, record: PodGang) -> Group:
+    namespace, _, name = path.partition("/")
+    spec = record.spec
+    subs = tuple(_sub_groups(spec))
+    started = any(c.type == SCHEDULED and c.status == "True" for c in record.status.conditions)
+    return Group(
+        key=Key(GROUP, "PodGang", namespace, name),
+        minimum=smallest(subs, None),
+        phase=Phase.RUNNING if started else Phase.PENDING,
+        created=created(record.metadata),
+        annotations=record.metadata.annotations,
+        constraint=_constraint(spec.topology_constraint),
+        sub_groups=subs,
+        priority_class=spec.priority_class_name,
+        refusal=_overlap(spec),
+    )
+
+
+def _sub_groups(spec: PodGangSpec) -> Iterator[SubGroup]:
+    """The groups; those that share a constraint stand below one more."""
+    groups: dict[str, SubGroup] = {}
+    for group in spec.podgroups:
+        groups[group.name] = SubGroup(group.name, max(group.min_replicas, 1), _constraint(group.topology_constraint))
+    for config in spec.topology_constraint_group_configs:
+        inside = tuple(groups.pop(name) for name in config.pod_group_names if name in groups)
+        constraint = _constraint(config.topology_constraint)
+        if len(inside) == 1 and inside[0].constraint is None:
+            yield SubGroup(inside[0].name, inside[0].minimum, constraint)
+        elif inside:
+            yield SubGroup(config.name, smallest(inside, None), constraint, inside)
+    yield from groups.values()
+
+
+def _constraint(asked: TopologyConstraint | None) -> Constraint | None:
+    """What is required counts; what is preferred alone is a soft limit."""
+    pack = asked.pack_constraint if asked is not None else None
+    if pack is None or not (pack.required or pack.preferred):
+        return None
+    return Constraint(bool(pack.required), tier_name=pack.required or pack.preferred, kind=LABELS)
+
+
+def _overlap(spec: PodGangSpec) -> Reason | None:
+    names = [name for config in spec.topology_constraint_group_configs for name in config.pod_group_names]
+    if len(set(names)) == len(names):
+        return None
+    return not_supported("spec.topologyConstraintGroupConfigs", "a group stands in several of them")
