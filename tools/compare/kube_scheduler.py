@@ -405,7 +405,7 @@ def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
         why = ours["nodes"][wrong[0]]["reasons"]
         return [f"filter, tierwise {'allows' if wrong[0] in fit else 'refuses: ' + '; '.join(why)}"]
     if theirs.get("node") and writes_of(objects, theirs["node"]) != theirs.get("writes", {}):
-        return ["volumes of claims"]
+        return ["volumes, a claim that a pod names twice" if _twice(objects[-1]) else "volumes of claims"]
     found = []
     for plugin in SCORES:
         for node, scores in sorted(theirs["scores"].items()):

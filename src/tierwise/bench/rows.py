@@ -20,6 +20,7 @@ from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.replays import s3a, s3b
 from tierwise.bench.services import n1, p11
+from tierwise.bench.volumes import v1a, v1b, v1c
 from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot
 
 __all__ = ["ROWS", "chosen"]
@@ -158,6 +159,9 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C8c": c8c,
     "D1a": d1a,
     "D1b": d1b,
+    "V1a": v1a,
+    "V1b": v1b,
+    "V1c": v1c,
 }
 
 

@@ -121,7 +121,7 @@ class Provisioning(msgspec.Struct, frozen=True):
 class Storage(msgspec.Struct, frozen=True):
     """What a cluster has for claims without a volume."""
 
-    volumes: tuple[tuple[VolumeKind, tuple[str, ...]], ...] = ()  # kinds, with the names of the volumes of each
+    volumes: tuple[tuple[VolumeKind, tuple[str, ...]], ...] = ()  # kinds with the names of their volumes, all in order
     versions: Mapping[str, str] = {}  # resource versions of volumes by name
     classes: Mapping[str, Provisioning] = {}
     migrated: Mapping[str, frozenset[str]] = {}  # by node, the volume plugins of old whose work drivers do there

@@ -24,6 +24,7 @@ __all__ = ["STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
 STAGES: Final = ("read", "build", "decide", "apply", "publish")
 """The stages of one turn of the loop, in order."""
 
+_UNDONE: Final = frozenset(("VolumeBindingFailed", "VolumeBindingTimedOut"))
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -83,6 +84,17 @@ class Metrics:
             ["tier", "gang"],
             registry=to,
         )
+        self._claims = Gauge(
+            "tierwise_volume_claims_waiting",
+            "Claims for which a volume or a node was chosen, and that are not bound yet.",
+            registry=to,
+        )
+        self._undone = Counter(
+            "tierwise_volume_bindings_undone_total",
+            "Choices of volumes that were taken back: no volume was made, or none came in time.",
+            ["reason"],
+            registry=to,
+        )
         self._in_flight = Gauge("tierwise_binds_in_flight", "Binds that await their answer.", registry=to)
         self._effects = Counter(
             "tierwise_effects_total",
@@ -132,6 +144,7 @@ class Metrics:
         self._trials.inc(report.search_counts.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
+        self._volumes(snapshot, report)
         for failure in report.failures:
             self.plugin_failure(failure.plugin, failure.point, failure.times)
         for entry in slots_now(snapshot, self._gangs):
@@ -156,6 +169,13 @@ class Metrics:
         for reason, number in counts.items():
             self._gangs_total.labels("waiting", reason).inc(number)
             self._waiting.labels(reason).set(number)
+
+    def _volumes(self, snapshot: Snapshot, report: CycleReport) -> None:
+        claims = (claim for job in snapshot.jobs for task in job.tasks for claim in task.volume_claims)
+        self._claims.set(len({claim.key for claim in claims if claim.chosen}))
+        for rejection in report.rejections.values():
+            if rejection.reason.code in _UNDONE and rejection.stage == "bind":
+                self._undone.labels(rejection.reason.code).inc()
 
     def binds_in_flight(self, number: int) -> None:
         """So many binds await their answer now."""

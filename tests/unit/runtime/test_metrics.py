@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
+from tests.support import volumes
 from tests.support.draw import Gang, World, draw, gang, objects_of
 
 from tierwise.config.profile import DEFAULT
@@ -30,10 +31,21 @@ def _cycle(world: World, *gangs: Gang) -> tuple[Snapshot, CycleReport]:
     return snapshot, cycle(snapshot, DEFAULT)
 
 
+def _undone() -> tuple[Snapshot, CycleReport]:
+    """A cycle that takes back a choice of volumes which has come to nothing."""
+    marks = {"tierwise.io/selected-node": "n0", "tierwise.io/selected-at": "1970-01-01T00:00:00Z"}
+    world = volumes.objects(
+        volumes.node("n0"), volumes.storage_class(), volumes.claim("c", annotations=marks), volumes.pod("p", "c")
+    )
+    snapshot = build(world, 700.0)
+    return snapshot, cycle(snapshot, DEFAULT)
+
+
 def _all() -> CollectorRegistry:
     """A registry in which every metric has been used."""
     found = registry()
     metrics, admission = Metrics(found), AdmissionMetrics(found)
+    metrics.observe(*_undone(), {})
     metrics.observe(*_cycle(WORLD, FITS, WAITS), dict.fromkeys(STAGES, 0.01))
     metrics.binds_in_flight(3)
     metrics.effect("Bind", ok=True)
@@ -90,6 +102,16 @@ def test_a_reason_that_nobody_waits_for_any_more_is_gone() -> None:
 
     reason = report.rejections["default/waits"].reason.code
     assert found.get_sample_value("tierwise_gangs_waiting", {"reason": reason}) is None
+
+
+def test_claims_that_wait_and_choices_that_are_undone_are_counted() -> None:
+    """The claim still has its mark in the cycle that takes it back."""
+    found = registry()
+    Metrics(found).observe(*_undone(), {})
+
+    assert 1 == found.get_sample_value("tierwise_volume_claims_waiting")
+    labels = {"reason": "VolumeBindingFailed"}
+    assert 1 == found.get_sample_value("tierwise_volume_bindings_undone_total", labels)
 
 
 def test_the_page_lists_every_metric() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from tierwise.api.natural import natural
 from tierwise.api.selector import matches
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
@@ -50,6 +49,7 @@ class _Choice(msgspec.Struct, frozen=True, eq=False):
     """The volumes that one claim could have: kinds, in the order in which they are taken."""
 
     kinds: tuple[int, ...]
+    every: frozenset[int]  # of them
     free: Ints  # per row: how many can be had from there
     reach: Bools  # per row: whether any can be reached from there
     narrow: dict[int, list[int]]  # by row: places among the kinds of those that few rows reach
@@ -68,11 +68,11 @@ class VolumePool:
         ledger: Ledger,
         storage: Storage,
         shapes: Iterable[Shape],
-        reach: Callable[[VolumeKind], Bools],
+        reach: Callable[[VolumeKind], Ints],
         rows: int,
     ) -> None:
         self._kinds = [kind for kind, _ in storage.volumes]
-        self._names = [sorted(names, key=natural) for _, names in storage.volumes]
+        self._names = [names for _, names in storage.volumes]
         self._left: Ints = np.array([len(names) for names in self._names], dtype=np.int64)
         self._reach = reach
         self._rows_of: dict[int, Ints] = {}
@@ -94,7 +94,7 @@ class VolumePool:
         known = self._choices.get(key)
         if known is None:
             fitting = [k for k, kind in enumerate(self._kinds) if suits(kind, claim)]
-            fitting.sort(key=lambda k: (self._kinds[k].capacity, len(self._reached(k)), natural(self._names[k][0])))
+            fitting.sort(key=lambda k: (self._kinds[k].capacity, len(self._reached(k)), k))
             free = np.zeros(self._rows, dtype=np.int64)
             narrow: dict[int, list[int]] = {}
             wide: list[int] = []
@@ -106,13 +106,15 @@ class VolumePool:
                 else:
                     for row in reached.tolist():
                         narrow.setdefault(row, []).append(place)
-            known = self._choices[key] = _Choice(tuple(fitting), free, free > 0, narrow, tuple(wide))
+            known = self._choices[key] = _Choice(
+                tuple(fitting), frozenset(fitting), free, free > 0, narrow, tuple(wide)
+            )
         return known
 
     def _reached(self, kind: int) -> Ints:
         found = self._rows_of.get(kind)
         if found is None:
-            found = self._rows_of[kind] = np.flatnonzero(self._reach(self._kinds[kind]))
+            found = self._rows_of[kind] = self._reach(self._kinds[kind])
         return found
 
     def reachable(self, claim: ClaimTerms) -> Bools:
@@ -183,7 +185,7 @@ class VolumePool:
             self._left[k] += by
             rows = self._reached(k)
             for choice in self._choices.values():
-                if k in choice.kinds:
+                if k in choice.every:
                     ledger.save(choice.free, rows)
                     choice.free[rows] += by
 
@@ -199,7 +201,7 @@ class VolumePool:
                 stack.append(kinds.tolist())
         return found
 
-    def names(self, kind: int) -> list[str]:
+    def names(self, kind: int) -> tuple[str, ...]:
         """The volumes of a kind, in natural order of their names."""
         return self._names[kind]
 

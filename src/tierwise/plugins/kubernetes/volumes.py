@@ -58,6 +58,7 @@ _PAUSE: Final = 10.0
 _OLD: Final = dict(zip(ZONE_LABELS[:2], ZONE_LABELS[2:], strict=True))
 """Labels of zones and regions from before they had their present names."""
 
+_NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -69,6 +70,7 @@ class _Reach:
         self._storage = view.snapshot.storage
         self._masks: dict[bytes, Bools] = {}
         self._migrated: dict[str, Bools] = {}
+        self._by_value: dict[str, dict[str, Ints]] = {}
 
     def affinity(self, selector: NodeSelector | None) -> Bools:
         """The nodes of a volume's affinity; fields of nodes do not count there."""
@@ -84,6 +86,29 @@ class _Reach:
                 labels = (NodeSelectorTerm(match_expressions=term.match_expressions) for term in terms)
                 found = in_any_term(self._nodes, NodeSelector(node_selector_terms=tuple(labels)))
             self._masks[key] = found
+        return found
+
+    def rows(self, kind: VolumeKind) -> Ints:
+        """The rows of the nodes that volumes of a kind can be reached from.
+
+        Local disks come by the ten thousands, each with the name of its node: those are looked up by the label's value.
+        """
+        terms = kind.affinity.node_selector_terms if kind.affinity is not None else ()
+        if len(terms) == 1 and len(terms[0].match_expressions) == 1 and not terms[0].match_fields:
+            (one,) = terms[0].match_expressions
+            if one.operator == "In" and len(one.values) == 1:
+                return self._labelled(one.key).get(one.values[0], _NO_ROWS)
+        return np.flatnonzero(self.affinity(kind.affinity))
+
+    def _labelled(self, key: str) -> dict[str, Ints]:
+        """The rows with each value of a label."""
+        found = self._by_value.get(key)
+        if found is None:
+            column = self._nodes.labels.column(key)
+            order = np.argsort(column.codes, kind="stable")
+            starts = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
+            bounds = zip(column.values, starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+            found = self._by_value[key] = {value: order[begin:end] for value, begin, end in bounds}
         return found
 
     def settled(self, volume: VolumeTerms) -> Bools:
@@ -238,8 +263,7 @@ class Volumes:
                         self._claims[pod_set.shape.number] = list(pod_set.tasks[0].volume_names)
         placed = list(shapes.values())
         storage = view.snapshot.storage
-        reach: Callable[[VolumeKind], Bools] = lambda kind: self._reach.affinity(kind.affinity)  # noqa: E731
-        self._pool = VolumePool(view.ledger, storage, placed, reach, len(view.nodes))
+        self._pool = VolumePool(view.ledger, storage, placed, self._reach.rows, len(view.nodes))
         self._shared = _SharedVolumes(view, placed)
         self._exclusive = self._count_users(placed)
         self._disks = self._count_disks(placed)

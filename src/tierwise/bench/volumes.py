@@ -1,0 +1,121 @@
+"""Rows about volumes: a gang whose pods have a claim each, against the same gang without.
+
+Claims wait for their first consumer: volumes are made for the nodes that are chosen, by a driver that attaches only so
+many to a node, or local disks are there that each can be reached from one node. Seconds are processor time.
+"""
+
+from __future__ import annotations
+
+from time import process_time
+
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
+from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Bind, Nominate, Objects
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.snapshot.builder import build
+
+__all__ = ["v1a", "v1b", "v1c"]
+
+_DISKS = 4  # of a node
+_ATTACHED = 16
+_CLASS = "fast"
+_VERSION = "storage.k8s.io/v1"
+
+
+def v1a(lab: Lab) -> Row:
+    """Deciding for a gang whose volumes are made, what is written on the claims included."""
+    made, plain = _decided(lab, "made"), _decided(lab, "")
+    what = (
+        f"deciding for a gang of {lab.size.gang} pods whose volumes are made ÷ without volumes"
+        f" at {lab.size.small:,} nodes ({made * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
+    )
+    return Row("V1a", what, made / plain, at_most(5, 1.5))
+
+
+def v1b(lab: Lab) -> Row:
+    """The same where every node has local disks."""
+    local, plain = _decided(lab, "local"), _decided(lab, "")
+    what = (
+        f"the same with {_DISKS} local disks on each node ÷ without volumes"
+        f" ({local * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
+    )
+    return Row("V1b", what, local / plain, at_most(30, 5))
+
+
+def v1c(lab: Lab) -> Row:
+    """Reading such a cluster for the first time."""
+    local, plain = (
+        best_of(1, lambda kind=kind: build(_objects_of(lab, kind), 0.0), clock=process_time)  # type: ignore[misc]
+        for kind in ("local", "")
+    )
+    what = f"reading those nodes and disks for the first time ÷ the nodes alone ({local:.2f} s ÷ {plain:.2f} s)"
+    return Row("V1c", what, local / plain, at_most(10, 4))
+
+
+def _objects_of(lab: Lab, kind: str) -> Objects:
+    return lab.once(f"volumes {kind}", lambda: _objects(lab, kind))
+
+
+def _decided(lab: Lab, kind: str) -> float:
+    snapshot = build(_objects_of(lab, kind), 0.0)
+
+    def decide() -> None:
+        asked = effects(snapshot, cycle(snapshot, DEFAULT))
+        if sum(isinstance(effect, Nominate if kind else Bind) for effect in asked) != lab.size.gang:
+            raise RuntimeError("the gang is meant to fit, and was refused")
+
+    return best_of(lab.size.repeats, decide, clock=process_time)
+
+
+def _objects(lab: Lab, kind: str) -> Objects:
+    manifests = [group(0, minimum=lab.size.gang, phase="Inqueue")]
+    for i in range(lab.size.small):
+        manifests.append(node(i))
+        manifests[-1]["metadata"].setdefault("labels", {})["kubernetes.io/hostname"] = f"n{i}"
+        if kind == "local":
+            manifests += (_disk(i, number) for number in range(_DISKS))
+        elif kind:
+            manifests.append(_csi_node(i))
+    for rank in range(lab.size.gang):
+        manifests.append(pod(0, rank, on=""))
+        if kind:
+            name = f"{manifests[-1]['metadata']['name']}-data"
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+            manifests[-1]["spec"]["volumes"] = [volume]
+            manifests.append(_claim(name, manifests[-1]["metadata"]["namespace"]))
+    if kind:
+        provisioner = "kubernetes.io/no-provisioner" if kind == "local" else "csi.test"
+        meta = {"name": _CLASS}
+        made: Manifest = {"apiVersion": _VERSION, "kind": "StorageClass", "metadata": meta}
+        manifests.append({**made, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"})
+    return read_manifests(manifests)
+
+
+def _claim(name: str, namespace: str) -> Manifest:
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"storageClassName": _CLASS, "accessModes": ["ReadWriteOnce"], "resources": resources}
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def _disk(of: int, number: int) -> Manifest:
+    """A disk of a node; no two are of quite the same size."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{of}"]}]}
+    spec = {
+        "capacity": {"storage": str(2**30 + of * _DISKS + number)},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": _CLASS,
+        "local": {"path": f"/disk{number}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    status = {"phase": "Available"}
+    meta = {"name": f"n{of}-disk{number}"}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec, "status": status}
+
+
+def _csi_node(number: int) -> Manifest:
+    drivers = [{"name": "csi.test", "nodeID": f"n{number}", "allocatable": {"count": _ATTACHED}}]
+    return {"apiVersion": _VERSION, "kind": "CSINode", "metadata": {"name": f"n{number}"}, "spec": {"drivers": drivers}}
