@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tierwise.bench.command import bench
 from tierwise.bench.compare import Reference, agree, compare
 from tierwise.bench.ends import PROFILES, ends
+from tierwise.bench.everyday import with_minimums
 from tierwise.bench.lab import Lab, Size
 from tierwise.bench.measure import Row, at_least, at_most, decisions
 from tierwise.bench.rows import ROWS, chosen
@@ -27,6 +28,7 @@ from tierwise.bench.worlds import (
     snapshot,
 )
 from tierwise.config.profile import DEFAULT
+from tierwise.model.job import Job
 from tierwise.scheduler import cycle, open_cycle
 
 SMALL = Size(
@@ -209,3 +211,29 @@ def test_objectives_pull_in_different_directions() -> None:
     assert set(PROFILES) == set(found)
     assert found["fewest-domains"].racks <= found["pack"].racks
     assert all(0 < end.placed <= 1 for end in found.values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_minimums_that_controllers_write_change_nothing(seed: int) -> None:
+    """A gang whose minResources and role say what its pods ask for is placed, or refused in words, as without them."""
+    where = cluster(80, load=0.3, seed=seed)
+    plain = jobs([replace(gang, group=0) for gang in mix(150, top=where.top, seed=seed)])
+    made = [with_minimums(job) for job in plain]
+
+    def told(workload: Sequence[Job]) -> list[object]:
+        report = cycle(snapshot(where, workload), DEFAULT)
+        rows = [(d.job.key, [p.rows.tolist() for p in d.placed]) for d in report.decisions]
+        refused = [(key, r.stage, r.reason, r.tried, r.verdict) for key, r in report.rejections.items()]
+        return [rows, refused]
+
+    assert told(plain) == told(made)
+
+
+def test_excessive_min_resources_decide() -> None:
+    """A gang whose minResources name more than any rack has is refused, and plain ones like it are not."""
+    where = cluster(40, seed=3)
+    first, *rest = jobs([GangSpec(CLASSES[0], 2, 1)] * 4)
+    greedy = [replace(job, min_resources=1_000 * job.tasks[0].shape.request) for job in rest[:2]]
+    report = cycle(snapshot(where, [first, *greedy, *rest[2:]]), DEFAULT)
+
+    assert [job.key for job in greedy] == list(report.rejections)

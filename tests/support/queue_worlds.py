@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from tests.support.draw import Gang, World, draw, objects_of
 from tests.support.drawn_gang import amounts
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
+from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import CycleView, Preemptor, Purpose, VictimFilter
 from tierwise.framework.ledger import Ledger
@@ -102,7 +104,7 @@ def hall_of(nodes: str, *things: Raw | Gang, node: str = "cpu=1 mem=1", running:
     raws = tuple(thing for thing in things if not isinstance(thing, Gang))
     world = draw(nodes, node=node, running=running)
     objects = objects_of(World((*world.manifests, *raws), world.drawing), *(t for t in things if isinstance(t, Gang)))
-    snapshot = build(objects, now=now)
+    snapshot = build(objects, now, replace(DEFAULT, actions=(*DEFAULT.actions, "preempt")))  # budgets are read
     return Hall(open_cycle(snapshot, profile("gang", "predicates")), running_table(snapshot))
 
 

@@ -6,9 +6,11 @@ processor time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
+
+from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.bench.lab import Lab
@@ -25,27 +27,29 @@ from tierwise.bench.manifests import (
     read_manifests,
 )
 from tierwise.bench.measure import Row, at_least, at_most, best_of, gc_off
+from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
+from tierwise.model.job import Job
 from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader, build
 
-__all__ = ["c2a", "c2b", "c2c", "c5", "c6", "c7a", "c7b", "c8a", "c8b", "c8c"]
+__all__ = ["EVERYDAY", "with_minimums"]
 
 _DAEMONS = 4  # DaemonSets
 _NODES = Resource("", "v1", "Node", "nodes", namespaced=False, status=True)
 
 
-def c2a(lab: Lab) -> Row:
+def _c2a(lab: Lab) -> Row:
     """The cycle of a cluster with DaemonSets, against the same pods without a pin."""
     pinned, free = (_cycle_seconds(lab, _daemons(lab, pinned=pinned)) for pinned in (True, False))
     what = f"cycle over {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
     return Row("C2a", what, pinned / free, at_most(1.5, 1.1))
 
 
-def c2b(lab: Lab) -> Row:
+def _c2b(lab: Lab) -> Row:
     """Reading such a cluster, likewise."""
     pinned, free = (
         best_of(2, partial(build, _daemons(lab, pinned=pinned), 0.0), clock=process_time) for pinned in (True, False)
@@ -54,7 +58,7 @@ def c2b(lab: Lab) -> Row:
     return Row("C2b", what, pinned / free, at_most(1.5, 1.2))
 
 
-def c2c(lab: Lab) -> Row:
+def _c2c(lab: Lab) -> Row:
     """A DaemonSet that is new to a cluster: every pod of it waits for one node."""
     nodes = lab.size.everyday // 2
     waiting = [daemon_pod(0, f"n{i}", bound=False) for i in range(nodes)]
@@ -63,7 +67,7 @@ def c2c(lab: Lab) -> Row:
     return Row("C2c", what, rate, at_least(2_000, 10_000))
 
 
-def c5(lab: Lab) -> Row:
+def _c5(lab: Lab) -> Row:
     """The pods of a Deployment, none of which is in a group."""
     nodes = lab.size.everyday
     rate = _pods_a_second(lab, nodes, [lone_pod("web", i) for i in range(nodes // 2)])
@@ -71,7 +75,7 @@ def c5(lab: Lab) -> Row:
     return Row("C5", what, rate, at_least(20_000, 100_000))
 
 
-def c6(lab: Lab) -> Row:
+def _c6(lab: Lab) -> Row:
     """Reading pods of many services with a disruption budget each, against reading them without."""
     nodes, services = lab.size.everyday // 2, lab.size.everyday // 50
     pods = [lone_pod(f"s{i % services}", i, on=f"n{i % nodes}") for i in range(4 * nodes)]
@@ -87,7 +91,7 @@ def c6(lab: Lab) -> Row:
     return Row("C6", what, with_budgets / without, at_most(1.5, 1.1))
 
 
-def c7a(lab: Lab) -> Row:
+def _c7a(lab: Lab) -> Row:
     """A kubelet that reports: nothing has changed but the time of its heartbeat, and nobody wakes."""
     store, reader = Store(), Reader()
     store.listed(
@@ -109,7 +113,7 @@ def c7a(lab: Lab) -> Row:
     return Row("C7a", what, shortest * 1e3, at_most(5, 0.2))
 
 
-def c7b(lab: Lab) -> Row:
+def _c7b(lab: Lab) -> Row:
     """A node that is cordoned, and let in again."""
     objects = _gangs(lab)
     states = [{**node(7), "spec": {"unschedulable": cordoned}} for cordoned in (True, False)]
@@ -125,7 +129,7 @@ def _reporting(number: int, minute: int) -> Manifest:
     return raw
 
 
-def c8a(lab: Lab) -> Row:
+def _c8a(lab: Lab) -> Row:
     """A pod that comes, and goes again."""
     objects = _gangs(lab)
     fresh = pod(0, GANG, on="")
@@ -136,7 +140,7 @@ def c8a(lab: Lab) -> Row:
     return Row("C8a", what, (taking + seconds) * 1e3, at_most(20, 5))
 
 
-def c8b(lab: Lab) -> Row:
+def _c8b(lab: Lab) -> Row:
     """A node that joins, and leaves again."""
     objects = _gangs(lab)
     _, seconds = _coming_and_going(lab, objects, node(lab.size.pods // 8))
@@ -144,7 +148,7 @@ def c8b(lab: Lab) -> Row:
     return Row("C8b", what, seconds * 1e3, at_most(200, 50))
 
 
-def c8c(lab: Lab) -> Row:
+def _c8c(lab: Lab) -> Row:
     """A pod that asks for a resource nobody has asked for before, and a budget: what every pod was read by."""
     objects = _gangs(lab)
     fresh = pod(0, GANG, on="")
@@ -155,6 +159,41 @@ def c8c(lab: Lab) -> Row:
     seconds = sum(_coming_and_going(lab, objects, raw)[1] for raw in (fresh, port, guard)) / 3
     what = f"ms for a new resource, a host port or a budget at {lab.size.pods:,} pods, the mean"
     return Row("C8c", what, seconds * 1e3, at_most(400, 100))
+
+
+def _c9(lab: Lab) -> Row:
+    """A backlog of jobs as Volcano's controllers make them, with minResources and roles, against plain podGroups."""
+    made, plain = (_backlog_seconds(lab, made=made) for made in (True, False))
+    what = (
+        f"cycle over a backlog of {lab.size.backlog:,} gangs that Volcano's controllers made ÷ plain ones"
+        f" ({_ms(made)} ÷ {_ms(plain)})"
+    )
+    return Row("C9", what, made / plain, at_most(1.5, 1.1))
+
+
+def _backlog_seconds(lab: Lab, *, made: bool) -> float:
+    where = cluster(lab.size.everyday, load=0.3)
+    waiting = jobs([replace(gang, group=0) for gang in mix(lab.size.backlog, top=where.top)])
+    if made:
+        waiting = [with_minimums(job) for job in waiting]
+    full = snapshot(where, waiting)
+    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(full, DEFAULT), clock=process_time)
+
+
+def with_minimums(job: Job) -> Job:
+    """The same gang with the minResources and the one role that a controller writes for it."""
+    (sub,) = job.subs
+    (tasks,) = sub.pod_sets
+    role, members = job.number, tuple(replace(task, role="worker") for task in job.tasks)
+    return replace(
+        job,
+        tasks=members,
+        min_resources=tasks.shape.request * len(tasks.tasks),
+        roles={role: len(tasks.tasks)},
+        role_names={role: "worker"},
+        role_ready={role: 0},
+        subs=(replace(sub, pod_sets=(replace(tasks, role="worker", role_number=role, tasks=members),)),),
+    )
 
 
 def _gangs(lab: Lab) -> Objects:
@@ -181,17 +220,17 @@ def _daemon_pods(lab: Lab) -> str:
 
 
 def _cycle_seconds(lab: Lab, objects: Objects) -> float:
-    snapshot = build(objects, 0.0)
-    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(snapshot, DEFAULT), clock=process_time)
+    seen = build(objects, 0.0)
+    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(seen, DEFAULT), clock=process_time)
 
 
 def _pods_a_second(lab: Lab, nodes: int, waiting: Sequence[Manifest]) -> float:
     """How many pods a cycle over so many nodes places in a second, all of which fit."""
-    snapshot = build(read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *waiting]), 0.0)
-    placed = sum(decision.count() for decision in cycle(snapshot, DEFAULT).decisions)
+    seen = build(read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *waiting]), 0.0)
+    placed = sum(decision.count() for decision in cycle(seen, DEFAULT).decisions)
     if placed != len(waiting):
         raise RuntimeError(f"all {len(waiting)} pods are meant to fit, and {placed} did")
-    return placed / best_of(max(2, lab.size.repeats // 10), lambda: cycle(snapshot, DEFAULT), clock=process_time)
+    return placed / best_of(max(2, lab.size.repeats // 10), lambda: cycle(seen, DEFAULT), clock=process_time)
 
 
 _Change = tuple[dict[Key, Manifest], tuple[Key, ...]]
@@ -225,3 +264,19 @@ def _following(lab: Lab, objects: Objects, changes: Sequence[_Change]) -> tuple[
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3g} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
+
+
+EVERYDAY: dict[str, Callable[[Lab], Row]] = {
+    "C2a": _c2a,
+    "C2b": _c2b,
+    "C2c": _c2c,
+    "C5": _c5,
+    "C6": _c6,
+    "C7a": _c7a,
+    "C7b": _c7b,
+    "C8a": _c8a,
+    "C8b": _c8b,
+    "C8c": _c8c,
+    "C9": _c9,
+}
+"""The rows of this page by their ids."""

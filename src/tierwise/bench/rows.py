@@ -12,7 +12,7 @@ import numpy as np
 
 from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
-from tierwise.bench.everyday import c2a, c2b, c2c, c5, c6, c7a, c7b, c8a, c8b, c8c
+from tierwise.bench.everyday import EVERYDAY
 from tierwise.bench.evictions import e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, import_seconds, stream
@@ -147,16 +147,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "S3b": s3b,
     "E1": e1,
     "N1": n1,
-    "C2a": c2a,
-    "C2b": c2b,
-    "C2c": c2c,
-    "C5": c5,
-    "C6": c6,
-    "C7a": c7a,
-    "C7b": c7b,
-    "C8a": c8a,
-    "C8b": c8b,
-    "C8c": c8c,
+    **EVERYDAY,
     "D1a": d1a,
     "D1b": d1b,
     "V1a": v1a,

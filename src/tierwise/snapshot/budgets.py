@@ -11,15 +11,27 @@ from collections.abc import Collection, Mapping
 from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.selector import matches
 
-__all__ = ["Budgets"]
+__all__ = ["Budgets", "covers"]
 
 
 class Budgets:
-    """The budgets of a cycle, numbered."""
+    """The budgets of a cycle, numbered.
+
+    Budgets stand under their namespace and one label that they ask for, so a pod is held against few of them.
+    """
 
     def __init__(self, records: Mapping[str, PodDisruptionBudget], pods: Collection[Pod]) -> None:
         self._records = tuple(records.values())
-        self.allowed = tuple(_allowed(record, pods) for record in self._records)
+        self._by_label: dict[tuple[str, str, str], list[int]] = {}
+        self._by_namespace: dict[str, list[int]] = {}  # those that ask for no single label
+        for i, record in enumerate(self._records):
+            namespace, selector = record.metadata.namespace or "default", record.spec.selector
+            first = next(iter(selector.match_labels.items()), None) if selector is not None else None
+            if first is not None:
+                self._by_label.setdefault((namespace, *first), []).append(i)
+            else:
+                self._by_namespace.setdefault(namespace, []).append(i)
+        self.allowed = self._allowed(pods)
 
     def scopes(self) -> tuple[object, ...]:
         """All that decides which budgets cover a pod; comparable."""
@@ -29,18 +41,35 @@ class Budgets:
         """The numbers of the budgets that cover a pod."""
         if not self._records:
             return ()
-        return tuple(i for i, record in enumerate(self._records) if _covers(record, pod))
+        namespace = pod.metadata.namespace or "default"
+        near = [i for label in pod.metadata.labels.items() for i in self._by_label.get((namespace, *label), ())]
+        near += self._by_namespace.get(namespace, ())
+        return tuple(sorted(i for i in near if covers(self._records[i], pod)))
+
+    def _allowed(self, pods: Collection[Pod]) -> tuple[int, ...]:
+        if all(record.status is not None for record in self._records):
+            covered: list[list[Pod]] = [[] for _ in self._records]
+        else:
+            covered = self._pods_of(pods)
+        return tuple(_allowed(record, own) for record, own in zip(self._records, covered, strict=True))
+
+    def _pods_of(self, pods: Collection[Pod]) -> list[list[Pod]]:
+        covered: list[list[Pod]] = [[] for _ in self._records]
+        for pod in pods:
+            for i in self.of(pod):
+                covered[i].append(pod)
+        return covered
 
 
-def _covers(record: PodDisruptionBudget, pod: Pod) -> bool:
+def covers(record: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether a budget means a pod."""
     same = (record.metadata.namespace or "default") == (pod.metadata.namespace or "default")
     return same and matches(record.spec.selector, pod.metadata.labels)
 
 
-def _allowed(record: PodDisruptionBudget, pods: Collection[Pod]) -> int:
+def _allowed(record: PodDisruptionBudget, covered: Collection[Pod]) -> int:
     if record.status is not None:
         return record.status.disruptions_allowed
-    covered = [pod for pod in pods if _covers(record, pod)]
     healthy = sum(bool(pod.spec.node_name) and pod.status.phase in ("", "Running") for pod in covered)
     if record.spec.max_unavailable is not None:
         return max(0, healthy - (len(covered) - _number(record.spec.max_unavailable, len(covered))))

@@ -59,6 +59,9 @@ _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 
 """Actions that evict running pods which belong to no group."""
 
+_PLACING = frozenset({"enqueue", "allocate", "backfill"})
+"""Actions that evict nobody."""
+
 SCHEDULER_NAMES = frozenset(
     {
         "",
@@ -99,6 +102,8 @@ class Reader:
     def __init__(self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None) -> None:
         self._profile = profile
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
+        # Budgets matter to evictions alone; reading them costs a look at every pod.
+        self._evicts = not _PLACING.issuperset(profile.actions)
         self._objects = Objects()
         self._last: Snapshot | None = None
         self._site: NodeIndex | None = None
@@ -133,7 +138,7 @@ class Reader:
                 changed[path] = False
         self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
-        budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
+        budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
         site, axis, table, asking = self._read_nodes(objects, quotas, paths)
         changed |= dict.fromkeys(asking, False)
         self._finish(site, axis, table, changed, objects, quotas, budgets)

@@ -1,47 +1,49 @@
-"""Disruption budgets without a status: how many pods may go follows from their spec and the pods."""
+"""Which disruption budgets cover a pod."""
 
-from __future__ import annotations
+from random import Random
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tierwise.api import codec
-from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
-from tierwise.port import Objects
-from tierwise.snapshot.builder import build
+from tierwise.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
+from tierwise.api.meta import LabelSelector, ObjectMeta, Requirement
+from tierwise.snapshot.budgets import Budgets, covers
 
 
-def pod(name: str) -> Raw:
-    """A running pod with a label."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": "x"}},
-        "spec": {"nodeName": "n0", "containers": [{"name": "main"}]},
-        "status": {"phase": "Running"},
+@given(pick=st.randoms(use_true_random=False))
+def test_the_index_finds_what_a_scan_finds(pick: Random) -> None:
+    """Whatever selectors ask for: labels, expressions, everything or nothing."""
+
+    def selector() -> LabelSelector | None:
+        match pick.randrange(5):
+            case 0:
+                return None
+            case 1:
+                return LabelSelector()
+            case 2:
+                return LabelSelector(match_expressions=(Requirement(key="a", operator="Exists"),))
+            case _:
+                return LabelSelector(match_labels={key: pick.choice("xy") for key in pick.sample("abc", 2)})
+
+    records = {
+        str(i): PodDisruptionBudget(
+            metadata=ObjectMeta(name=str(i), namespace=pick.choice(["", "default", "n"])),
+            spec=PodDisruptionBudgetSpec(selector=selector(), min_available=0),
+        )
+        for i in range(6)
     }
+    pods = [
+        Pod(
+            metadata=ObjectMeta(
+                name=str(i),
+                namespace=pick.choice(["", "default", "n"]),
+                labels={key: pick.choice("xy") for key in pick.sample("abc", pick.randrange(4))},
+            )
+        )
+        for i in range(6)
+    ]
+    budgets = Budgets(records, pods)
 
-
-@pytest.mark.parametrize(
-    ("spec", "allowed"),
-    [
-        ({"minAvailable": 2}, 1),
-        ({"minAvailable": "50%"}, 1),
-        ({"minAvailable": 5}, 0),
-        ({"maxUnavailable": "30%"}, 1),
-        ({"maxUnavailable": 0}, 0),
-    ],
-)
-def test_percentages_are_rounded_up_and_nothing_is_below_none(spec: Raw, allowed: int) -> None:
-    """As Kubernetes counts, over three running pods."""
-    budget: Raw = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "b", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"app": "x"}}, **spec},
-    }
-    raws = [budget, *(pod(f"p{i}") for i in range(3))]
-    objects = Objects.of((codec.decode(raw), raw) for raw in raws)
-
-    assert 3 == len(objects.every(Pod))
-    assert (allowed,) == build(objects, now=0.0).budgets
+    for pod in pods:
+        assert tuple(i for i, record in enumerate(records.values()) if covers(record, pod)) == budgets.of(pod)
+    assert (0,) * 6 == budgets.allowed  # none of the pods runs

@@ -10,15 +10,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import diagnose
-from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import roles_count
 from tierwise.model.job import Job
 from tierwise.model.reason import Rejection
 
 __all__ = ["RejectionCache"]
 
-Kind = tuple[int, tuple[object, ...]]
-"""Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job."""
+Kind = tuple[int | tuple[object, ...], tuple[object, ...]]
+"""Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job.
+
+For tasks of several shapes or roles, all that is asked for stands in place of the shape.
+"""
 
 
 class RejectionCache:
@@ -28,6 +32,7 @@ class RejectionCache:
         self._cycle = cycle
         self._known: dict[Kind, dict[float, tuple[int, int, Rejection]]] = {}
         self._told: dict[object, Rejection] = {}
+        self._likes: dict[object, Rejection] = {}  # by kind, limit and moment: what others of the kind lack, too
         self._releases = cycle.ledger.releases
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
@@ -42,13 +47,17 @@ class RejectionCache:
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
         self._forget_after_releases()
-        plain = not (job.policies or job.roles or self._cycle.gathered(job) or job.min_resources is not None)
+        plain = not (job.policies or self._cycle.gathered(job))
         if not self._known or not plain or len(job.subs[0].pod_sets) != 1:
             return None
         sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
+        if job.roles and job.roles.keys() != {pod_set.role_number}:
+            return None
         need = job.minimum - int(self._cycle.ledger.ready[sub.number])
+        if roles_count(job):
+            need = max(need, job.roles[pod_set.role_number] - int(self._cycle.ledger.role_ready[pod_set.role_number]))
         counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(pod_set.shape)
-        if not counted or not 0 < need <= len(pod_set.tasks):
+        if not counted or not 0 < need <= len(pod_set.tasks) or asks_beyond(job, need * pod_set.shape.request):
             return None
         return self._told_to(job, (pod_set.shape.number, ()), need)
 
@@ -60,7 +69,10 @@ class RejectionCache:
         key = kind, tasks, self._limit(job), left > tasks, self._placed()
         found = self._told.get(key)
         if found is None:
-            found = self._told[key] = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False)
+            moment = kind, self._limit(job), self._placed()
+            like = self._likes.get(moment)
+            found = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False, like=like)
+            self._told[key], self._likes[moment] = found, like or found
         return replace(found, subject=job.key, children=())  # its sub-jobs are another's
 
     def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> bool:
@@ -94,6 +106,7 @@ class RejectionCache:
             self._releases = self._cycle.ledger.releases
             self._known.clear()
             self._told.clear()
+            self._likes.clear()
 
     def _limit(self, job: Job) -> float:
         limit = self._cycle.pipeline.limit(job)
@@ -102,13 +115,15 @@ class RejectionCache:
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
         first = asked.task_groups[0]
-        if len(first.remaining) != 1 or first.roles or job.min_resources is not None or self._cycle.gathered(job):
+        if self._cycle.gathered(job) or any(self._cycle.pipeline.moving(r.pod_set.shape) for r in first.remaining):
             return None
-        shape = first.remaining[0].pod_set.shape
-        if self._cycle.pipeline.moving(shape):
+        if job.min_resources is not None and asks_beyond(job, needs(asked, len(job.min_resources))):
             return None
         if any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs):
             return None
+        shape, role = first.remaining[0].pod_set.shape, first.remaining[0].pod_set.role_number
+        if len(first.remaining) != 1 or not first.roles.keys() <= {role}:
+            return None if job.policies else (_mixture(first), ())
         if not job.policies:
             return (shape.number, ()) if first.remaining[0].left >= first.need else None
         if len(job.policies) > 1 or asked.spares or asked.alternatives is not None:
@@ -118,3 +133,11 @@ class RejectionCache:
             for task_group in asked.task_groups
         }
         return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None
+
+
+def _mixture(task_group: TaskGroup) -> tuple[object, ...]:
+    """All that a group of several shapes or roles asks for: who asks for the same is answered the same."""
+    remaining = tuple(
+        (r.pod_set.shape.number, r.left, task_group.roles.get(r.pod_set.role_number, 0)) for r in task_group.remaining
+    )
+    return task_group.need, sum(task_group.roles.values()), remaining

@@ -18,12 +18,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, demand, surplus
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, asks_beyond, demand, surplus
 from tierwise.actions.placement.search import NoPlace, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.ledger import Pool, job_ready, roles_count
 from tierwise.framework.pipeline import PluginError
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
@@ -134,13 +134,19 @@ class _Judge:
     def _surely_fits(self, job: Job) -> bool:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
         cycle = self._cycle
-        plain = not (job.policies or job.roles or cycle.gathered(job)) and len(job.subs) == 1
-        if not plain or job.min_resources is not None or len(job.subs[0].pod_sets) != 1:
+        plain = not (job.policies or cycle.gathered(job)) and len(job.subs) == 1
+        if not plain or len(job.subs[0].pod_sets) != 1:
             return False
         sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
+        if job.roles and job.roles.keys() != {pod_set.role_number}:
+            return False
         if cycle.ledger.placed_rows(sub) is not None or cycle.pipeline.moving(pod_set.shape):
             return False
         need = max(job.minimum - int(cycle.ledger.ready[sub.number]), 1)
+        if roles_count(job):
+            need = max(need, job.roles[pod_set.role_number] - int(cycle.ledger.role_ready[pod_set.role_number]))
+        if asks_beyond(job, need * pod_set.shape.request):
+            return False
         return need <= self._capacity_for(pod_set.shape, cycle.pipeline.limit(job))
 
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:

@@ -15,7 +15,7 @@ from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob
 
-__all__ = ["Demand", "RemainingTasks", "TaskGroup", "counts_by_pod_set", "demand", "needs", "surplus"]
+__all__ = ["Demand", "RemainingTasks", "TaskGroup", "asks_beyond", "counts_by_pod_set", "demand", "needs", "surplus"]
 
 
 _SINGLES = 32
@@ -87,6 +87,11 @@ def needs(asked: Demand, resources: int) -> Ints:
         for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
             total += tasks_left.pod_set.shape.request * number
     return total
+
+
+def asks_beyond(job: Job, total: Ints) -> bool:
+    """Whether its minResources name more than its tasks ask for; what controllers write is what the tasks ask for."""
+    return job.min_resources is not None and bool((job.min_resources > total).any())
 
 
 def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
