@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -189,6 +188,8 @@ def _offered() -> bool:
 
     importlib.metadata takes a hundred times as long to import as it takes to look for a word in some small files.
     """
+    from pathlib import Path  # the core does without it
+
     needle = GROUP.encode()
     for folder in sys.path:
         try:
