@@ -21,6 +21,7 @@ from tierwise.api import (
     koordinator,
     kueue,
     network_aware,
+    nvidia,
     resource,
     scheduler_plugins,
     storage,
@@ -475,6 +476,7 @@ register(f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, namespaced=
 register(f"{workload.GROUP}/v1beta1", "PodGroup", workload.PodGroup, older=("v1alpha3", "v1alpha2"))
 register(f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup)
 register(f"{workload.GROUP}/v1beta1", "Workload", workload.Workload, older=("v1alpha3", "v1alpha2", "v1alpha1"))
+register("resource.nvidia.com/v1beta1", "ComputeDomain", nvidia.ComputeDomain)
 register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group, signed=True)
 register(
     "scheduling.volcano.sh/v1beta1",

@@ -20,6 +20,7 @@ from tierwise.api.natural import natural
 from tierwise.api.pattern import Pattern
 from tierwise.api.quantity import amount
 from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
+from tierwise.dialects.kubernetes.compute_domains import confined
 from tierwise.dialects.volcano.annotations import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
@@ -75,8 +76,10 @@ class _Declared(TypedDict, total=False):
 class JobBuilder:
     """Builds jobs and numbers them, their sub-jobs and their roles."""
 
-    def __init__(self, axis: Axis, quotas: Quotas) -> None:
+    def __init__(self, axis: Axis, quotas: Quotas, domains: Mapping[str, str] = _ALL_NEW) -> None:
+        """`domains` are the ComputeDomains that pods join, by the template of claims that makes them."""
         self._axis = axis
+        self._domains = domains
         self._quotas = quotas
         self._jobs = 0
         self._subs = 0
@@ -230,6 +233,8 @@ class JobBuilder:
         **rest: Unpack[_Declared],
     ) -> Job:
         """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
+        if constraint is None and self._domains and not any(policy.constraint for policy in policies):
+            constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
         number = self._jobs
         beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
         self._jobs += 1

@@ -18,11 +18,13 @@ from tierwise.api.grove import PodGang
 from tierwise.api.kai import Topology
 from tierwise.api.kueue import ResourceFlavor
 from tierwise.api.kueue import Topology as KueueTopology
+from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.kubernetes import compute_domains
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
@@ -78,7 +80,7 @@ LANGUAGES: Final[Mapping[str, Language]] = {
     language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai, grove, kueue)
 }
 
-TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor)
+TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor, ComputeDomain)
 """The records that label trees follow from."""
 
 
@@ -128,6 +130,7 @@ def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -
 def label_trees(objects: Objects) -> list[LabelTree]:
     """The trees of node labels that constraints of any language are about; keys without an order share one."""
     found = [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
+    found += compute_domains.trees(objects)
     keys = sorted({key for tree in found if tree.bare for key in tree.keys})
     listed = [tree for tree in found if not tree.bare]
     return [*listed, LabelTree(LABELS, tuple(keys), bare=True)] if keys else listed

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
-from tierwise.model.topology import ROOT, Topology
+from tierwise.model.topology import HYPERNODES, ROOT, Topology
 from tierwise.port import gang_path
 
 __all__ = [
@@ -118,6 +118,8 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
     if constraint.tier is not None:
         label = tier_label(topology, constraint.tier).partition(" ")[2]
         return f"{mode}, highestTierAllowed {constraint.tier}{f' ({label})' if label else ''}"
+    if constraint.tier_name and constraint.kind != HYPERNODES:
+        return f"{mode}, within one {constraint.tier_name}"
     if constraint.tier_name:
         tier = topology.tier_names.get(constraint.tier_name)
         meaning = f"tier {tier}" if tier is not None else "no hyperNode has this tierName"

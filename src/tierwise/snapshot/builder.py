@@ -21,6 +21,7 @@ from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
+from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
 from tierwise.dialects.languages import Declared, read_languages
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
@@ -91,6 +92,7 @@ class _Frame(msgspec.Struct, frozen=True):
     namespaces: Mapping[str, dict[str, str]]
     apps: Mapping[str, str]
     devices: tuple[object, ...]
+    domains: Mapping[str, str]
 
 
 class Reader:
@@ -154,7 +156,7 @@ class Reader:
         }
         self._declared = read_languages(objects, first, self._declared)
         found = self._roster.sort(
-            JobBuilder(axis, quotas),
+            JobBuilder(axis, quotas, domains(objects)),
             population.cohorts(),
             objects.every(PodGroup),
             objects.every(GangRecord),
@@ -296,6 +298,7 @@ class Reader:
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
             devices=self._devices.frame if self._devices else (),
+            domains=domains(objects),
             apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
         )
         if frame != self._frame:

@@ -23,6 +23,7 @@ from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import HYPERNODES
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
 from tierwise.status.koordinator import gang_statuses
@@ -160,6 +161,8 @@ def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | Non
 def _unknown_tiers(snapshot: Snapshot, job: Job, key: Key, decision: str) -> Iterator[Effect]:
     """A tier name that no hyperNode has limits nothing: people should hear of it."""
     for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
-        if constraint is not None and constraint.tier_name and constraint.tier_name not in snapshot.topology.tier_names:
+        if constraint is None or constraint.kind != HYPERNODES or not constraint.tier_name:
+            continue
+        if constraint.tier_name not in snapshot.topology.tier_names:
             text = f"highestTierName {constraint.tier_name} is not the tierName of any hyperNode, so it limits nothing"
             yield RecordEvent(key, "Warning", UNKNOWN_TIER, text, decision)

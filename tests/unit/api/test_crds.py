@@ -45,6 +45,7 @@ def test_every_kind_of_ours_is_defined() -> None:
         "policy",
         "scheduling.k8s.io",
         "resource.k8s.io",
+        "resource.nvidia.com",
         "storage.k8s.io",
     }
 

@@ -59,6 +59,7 @@ BUILT_IN = {
     ("resource.k8s.io", "ResourceClaimTemplate"): "resourceclaimtemplates",
     ("resource.k8s.io", "DeviceClass"): "deviceclasses",
     ("resource.k8s.io", "ResourceSlice"): "resourceslices",
+    ("resource.nvidia.com", "ComputeDomain"): "computedomains",
 }
 
 

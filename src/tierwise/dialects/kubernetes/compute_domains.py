@@ -1,0 +1,55 @@
+"""ComputeDomains: pods that share memory over NVLink stand in one clique, whoever placed them.
+
+NVIDIA's driver makes the channels and does not place: without a scheduler that minds it the pods of a domain end up in
+several racks. A clique is what the label `nvidia.com/gpu.clique` says of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tierwise.api.core import Pod
+from tierwise.api.nvidia import ComputeDomain
+from tierwise.dialects.label_trees import LabelTree
+from tierwise.model.job import Constraint
+from tierwise.port import Objects
+
+__all__ = ["CLIQUE", "KIND", "READS", "confined", "domains", "trees"]
+
+CLIQUE: Final = "nvidia.com/gpu.clique"
+KIND: Final = "NVLink cliques"
+"""How constraints name the tree of the label."""
+
+READS = (ComputeDomain,)
+
+
+def domains(objects: Objects) -> dict[str, str]:
+    """By template of claims, as namespace/name, the domain that it makes pods join."""
+    found: dict[str, str] = {}
+    for path, domain in objects.every(ComputeDomain).items():
+        name = domain.spec.channel.resource_claim_template.name
+        if name:
+            found[f"{domain.metadata.namespace or 'default'}/{name}"] = path
+    return found
+
+
+def trees(objects: Objects) -> Iterator[LabelTree]:
+    """The cliques, where anybody asks for a domain."""
+    if objects.every(ComputeDomain):
+        yield LabelTree(KIND, (CLIQUE,))
+
+
+def confined(pods: Iterable[Pod], known: Mapping[str, str]) -> Constraint | None:
+    """What keeps the pods of a gang in one clique; None where they join no domain, or several."""
+    if not known:
+        return None
+    joined = {known[name] for pod in pods for name in _templates(pod) if name in known}
+    return Constraint(hard=True, tier_name=CLIQUE, kind=KIND) if len(joined) == 1 else None
+
+
+def _templates(pod: Pod) -> Iterator[str]:
+    namespace = pod.metadata.namespace or "default"
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_template_name:
+            yield f"{namespace}/{entry.resource_claim_template_name}"
