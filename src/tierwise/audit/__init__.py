@@ -18,11 +18,10 @@ from tierwise.audit.languages import (
     plugin_groups,
     workload_groups,
 )
-from tierwise.audit.nodes import nodes
+from tierwise.audit.nodes import nodes, support
 from tierwise.audit.pods import Finding
 from tierwise.audit.queues import queues
 from tierwise.audit.quotas import quotas
-from tierwise.audit.support import support
 from tierwise.audit.topology import topology
 from tierwise.audit.volumes import volumes
 from tierwise.port import Objects

@@ -1,4 +1,6 @@
-"""No node holds more than it has, and no pod stands on a node that is not there."""
+"""What stands where: no node holds more than it has, no pod stands on a node that is not there, and none was bound
+that names what cannot be honoured.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ from collections.abc import Iterator
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
-from tierwise.audit.pods import Finding, asked, holds
-from tierwise.port import Objects
+from tierwise.api.unsupported import unsupported
+from tierwise.audit.pods import Finding, asked, holds, stands
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 
-__all__ = ["nodes"]
+__all__ = ["nodes", "support"]
 
 
 def _by_claim(pod: Pod) -> set[str]:
@@ -38,3 +41,13 @@ def nodes(objects: Objects) -> Iterator[Finding]:
             if number > has.get(resource, 0):
                 text = f"its pods ask for {show(resource, number)} of {resource}, and it has "
                 yield Finding("oversubscribed", f"Node {name}", text + show(resource, has.get(resource, 0)))
+
+
+def support(objects: Objects) -> Iterator[Finding]:
+    """Pods of the scheduler tierwise, or with its marks, that should still wait."""
+    for path, pod in objects.every(Pod).items():
+        marks = pod.metadata.annotations
+        ours = pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
+        found = unsupported(pod) if ours and pod.spec.node_name and stands(pod) else None
+        if found is not None:
+            yield Finding("not-supported", f"Pod {path}", f"was bound although {found}")

@@ -8,18 +8,21 @@ for. docs/controllers/job.md tells the whole story.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from tierwise.api.codec import Object
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
+from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Command, Job, PodGroup
-from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions, ttl
+from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods
+from tierwise.controllers.job.phases import FINISHED
 from tierwise.controllers.job.policies import PolicyAction, policy_actions
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
@@ -36,9 +39,9 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     for job in objects.every(Job).values():
         effects += _refused(job)
     for case in _cases(objects):
-        expiry = ttl.expires(case.job)
+        expiry = _expiry(case.job)
         if expiry is not None and expiry <= now:
-            effects += ttl.remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
+            effects += _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
             continue
         turn = _transition(case, now)
         if turn is not None:
@@ -67,7 +70,7 @@ def due(objects: Objects) -> float | None:
     """The next moment at which time alone gives this controller something to do; None where it has no timer running."""
     moments = []
     for case in _cases(objects, timed=True):
-        expiry = ttl.expires(case.job)
+        expiry = _expiry(case.job)
         moments += [a.due for a in case.policy_actions() if math.isfinite(a.due) and transitions.applies(case.job, a)]
         moments += [expiry] if expiry is not None else []
     return min(moments, default=None)
@@ -157,3 +160,22 @@ def _pods_by_job(every: Mapping[str, Pod]) -> dict[str, list[Pod]]:
         if name and (controller is None or (controller.kind, controller.name) == ("Job", name)):
             found.setdefault(f"{path.partition('/')[0]}/{name}", []).append(pod)
     return found
+
+
+# Jobs that are over are deleted after a while, where they ask for it (`ttlSecondsAfterFinished`).
+
+
+def _expiry(job: Job) -> float | None:
+    """When a job is to be deleted; None where it is not over, or does not ask for it."""
+    ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
+    if ttl is None or state.phase not in FINISHED:
+        return None
+    try:
+        return parse_time(state.last_transition_time) + ttl
+    except ValueError:
+        return None
+
+
+def _remove(job: Job, made: Iterable[Object]) -> list[Effect]:
+    """Delete what a job made and the job itself: where nobody collects what lost its owner, nothing stays behind."""
+    return [Delete(key_of(record)) for record in (*made, job) if not record.metadata.deletion_timestamp]

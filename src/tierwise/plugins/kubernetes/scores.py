@@ -216,31 +216,32 @@ def _evenness(used: Floats, has: Floats) -> Floats:
     return evenness
 
 
-class _Scaled:
-    """Scores that are compared with those of the other nodes that fit: any placement may change any of them."""
+# Scores that are compared with those of the other nodes that fit: any placement may change any of them.
 
-    def __init__(self, view: CycleView) -> None:
-        self._rows = len(view.nodes)
 
-    def _speaks(self, shape: Shape) -> bool:
-        raise NotImplementedError
+def _scaled_effect(*, speaks: bool) -> ScoreEffect:
+    return ScoreEffect.FREE if speaks else ScoreEffect.FIXED
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.FREE if self._speaks(ask.shape) else ScoreEffect.FIXED
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(0, self._rows) if self._speaks(ask.shape) else slice(row, row + 1)
+def _scaled_stale(rows: int, row: int, *, speaks: bool) -> slice:
+    return slice(0, rows) if speaks else slice(row, row + 1)
 
 
 @takes_part(NodeScorer)
-class NodeAffinityScore(_Scaled):
+class NodeAffinityScore:
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        super().__init__(view)
+        self._rows = len(view.nodes)
         self._nodes = view.nodes
         self._added = added_affinity(arguments).preferred
         self._known: dict[tuple[PreferredNodeTerm, ...], Ints] = {}
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return _scaled_effect(speaks=self._speaks(ask.shape))
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
 
     def _speaks(self, shape: Shape) -> bool:
         return bool(self._terms(shape))
@@ -268,14 +269,20 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
 
 
 @takes_part(NodeScorer)
-class TaintToleration(_Scaled):
+class TaintToleration:
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        super().__init__(view)
+        self._rows = len(view.nodes)
         self._nodes = view.nodes
         self._soft = [tuple(t for t in taints if t.effect == "PreferNoSchedule") for taints in view.nodes.taints]
         self._any = any(self._soft)
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return _scaled_effect(speaks=self._speaks(ask.shape))
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
 
     def _speaks(self, shape: Shape) -> bool:
         return self._any
@@ -323,7 +330,7 @@ class ImageLocality:
 
 
 @takes_part(NodeScorer)
-class InterPodAffinity(_Scaled):
+class InterPodAffinity:
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
     The required affinity of pods that stand counts with `hardPodAffinityWeight`; with
@@ -331,7 +338,7 @@ class InterPodAffinity(_Scaled):
     """
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        super().__init__(view)
+        self._rows = len(view.nodes)
         weight = arguments.get("hardPodAffinityWeight")
         hard = weight if isinstance(weight, int) else 1
         ignores = arguments.get("ignorePreferredTermsOfExistingPods") is True
@@ -356,6 +363,12 @@ class InterPodAffinity(_Scaled):
                 count = counts.carrying(worths, key)
                 for number in met:
                     self._liked.setdefault(number, []).append((count, 1))
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return _scaled_effect(speaks=self._speaks(ask.shape))
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
 
     def _speaks(self, shape: Shape) -> bool:
         return shape.number in self._liked
@@ -399,11 +412,11 @@ class _Soft(msgspec.Struct, frozen=True):
 
 
 @takes_part(NodeScorer)
-class PodTopologySpread(_Scaled):
+class PodTopologySpread:
     """The fewer pods a soft constraint counts where a node is, the higher."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        super().__init__(view)
+        self._rows = len(view.nodes)
         self._nodes = view.nodes
         self._softs: dict[int, tuple[tuple[_Soft, ...], Bools]] = {}
         shapes = [shape for shape in placeable(view) if _soft(shape)]
@@ -428,6 +441,12 @@ class PodTopologySpread(_Scaled):
         selector = counted_by_spread(constraint, shape)
         count = counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
         return _Soft(count, constraint.max_skew, per_node)
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return _scaled_effect(speaks=self._speaks(ask.shape))
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
 
     def _speaks(self, shape: Shape) -> bool:
         return shape.number in self._softs
