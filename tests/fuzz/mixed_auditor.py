@@ -307,8 +307,7 @@ def _verdicts(facts: _Facts, _: Promises) -> Iterator[str]:
         if pod is None or pod.group[0] or pod.selects:
             continue
         could = [node for node, has in facts.has.items() if not _beyond(pod.need, has, pod.need)]
-        countable = max(pod.need.values()) < 2**50  # beyond that a cycle may take it for more than any node has
-        if entry["verdict"] == "never" and set(could) & facts.open and not pod.quota and countable:
+        if entry["verdict"] == "never" and set(could) & facts.open and not pod.quota and _countable(pod.need):
             yield f"told never: {pod.path} would fit on {could}: {entry['message']}"
         if entry["verdict"] == "not-now" and not could:
             yield f"told not now: {pod.path} fits on no node: {entry['message']}"
@@ -334,7 +333,7 @@ def _idle_room(facts: _Facts, promises: Promises) -> Iterator[str]:
         if raw is not None and raw["spec"].get("minResources"):  # which must be idle in one place
             continue
         missing, queue = max(least - len(standing), 1), facts.queue(waiting[0])
-        if len(waiting) < missing or promises.shares or waiting[0].quota:
+        if len(waiting) < missing or promises.shares or waiting[0].quota or not _countable(waiting[0].need):
             continue
         more = facts.used(queue, taken)
         for _number in range(missing):
@@ -350,6 +349,11 @@ def _idle_room(facts: _Facts, promises: Promises) -> Iterator[str]:
                 why = told.get(waiting[0].path, {}).get("message", "")
                 yield f"waits for what is idle: {group} needs {missing}, {sorted(domain)} hold {count}: {why}"
                 break
+
+
+def _countable(need: Amounts) -> bool:
+    """Whether nodes that have as much count with all of it: what a node counts with is limited (limits.md, amounts)."""
+    return max(need.values()) < 2**50
 
 
 def _times(idle: Amounts, need: Amounts) -> int:
