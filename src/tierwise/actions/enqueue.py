@@ -21,6 +21,7 @@ INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group
 _UNCONFINED = Reason(
     "NotSupported", "profile", "its pods must stand near each other, and the profile has no network-topology-aware"
 )
+_UNPREPARED = Reason("NotSupported", "profile", "its pods claim devices, and the profile has no predicates")
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")
 
 
@@ -32,6 +33,8 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         return Reason("ClaimNotReady", "predicates", job.unready)
     if job.refusal is not None:
         return job.refusal
+    if not cycle.pipeline.prepares and any(task.shape.devices is not None for task in job.tasks):
+        return _UNPREPARED
     closed = queue_reason(cycle, job)
     if closed is not None:
         return closed

@@ -457,14 +457,21 @@ register("storage.k8s.io/v1", "VolumeAttachment", storage.VolumeAttachment, name
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
 register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
 register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
-register("resource.k8s.io/v1", "ResourceClaim", resource.ResourceClaim, quantities=resource.of_claim)
+register(
+    "resource.k8s.io/v1",
+    "ResourceClaim",
+    resource.ResourceClaim,
+    quantities=resource.of_claim,
+    older=("v1beta2",),
+)
 register(
     "resource.k8s.io/v1",
     "ResourceClaimTemplate",
     resource.ResourceClaimTemplate,
     quantities=resource.of_claim_template,
+    older=("v1beta2",),
 )
-register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False)
+register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2",))
 register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
 register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))

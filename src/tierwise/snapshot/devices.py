@@ -168,7 +168,7 @@ class DeviceReader:
         touched: set[str] = set()
         for path in paths:
             pod = self._pods.get(path)
-            means = tuple(_claims_of(pod, self._served)) if pod is not None else ()
+            means = tuple(dict.fromkeys(_claims_of(pod, self._served))) if pod is not None else ()
             before = self._means.get(path, ())
             for claim in before:
                 self._users[claim].discard(path)

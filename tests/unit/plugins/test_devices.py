@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.support.devices import (
     DRIVER,
     claim,
@@ -22,6 +23,7 @@ from tests.support.devices import (
 
 from tierwise.api.codec import Raw
 from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
+from tierwise.config.profile import DEFAULT
 from tierwise.sim.rounds import History
 
 
@@ -513,3 +515,79 @@ def test_nodes_that_offer_an_extended_resource_need_no_claim() -> None:
 
     assert {"default/p": "n0"} == history.bindings
     assert {} == dict(history.cluster.read().every(ResourceClaim))
+
+
+def _group(name: str, minimum: int, **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": minimum, **more},
+        "status": {"phase": "Inqueue"},
+    }
+
+
+def test_queues_have_quotas_of_device_classes() -> None:
+    """As Volcano spells them: what claims of a class take counts towards the queue."""
+    queue: Any = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "q"},
+        "spec": {"capability": {f"deviceclass/{DRIVER}": "2"}},
+        "status": {"state": "Open"},
+    }
+    groups = [_group("a", 1, queue="q"), _group("b", 1, queue="q")]
+    pods = [pod("a0", of="t", group="a"), pod("b0", of="t", group="b")]
+
+    history = run(_machine("n0", *GPUS), device_class(), template("t", exactly(2)), queue, groups, pods)
+
+    assert {"default/a0": "n0"} == history.bindings
+    assert "QueueOverCapability" == _code(history, "default/b")
+    assert f"deviceclass/{DRIVER}: 2 asked, 2 used, 2 allowed" in _text(history, "default/b")
+
+
+def test_a_claim_that_a_pod_names_twice_is_allocated_once() -> None:
+    """Two names for one claim are one claim."""
+    history = run(_machine("n0", *GPUS), device_class(), claim("c", exactly(3)), pod("p", "c", "c"))
+
+    assert ["gpu-0", "gpu-1", "gpu-2"] == given(history, "c")
+    assert ["p"] == [one.name for one in _claim(history, "c").status.reserved_for]
+
+
+def test_without_predicates_nobody_gives_devices() -> None:
+    """A profile that would bind pods without their devices lets them wait, and says so."""
+    bare = replace(DEFAULT, tiers=tuple(tuple(p for p in tier if p.name != "predicates") for tier in DEFAULT.tiers))
+
+    history = run(_machine("n0", *GPUS), device_class(), claim("c", exactly()), pod("p", "c"), profile=bare)
+
+    assert {} == history.bindings
+    assert "NotSupported" == _code(history, "default/podgroup-uid-p")
+
+
+def test_evicted_pods_make_room_for_more_important_ones() -> None:
+    """Devices that are counted are freed by preemption, as any other resource is."""
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("low", 1), ("high", 100))
+    ]
+    low = [pod(f"low{i}", f"x{i}", on="n0", group="low", priorityClassName="low") for i in range(2)]
+    held = [_held(f"x{i}", f"gpu-{2 * i}", f"gpu-{2 * i + 1}", user=f"low{i}") for i in range(2)]
+    high = pod("high0", of="t", group="high", priorityClassName="high")
+    groups = [_group("low", 1, priorityClassName="low"), _group("high", 1, priorityClassName="high")]
+    evicting = replace(DEFAULT, actions=(*DEFAULT.actions, "gangpreempt"))
+
+    history = run(
+        _machine("n0", *GPUS),
+        device_class(),
+        template("t", exactly(2)),
+        classes,
+        held,
+        low,
+        high,
+        groups,
+        profile=evicting,
+    )
+
+    assert 1 == len(history.evictions)
+    assert {"default/high0": "n0"} == history.bindings
+    assert 2 == len(given(history, "high0-made"))
