@@ -78,14 +78,6 @@ class Tree(msgspec.Struct, frozen=True, dict=True):
         """The tiers that have domains, innermost first."""
         return sorted({path[-1].tier for path in self.domains})
 
-    def nodes_below(self) -> dict[Path, int]:
-        """How many nodes each domain holds at any depth."""
-        counts = dict.fromkeys(self.domains, 0)
-        for place in self.places.values():
-            for length in range(1, len(place) + 1):
-                counts[place[:length]] += 1
-        return counts
-
 
 def path_key(path: Path) -> tuple[tuple[NaturalKey, int], ...]:
     """Natural order of paths, step by step from the outermost."""

@@ -49,12 +49,9 @@ class Capability:
         for cap in self._caps[column] if column is not None else ():
             held = self._used[:, self._members[cap]].sum(axis=1)
             limit = self._table.capability[:, cap]
-            short = self._table.short(amounts, held + amounts, limit)
-            if short.any():
-                name = self._table.queues[cap].name
-                text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
-                told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
-                return Reason("QueueOverCapability", "capability", f"{text} {told}")
+            reason = self._table.over_capability("capability", cap, asked=amounts, used=held, allowed=limit)
+            if reason is not None:
+                return reason
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
@@ -64,11 +61,10 @@ class Capability:
             return None
         for cap in self._caps[column]:
             promised, limit = self._promises.among(self._members[cap]), self._table.capability[:, cap]
-            short = self._table.short(job.min_resources, promised + job.min_resources, limit)
-            if short.any():
-                text = f"queue {self._table.queues[cap].name} cannot promise it enough {self._table.listed(short)}"
-                told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
-                return Reason("QueueQuotaExceeded", "capability", f"{text} {told}")
+            asked = job.min_resources
+            reason = self._table.over_promised("capability", cap, asked=asked, promised=promised, allowed=limit)
+            if reason is not None:
+                return reason
         self._promises.grant(job)
         return None
 

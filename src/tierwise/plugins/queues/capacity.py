@@ -160,12 +160,9 @@ class Capacity:
     def _beyond(self, chain: tuple[int, ...], amounts: Ints) -> Reason | None:
         for above in chain:
             held, limit = self._held(above), self._tree.real[:, above]
-            short = self._table.short(amounts, held + amounts, limit)
-            if short.any():
-                name = self._table.queues[above].name
-                text = f"queue {name} would have more {self._table.listed(short)} than its capability allows"
-                told = self._table.figures(short, asked=amounts, used=held, allowed=limit)
-                return Reason("QueueOverCapability", "capacity", f"{text} {told}")
+            reason = self._table.over_capability("capacity", above, asked=amounts, used=held, allowed=limit)
+            if reason is not None:
+                return reason
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
@@ -178,12 +175,10 @@ class Capacity:
             return reason
         for above in self._tree.chains[column]:
             promised, limit = self._promises.among(self._tree.members[above]), self._tree.real[:, above]
-            short = self._table.short(job.min_resources, promised + job.min_resources, limit)
-            if short.any():
-                name = self._table.queues[above].name
-                text = f"queue {name} cannot promise it enough {self._table.listed(short)}"
-                told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
-                return Reason("QueueQuotaExceeded", "capacity", f"{text} {told}")
+            asked = job.min_resources
+            reason = self._table.over_promised("capacity", above, asked=asked, promised=promised, allowed=limit)
+            if reason is not None:
+                return reason
         self._promises.grant(job)
         return None
 

@@ -164,11 +164,10 @@ class Proportion:
         if column is None or job.min_resources is None or self._promises.granted(job):
             return None
         promised, limit = self._promises.among(np.array([column])), self._real[:, column]
-        short = self._table.short(job.min_resources, promised + job.min_resources, limit)
-        if short.any():
-            text = f"queue {job.queue} cannot promise it enough {self._table.listed(short)}"
-            told = self._table.figures(short, asked=job.min_resources, promised=promised, allowed=limit)
-            return Reason("QueueQuotaExceeded", "proportion", f"{text} {told}")
+        asked = job.min_resources
+        reason = self._table.over_promised("proportion", column, asked=asked, promised=promised, allowed=limit)
+        if reason is not None:
+            return reason
         self._promises.grant(job)
         return None
 

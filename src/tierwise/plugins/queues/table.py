@@ -18,6 +18,7 @@ from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
 from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY, MOST, Axis
 from tierwise.model.snapshot import Snapshot
 
@@ -90,6 +91,24 @@ class QueueTable(msgspec.Struct, frozen=True):
     def figures(self, which: Bools, **amounts: Ints) -> str:
         """Amounts of these resources in words: "(cpu: 2 asked, 3 used, 4 allowed)"."""
         return figures(self.names, which, **amounts)
+
+    def over_capability(self, plugin: str, column: int, *, asked: Ints, used: Ints, allowed: Ints) -> Reason | None:
+        """Why a queue may not use so much more; None where it may."""
+        short = self.short(asked, used + asked, allowed)
+        if not short.any():
+            return None
+        text = f"queue {self.queues[column].name} would have more {self.listed(short)} than its capability allows"
+        told = self.figures(short, asked=asked, used=used, allowed=allowed)
+        return Reason("QueueOverCapability", plugin, f"{text} {told}")
+
+    def over_promised(self, plugin: str, column: int, *, asked: Ints, promised: Ints, allowed: Ints) -> Reason | None:
+        """Why a queue cannot promise so much more; None where it can."""
+        short = self.short(asked, promised + asked, allowed)
+        if not short.any():
+            return None
+        text = f"queue {self.queues[column].name} cannot promise it enough {self.listed(short)}"
+        told = self.figures(short, asked=asked, promised=promised, allowed=allowed)
+        return Reason("QueueQuotaExceeded", plugin, f"{text} {told}")
 
 
 def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
