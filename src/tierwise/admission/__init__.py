@@ -224,7 +224,7 @@ class _Checks:
             case ElasticQuota():
                 return self._quotas.check(record)
             case Queue():
-                return queue.check(record, self._around.queues)
+                return queue.check(record, self._around.queues, self._around.parents)
             case Command():
                 return command.check(record, self._objects.every(Job))
             case AppGroup():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.admission.context import ROOT_QUEUE
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import dns_subdomain
 from tierwise.api.core import ResourceList
+from tierwise.api.limits import DEPTH
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import Job, PodGroup, Queue
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE, pod_group_name
@@ -21,8 +22,8 @@ _SHOWN: Final = 3
 _STATES: Final = frozenset({"", "Open", "Closed", "Closing", "Unknown"})
 
 
-def check(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
-    """Issues of a queue among all queues."""
+def check(queue: Queue, queues: Mapping[str, Queue], parents: Collection[str]) -> Iterator[Issue]:
+    """Issues of a queue among all queues; `parents` are those that have others below them."""
     spec = queue.spec
     yield from dns_subdomain("metadata.name", queue.metadata.name)
     yield from at_least("spec.weight", spec.weight, 1)
@@ -32,7 +33,8 @@ def check(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
     yield from _within("spec.guarantee.resource", spec.guarantee.resource, "deserved", spec.deserved)
     yield from _within("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
     yield from _check_parent(queue, queues)
-    yield from _check_children(queue, queues.values())
+    if queue.metadata.name in parents:
+        yield from _check_children(queue, queues.values())
 
 
 def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
@@ -77,8 +79,12 @@ def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
     while chain[-1] in queues and queues[chain[-1]].spec.parent:
         above = queues[chain[-1]].spec.parent
         if above == name:
-            yield error("spec.parent", f"cyclic dependency: {' -> '.join([*chain, name])}")
+            between = chain if len(chain) <= _SHOWN else [*chain[:_SHOWN], f"{len(chain) - _SHOWN} more"]
+            yield error("spec.parent", f"cyclic dependency: {' -> '.join([*between, name])}")
         if above in chain:
+            return
+        if len(chain) > DEPTH:
+            yield error("spec.parent", f"more than {DEPTH} queues stand above it, which is the most there may be")
             return
         chain.append(above)
 

@@ -59,19 +59,21 @@ class Templates:
         selector, affinity, tolerations = _PLACED if bound else (spec.node_selector, spec.affinity, spec.tolerations)
         if bound and spec.affinity is not None:
             affinity = _between_pods(spec.affinity)
-        body = _encode(
-            (
-                pod.metadata.namespace,
-                spec.containers,
-                spec.init_containers,
-                spec.overhead,
-                spec.resources,
-                selector,
-                affinity,
-                tolerations,
-                spec.topology_spread_constraints,
-            )
+        asked = (
+            pod.metadata.namespace,
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            selector,
+            affinity,
+            tolerations,
+            spec.topology_spread_constraints,
         )
+        try:
+            body = _encode(asked)
+        except OverflowError:  # a bare number in a file, beyond 64 bits: as a text it is compared as well
+            body = repr(asked).encode()
         key = _key(body, spec)
         found = self._known.get(key)
         if found is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
 import msgspec
@@ -170,6 +170,10 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
         return known
 
 
+_PATTERNS: Final = 16_384
+"""Patterns that are kept compiled: a tree is read again and again."""
+
+
 class _Pattern(Protocol):
     """What is used of re2's patterns, which come without types."""
 
@@ -177,6 +181,7 @@ class _Pattern(Protocol):
     def findall(self, text: str) -> list[str]: ...
 
 
+@lru_cache(maxsize=_PATTERNS)
 def _compile(pattern: str) -> _Pattern | str:
     """A pattern in Go's syntax, or what is wrong with it."""
     import re2  # here, so that whoever uses no patterns does not load the library
@@ -197,6 +202,7 @@ def _pattern(pattern: str) -> _Pattern:
     return compiled
 
 
+@lru_cache(maxsize=_PATTERNS)
 def _line_pattern(pattern: str) -> _Pattern | None:
     """Finds whole lines with a match; no match crosses a line, and the pattern's own groups are not reported.
 

@@ -39,10 +39,11 @@ class Capability:
         chains = [_chain(self._table, queue) for queue in self._table.queues]
         self._caps = [[column for column in chain if capped[column]] for chain in chains]
         """Of each queue: itself and its ancestors, those that declare a capability, innermost first."""
-        self._members = {
-            cap: np.array([column for column, chain in enumerate(chains) if cap in chain], dtype=np.int64)
-            for cap in np.flatnonzero(capped).tolist()
-        }
+        members: dict[int, list[int]] = {cap: [] for cap in np.flatnonzero(capped).tolist()}
+        for column, caps in enumerate(self._caps):
+            for cap in dict.fromkeys(caps):
+                members[cap].append(column)
+        self._members = {cap: np.array(below, dtype=np.int64) for cap, below in members.items()}
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
@@ -71,13 +72,13 @@ class Capability:
 
 def _chain(table: QueueTable, queue: Queue) -> list[int]:
     """The columns of a queue and of its ancestors; where parents go round in a circle, each once."""
-    chain: list[int] = []
+    chain: dict[int, None] = {}
     column: int | None = table.index[queue.name]
     while column is not None and column not in chain:
-        chain.append(column)
+        chain[column] = None
         above = table.queues[column].parent or ("" if table.queues[column].elastic else _ROOT)
         column = table.index.get(above)
     if queue.enclosing and queue.enclosing not in {table.queues[c].name for c in chain}:
         # What a namespace declares for itself frees it of nothing: what holds it otherwise counts as well.
-        chain += _chain(table, table.queues[table.index[queue.enclosing]])
-    return chain
+        return [*chain, *_chain(table, table.queues[table.index[queue.enclosing]])]
+    return list(chain)

@@ -105,11 +105,11 @@ def _unfit(table: QueueTable, parents: list[int], chains: tuple[tuple[int, ...],
             continue
         missing = f"the parent {queue.parent} of queue {queue.name} does not exist"
         broken[column] = missing if queue.parent not in table.index else f"queue {queue.name} is its own ancestor"
-    result = {}
+    result, above = {}, set(parents)
     for column, queue in enumerate(table.queues):
         wrong = next((broken[c] for c in chains[column] if c in broken), None)
         if wrong is not None:
             result[column] = wrong
-        elif queue.name == _ROOT or column in parents:
+        elif queue.name == _ROOT or column in above:
             result[column] = f"queue {queue.name} has queues below it"
     return result
