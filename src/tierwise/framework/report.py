@@ -104,7 +104,12 @@ class PluginFailure(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """What people are told."""
-        return f"plugin {self.plugin} failed in {self.method}: {self.error}"
+        return f"plugin {self.plugin} {self.happened}"
+
+    @property
+    def happened(self) -> str:
+        """The same where the plugin is named already."""
+        return f"failed in {self.method}: {self.error}"
 
 
 class SearchCounts(msgspec.Struct):
@@ -136,7 +141,7 @@ class CycleReport(msgspec.Struct, frozen=True):
 
 def plugin_faults(report: CycleReport) -> list[Fault]:
     """The plugins that failed, as people are told of them."""
-    return [Fault(f"plugin {failure.plugin}", "PluginFailed", failure.text) for failure in report.failures]
+    return [Fault(f"plugin {failure.plugin}", "PluginFailed", failure.happened) for failure in report.failures]
 
 
 class ReportBuilder(msgspec.Struct):
