@@ -92,7 +92,7 @@ def job_progress(
                 key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone
             )
         )
-    return sorted(found, key=lambda fortune: fortune.lone)
+    return sorted(found, key=lambda progress: progress.lone)
 
 
 def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
@@ -125,13 +125,13 @@ def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> l
     """A table of jobs."""
     rows: list[list[Cell]] = [
         [
-            Text(fortune.name, style="bold"),
-            Text(fortune.phase, style=_STYLES.get(fortune.phase, "")),
-            f"{fortune.retries} of {fortune.most}" if fortune.most is not None else "",
-            _counted(fortune.pods),
-            _where(topology, fortune.place) or (f"was in {fortune.last}" if fortune.last else ""),
+            Text(progress.name, style="bold"),
+            Text(progress.phase, style=_STYLES.get(progress.phase, "")),
+            f"{progress.retries} of {progress.most}" if progress.most is not None else "",
+            _counted(progress.pods),
+            _where(topology, progress.place) or (f"was in {progress.last}" if progress.last else ""),
         ]
-        for fortune in found
+        for progress in found
     ]
     columns = [
         TableColumn("job", least=12),
@@ -140,7 +140,7 @@ def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> l
         TableColumn("pods", least=16, wraps=True),
         TableColumn("where", least=14),
     ]
-    if all(fortune.most is None for fortune in found):
+    if all(progress.most is None for progress in found):
         columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
 
@@ -149,15 +149,15 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
     """A table of the sub-groups of all jobs that have any."""
     rows: list[list[Cell]] = []
     pods = objects.every(Pod)
-    for fortune in found:
-        if fortune.job is None or not fortune.job.policies:
+    for progress in found:
+        if progress.job is None or not progress.job.policies:
             continue
-        places = job_location(snapshot.topology, fortune.job).subs
-        for sub in sorted(fortune.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
+        places = job_location(snapshot.topology, progress.job).subs
+        for sub in sorted(progress.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
             if sub.policy >= 0:
                 place = places[sub_id(sub)]
                 counts = Counter(_state(pods[task.key]) for task in sub.tasks if task.key in pods)
-                rows.append([f"{fortune.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
+                rows.append([f"{progress.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
     return table(
         page,
         (TableColumn("partition", least=16), TableColumn("pods", least=16, wraps=True), TableColumn("where", least=14)),
@@ -167,15 +167,15 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
 
 def jobs_wire(found: Sequence[JobProgress]) -> Raw:
     """The same for programs; pods by themselves are no jobs."""
-    return {fortune.path: dict(_wire(fortune)) for fortune in found if not fortune.lone}
+    return {progress.path: dict(_wire(progress)) for progress in found if not progress.lone}
 
 
-def _wire(fortune: JobProgress) -> Iterator[tuple[str, object]]:
-    yield "phase", fortune.phase
-    yield "retryCount", fortune.retries
-    yield "hyperNode", fortune.place.name if fortune.place is not None else ""
-    yield "tier", fortune.place.tier if fortune.place is not None else None
-    yield "pods", {state: fortune.pods[state] for state in _STATES if fortune.pods[state]}
+def _wire(progress: JobProgress) -> Iterator[tuple[str, object]]:
+    yield "phase", progress.phase
+    yield "retryCount", progress.retries
+    yield "hyperNode", progress.place.name if progress.place is not None else ""
+    yield "tier", progress.place.tier if progress.place is not None else None
+    yield "pods", {state: progress.pods[state] for state in _STATES if progress.pods[state]}
 
 
 def _counted(counts: Counter[str]) -> str:

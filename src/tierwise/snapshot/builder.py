@@ -122,8 +122,8 @@ class Reader:
         self._frame: _Frame | None = None
         self._volumes = VolumeFollower()
         self._devices = DeviceReader()
-        self._population: TaskStore
-        self._roster: JobCache
+        self._store: TaskStore
+        self._job_cache: JobCache
 
     def read(self, objects: Objects, now: float) -> Snapshot:
         """What one cycle sees; pods are told apart as far as the profile does."""
@@ -147,17 +147,17 @@ class Reader:
         if not self._countable():
             site, axis, table, _ = self._read_nodes(objects, quotas, [])
             self._finish(site, axis, table, {}, objects, quotas, budgets)
-        population = self._population
-        drawn = drawn_to(population.attracting.values(), table.row)
+        store = self._store
+        drawn = drawn_to(store.attracting.values(), table.row)
         first = {
             cohort.named: next(iter(cohort.members.values())).pod
-            for cohort in population.cohorts()
+            for cohort in store.cohorts()
             if cohort.named is not None
         }
         self._declared = read_languages(objects, first, self._declared)
-        found = self._roster.sort(
+        found = self._job_cache.sort(
             JobBuilder(axis, quotas, domains(objects)),
-            population.cohorts(),
+            store.cohorts(),
             objects.every(PodGroup),
             objects.every(GangRecord),
             self._declared.groups,
@@ -173,16 +173,16 @@ class Reader:
             alternate_topologies=site.alternate_topologies,
             queues={**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
-            shapes=population.shapes.all(),
+            shapes=store.shapes.all(),
             others=tuple(found.others),
             orphans=found.orphans,
             faults=(
                 *site.faults,
                 *quotas.faults,
                 *found.faults,
-                *_in_order(population.faults),
+                *_in_order(store.faults),
                 *self._unknown_classes(objects),
-                *_crowded(table, axis, population.used),
+                *_crowded(table, axis, store.used),
             ),
             now=now,
             budgets=budgets.allowed,
@@ -269,7 +269,7 @@ class Reader:
         """
         assert self._frame is not None
         asked = (most for name, most in zip(self._frame.resources, self._frame.most, strict=True) if name != POD_SLOTS)
-        if self._tight or max(asked) * self._crowd < MOST or self._population.shapes.countable():
+        if self._tight or max(asked) * self._crowd < MOST or self._store.shapes.countable():
             return True
         self._tight = True
         return False
@@ -284,7 +284,7 @@ class Reader:
         quotas: Quotas,
         budgets: Budgets,
     ) -> None:
-        """Bring the population up to date, or begin a new one."""
+        """Bring the store up to date, or begin a new one."""
         common, classes = self._templates.common(), objects.every(PriorityClass)
         most = _limits(table, axis, self._crowd)
         frame = _Frame(
@@ -307,12 +307,12 @@ class Reader:
             changed = dict.fromkeys(self._pods, False)
         for path, moved in changed.items():
             if path not in self._pods:
-                self._population.drop(path)
-            elif moved and self._population.knows(path):
-                self._population.move(path, self._pods[path][0])
+                self._store.drop(path)
+            elif moved and self._store.knows(path):
+                self._store.move(path, self._pods[path][0])
             else:
-                self._population.put(path, *self._pods[path])
-        self._population.flush()
+                self._store.put(path, *self._pods[path])
+        self._store.flush()
 
     def _start_store(
         self,
@@ -335,7 +335,7 @@ class Reader:
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
         )
-        self._population = TaskStore(
+        self._store = TaskStore(
             shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
         )
         singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
@@ -343,7 +343,7 @@ class Reader:
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
             "priority", "trustPodGroupPriority"
         )
-        self._roster = JobCache(
+        self._job_cache = JobCache(
             priorities,
             default_match_policy(self._profile),
             alone=_always if singly else quotas.sees,

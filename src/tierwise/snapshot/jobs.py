@@ -56,7 +56,7 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
 
 
 class JobCache:
-    """The jobs of one population.
+    """The jobs of one task store.
 
     `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
     `across` says that gangs of several namespaces may form one group. `trusts` says that the class of a podGroup counts

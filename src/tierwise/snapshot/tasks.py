@@ -1,7 +1,7 @@
 """The pods of a cluster as tasks, kept by whom they belong to. Pods come and go one by one.
 
 What a task is depends on more than its pod: on the rows of nodes, the axis of resources, priorities. Those are fixed
-for a population; where one of them changes, a new population takes its place.
+for a store; where one of them changes, a new store takes its place.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class JobPods(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, pods: Iterable[Pod]) -> JobPods:
-        """The roster of a job with its defaults filled in."""
+        """The pods of a job with its defaults filled in."""
         asked = {
             pod_name(job, task, index): (task.name, index, partition_of(task, index))
             for task in job.spec.tasks

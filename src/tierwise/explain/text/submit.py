@@ -75,9 +75,9 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
 
 def _tally(found: Sequence[JobProgress]) -> Text:
     """How many jobs are where: the ended first, then those on their way."""
-    jobs = [fortune for fortune in found if not fortune.lone]
+    jobs = [progress for progress in found if not progress.lone]
     lone = len(found) - len(jobs)
-    phases = Counter(fortune.phase for fortune in jobs)
+    phases = Counter(progress.phase for progress in jobs)
     order = [*(phase for phase in _DONE if phases[phase]), *sorted(phase for phase in phases if phase not in _DONE)]
     parts = [f"{phases[phase]} {phase.lower()}" for phase in order]
     text = Text(count(len(jobs), "job"), style="bold")
