@@ -24,6 +24,7 @@ from tierwise.admission import (
     node_pod,
     podgroup,
     queue,
+    storage,
 )
 from tierwise.admission.capacity import TreeCapacity
 from tierwise.admission.context import cluster_context
@@ -47,6 +48,7 @@ from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopo
 from tierwise.api.quantity import whole
 from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
+from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.api.workload import CompositePodGroup
 from tierwise.api.workload import PodGroup as KubernetesGroup
@@ -187,7 +189,14 @@ class _Checks:
                     self._quotas.check_pod(record),
                     languages.check_pod(record, self._declared),
                     devices.check_pod(record, self._objects),
+                    storage.check_pod(record, self._objects),
                 )
+            case PersistentVolumeClaim():
+                return storage.check_claim(record, self._objects)
+            case PersistentVolume():
+                return storage.check_volume(record)
+            case StorageClass():
+                return storage.check_class(record)
             case Node():
                 return node_pod.check_node(record)
             case HyperNode():

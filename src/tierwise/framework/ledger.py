@@ -246,20 +246,19 @@ class Ledger:
         self.append(self._placed_rows.setdefault(sub.number, []), (rows, counts))
 
     def occupy(self, resource: int, rows: Ints, amount: int) -> None:
-        """Take so much of a resource on each of these rows for what several tasks share.
-
-        A negative amount is being released: whoever shared it is on the way out.
-        """
+        """Take so much of a resource on each of these rows for what tasks share; a negative amount comes back."""
         self._journal.append((self.idle, (resource, rows), self.idle[resource, rows]))
-        if amount > 0:
-            self.idle[resource, rows] -= amount
-            domains, numbers = self._topology.touched(rows, np.full(len(rows), amount, dtype=np.int64))
-            self._journal.append((self.domain_idle, (resource, domains), self.domain_idle[resource, domains]))
-            self.domain_idle[resource, domains] -= numbers
-        else:
-            self.any_releasing = True
-            self._journal.append((self.releasing, (resource, rows), self.releasing[resource, rows]))
-            self.releasing[resource, rows] -= amount
+        self.idle[resource, rows] -= amount
+        domains, numbers = self._topology.touched(rows, np.full(len(rows), amount, dtype=np.int64))
+        self._journal.append((self.domain_idle, (resource, domains), self.domain_idle[resource, domains]))
+        self.domain_idle[resource, domains] -= numbers
+        self.moved.append(rows)
+
+    def vacate(self, resource: int, rows: Ints, amount: int) -> None:
+        """Release so much of a resource on each of these rows: whoever shared it is on the way out."""
+        self.any_releasing = True
+        self._journal.append((self.releasing, (resource, rows), self.releasing[resource, rows]))
+        self.releasing[resource, rows] += amount
         self.moved.append(rows)
 
     def uncount(self, sub: SubJob, role_number: int) -> None:

@@ -432,6 +432,15 @@ def test_a_volume_that_pods_share_is_attached_once() -> None:
     assert {"p0", "p1", "p2"} == set(_bound(*world, *pods, claim("d"), pod("z", "d")))
 
 
+def test_a_place_that_is_kept_is_no_volume_that_is_attached() -> None:
+    """Pods that share a volume do not let each other onto a node that cannot attach it."""
+    csi = {"driver": "csi.test", "volumeHandle": "one"}
+    world = [node("n0"), node("n1"), csi_node("n0", csi_test=0), volume("pv", "c", csi=csi), claim("c", "pv")]
+    pods = [{**pod(f"p{i}", "c"), "status": {"nominatedNodeName": "n0"}} for i in range(2)]
+
+    assert {"p0": "n1", "p1": "n1"} == _bound(*world, *pods)
+
+
 def test_volumes_that_no_pod_uses_count_as_long_as_they_are_attached() -> None:
     """By what VolumeAttachments say."""
     old = volume("old", "x", csi={"driver": "csi.test", "volumeHandle": "old"})

@@ -208,6 +208,7 @@ class _SharedVolumes:
         for shape in shapes:
             for one in shape.volumes.shared if shape.volumes is not None else ():
                 self._users[one] = standing.setdefault(one, np.zeros(len(view.nodes), dtype=np.int64))
+        self._standing = {one: users.copy() for one, users in standing.items() if one in self._users}
         for (driver, _), users in standing.items():
             if driver in self._column and users.any():
                 ledger.occupy(self._column[driver], np.flatnonzero(users), 1)
@@ -223,9 +224,16 @@ class _SharedVolumes:
             before = users[rows]
             ledger.save(users, rows)
             users[rows] = after = np.maximum(before + counts, 0)
-            for moved, amount in ((rows[(before == 0) & (after > 0)], 1), (rows[(before > 0) & (after == 0)], -1)):
-                if len(moved) and one[0] in self._column:
-                    ledger.occupy(self._column[one[0]], moved, amount)
+            column = self._column.get(one[0])
+            if column is None:
+                continue
+            came, went = rows[(before == 0) & (after > 0)], rows[(before > 0) & (after == 0)]
+            evicted = self._standing[one][went] > 0
+            for moved, amount in ((came, 1), (went[~evicted], -1)):
+                if len(moved):
+                    ledger.occupy(column, moved, amount)
+            if evicted.any():
+                ledger.vacate(column, went[evicted], 1)
 
     def full(self, ledger: Ledger, shape: Shape, volumes: PodVolumes, span: slice) -> Bools:
         """Which rows cannot attach the shared volumes of one more task besides its own."""
@@ -235,11 +243,14 @@ class _SharedVolumes:
             if column is None:
                 continue
             need = np.full(len(full), int(shape.request[column]), dtype=np.int64)
+            promised = np.zeros(len(full), dtype=bool)
             for one in volumes.shared:
                 if one[0] == driver:
                     need += self._users[one][span] == 0
+                    promised |= (self._users[one][span] > 0) & (self._standing[one][span] == 0)
             free = ledger.free(np.array([column]), span, Pool.IDLE)[0]
-            full |= (need > free) & (need > 0)
+            # A place that is only kept for another user of the volume may not hold it any more.
+            full |= (need > free) & ((need > 0) | promised)
         return full
 
 

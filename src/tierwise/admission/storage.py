@@ -1,0 +1,67 @@
+"""What is wrong with claims and classes of volumes, and with pods that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tierwise.admission.findings import Issue, one_of, warning
+from tierwise.api.core import Pod
+from tierwise.api.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass, class_of
+from tierwise.port import Objects
+
+__all__ = ["check_claim", "check_class", "check_pod", "check_volume"]
+
+_BINDING: Final = frozenset({"Immediate", "WaitForFirstConsumer"})
+_ACCESS: Final = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
+_MODES: Final = frozenset({"", "Filesystem", "Block"})
+
+
+def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
+    """A pod that names claims which are not there, or not in order, waits for them; one that is bound has them."""
+    claims = objects.every(PersistentVolumeClaim)
+    for i, volume in enumerate(pod.spec.volumes if not pod.spec.node_name else ()):
+        if volume.persistent_volume_claim is None:
+            continue
+        path = f"spec.volumes[{i}].persistentVolumeClaim.claimName"
+        name = volume.persistent_volume_claim.claim_name
+        claim = claims.get(f"{pod.metadata.namespace or 'default'}/{name}")
+        if claim is None:
+            yield warning(path, f'claim "{name}" does not exist; the pod will wait (VolumeClaimNotFound)')
+        elif claim.status.phase == "Lost":
+            yield warning(path, f'claim "{name}" has lost its volume; the pod will wait (VolumeClaimLost)')
+        elif claim.metadata.deletion_timestamp:
+            yield warning(path, f'claim "{name}" is being deleted; the pod will wait (VolumeClaimDeleted)')
+
+
+def check_claim(claim: PersistentVolumeClaim, objects: Objects) -> Iterator[Issue]:
+    """A claim of a class that does not exist, or on a volume that does not, is never bound."""
+    for i, mode in enumerate(claim.spec.access_modes):
+        yield from one_of(f"spec.accessModes[{i}]", mode, _ACCESS)
+    yield from one_of("spec.volumeMode", claim.spec.volume_mode, _MODES)
+    named = claim.spec.volume_name
+    if named and named not in objects.every(PersistentVolume):
+        yield warning("spec.volumeName", f'volume "{named}" does not exist')
+    if not named and class_of(claim):
+        yield from _class("spec.storageClassName", class_of(claim), objects.every(StorageClass))
+
+
+def check_volume(volume: PersistentVolume) -> Iterator[Issue]:
+    """A volume in modes that nobody knows fits no claim."""
+    for i, mode in enumerate(volume.spec.access_modes):
+        yield from one_of(f"spec.accessModes[{i}]", mode, _ACCESS)
+    yield from one_of("spec.volumeMode", volume.spec.volume_mode, _MODES)
+
+
+def check_class(record: StorageClass) -> Iterator[Issue]:
+    """A class says when volumes are bound, and by whom they are made."""
+    yield from one_of("volumeBindingMode", record.volume_binding_mode, _BINDING)
+    if record.provisioner == NO_PROVISIONER and record.allowed_topologies:
+        yield warning("allowedTopologies", "no volumes are made, so nothing is limited by it")
+
+
+def _class(path: str, name: str, classes: Mapping[str, StorageClass]) -> Iterator[Issue]:
+    if name not in classes:
+        yield warning(
+            path, f'storage class "{name}" does not exist; pods with the claim will wait (VolumeClaimUnbound)'
+        )
