@@ -472,7 +472,14 @@ register(
     older=("v1beta2",),
 )
 register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2",))
-register("resource.k8s.io/v1", "ResourceSlice", resource.ResourceSlice, namespaced=False, quantities=resource.of_slice)
+register(
+    "resource.k8s.io/v1",
+    "ResourceSlice",
+    resource.ResourceSlice,
+    namespaced=False,
+    quantities=resource.of_slice,
+    older=("v1beta2",),
+)
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
 register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))
 register(f"{kueue.GROUP}/v1beta2", "Workload", kueue.Workload, older=("v1beta1",))

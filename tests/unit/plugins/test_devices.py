@@ -591,3 +591,54 @@ def test_evicted_pods_make_room_for_more_important_ones() -> None:
     assert 1 == len(history.evictions)
     assert {"default/high0": "n0"} == history.bindings
     assert 2 == len(given(history, "high0-made"))
+
+
+def test_a_device_of_another_class_does_not_do() -> None:
+    """Pools of other drivers come first by name, and are passed over."""
+    other = resource_slice("n0", [device("nic")], driver="a.example.com")
+
+    history = run(_machine("n0", *GPUS), other, device_class(), claim("c", exactly()), pod("p", "c"))
+
+    assert ["gpu-0"] == given(history, "c")
+
+
+def test_a_claim_that_was_made_for_another_pod_is_not_used() -> None:
+    """The status of a pod may name what it likes: the owner of a claim counts."""
+    made = claim("made", exactly())
+    made["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "q", "uid": "uid-q", "controller": True}]
+    waiting = pod("p", of="t")
+    waiting["status"] = {"resourceClaimStatuses": [{"name": "made", "resourceClaimName": "made"}]}
+
+    history = run(_machine("n0", *GPUS), device_class(), template("t", exactly()), made, waiting, pod("q", "made"))
+
+    assert "default/p" not in history.bindings
+    assert "ResourceClaim made was not made for this pod" == _text(history, "default/podgroup-uid-p")
+
+
+def test_overlapping_sets_are_not_counted() -> None:
+    """One device that two claims could have goes to one: nobody is found a place that it cannot have."""
+    has_a = exactly(where=f'device.attributes["{DRIVER}"].a')
+    has_b = exactly(where=f'device.attributes["{DRIVER}"].b')
+    full = [node("n1", cpu=0), resource_slice("n1", [device("x", a=True, b=False), device("z", a=False, b=True)])]
+    wanted = [claim("ca", has_a), claim("cb", has_b)]
+
+    history = run(
+        _machine("n0", device("y", a=True, b=True)), full, device_class(), wanted, pod("pa", "ca"), pod("pb", "cb")
+    )
+
+    assert 1 == len(history.bindings)
+    assert all("have gone to others" not in str(report) for _, report in history.reports)
+
+
+def test_devices_of_a_claim_that_nobody_runs_with_are_not_counted() -> None:
+    """A claim that is allocated and reserved for no running pod keeps its devices."""
+    history = run(
+        _machine("n0", device("only")),
+        device_class(),
+        _held("x", "only", user=""),
+        claim("c", exactly()),
+        pod("p", "c"),
+    )
+
+    assert {} == history.bindings
+    assert all("have gone to others" not in str(report) for _, report in history.reports)
