@@ -127,6 +127,8 @@ def check_kai_group(
     if spec.queue and spec.queue not in queues:
         yield warning("spec.queue", f'queue "{spec.queue}" does not exist')
     yield from _check_levels("spec.topologyConstraint", spec.topology_constraint, topologies)
+    if spec.subgroups:
+        yield warning("spec.subgroups", "an API server drops this field, which is spelled subGroups")
     for index, sub in enumerate(spec.sub_groups):
         path = f"spec.subGroups[{index}]"
         yield from at_least(f"{path}.minMember", sub.min_member, 0)

@@ -53,6 +53,7 @@ class PodGroupSpec(Record, frozen=True):
     preemptibility: str = ""
     topology_constraint: TopologyConstraint = TopologyConstraint()
     sub_groups: tuple[SubGroup, ...] = ()
+    subgroups: tuple[SubGroup, ...] = ()  # as KAI's own documentation spells it
 
 
 class PodGroup(Record, frozen=True):

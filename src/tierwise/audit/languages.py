@@ -78,13 +78,14 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
         spec, standing = record.spec, inside.get(path, [])
         said = bool(record.metadata.annotations.get("kai.scheduler/last-start-timestamp"))
         whole = not standing or was_whole(record.metadata, said=said)
-        parents = {sub.name: sub.parent or "" for sub in spec.sub_groups}
+        listed = (*spec.sub_groups, *spec.subgroups)
+        parents = {sub.name: sub.parent or "" for sub in listed}
         limits = [("", spec.topology_constraint)]
-        limits += [(s.name, s.topology_constraint) for s in spec.sub_groups if s.topology_constraint is not None]
-        if not whole and not spec.sub_groups:
+        limits += [(s.name, s.topology_constraint) for s in listed if s.topology_constraint is not None]
+        if not whole and not listed:
             yield from _part(f"PodGroup {path}", len(standing), spec.min_member)
-        every = spec.min_sub_group is None and all(sub.min_sub_group is None for sub in spec.sub_groups)
-        for sub in spec.sub_groups if every and not whole else ():
+        every = spec.min_sub_group is None and all(sub.min_sub_group is None for sub in listed)
+        for sub in listed if every and not whole else ():
             if sub.name not in parents.values():
                 number = len(_below(standing, sub.name, parents))
                 if number < sub.min_member:

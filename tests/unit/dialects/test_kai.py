@@ -113,6 +113,14 @@ def test_sub_groups_may_differ() -> None:
     assert ({}, {"NotEnoughPodsOfTask"}) == (bound, _codes(why))
 
 
+def test_sub_groups_count_in_the_spelling_of_kais_documentation() -> None:
+    """An API server would drop them, so `validate` says so."""
+    gang = kai_gang("g", {"a": 1, "b": 6}, subgroups=[_sub("a", 1), _sub("b", 6)])
+
+    assert {} == run(WORLD, gang)[0]
+    assert ["spec.subgroups"] == [told.path for told in validate(objects_of(WORLD, gang)).warnings]
+
+
 def test_some_of_alike_sub_groups_may_be_enough() -> None:
     """Three of four racks' worth, where there are three racks."""
     subs = [_sub(f"s{i}", 2, RACK) for i in range(4)]

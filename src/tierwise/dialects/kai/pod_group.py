@@ -80,8 +80,9 @@ def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
 def _group(path: str, record: PodGroup) -> Group:
     namespace, _, name = path.partition("/")
     spec = record.spec
-    subs = tuple(_children(spec.sub_groups, None, ()))
-    fault = _fault(spec.sub_groups, subs)
+    listed = (*spec.sub_groups, *spec.subgroups)
+    subs = tuple(_children(listed, None, ()))
+    fault = _fault(listed, subs)
     started = bool(record.metadata.annotations.get(STARTED))
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
