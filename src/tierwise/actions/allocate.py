@@ -26,6 +26,7 @@ from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
+from tierwise.framework.placer import place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason, Rejection
@@ -150,10 +151,76 @@ class _Allocation:
                 self._reject_waiting(waiting, overused)
                 continue
             _, _, job = heapq.heappop(waiting)
-            if self._serve_safely(job):
-                self._push(job)
+            alike = self._alike(job, waiting) if not queues or not self._cycle.pipeline.shares_move else [job]
+            for job in self._serve_together(alike) if len(alike) > 1 else alike:
+                if self._serve_safely(job):
+                    self._push(job)
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
+
+    # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
+
+    def _alike(self, job: Job, waiting: list[Entry]) -> list[Job]:
+        """The job, and those after it in its line that nothing tells apart from it, taken off the line."""
+        cycle = self._cycle
+        alike = [job]
+        each_for_itself = (
+            not cycle.pipeline.gangs
+            or cycle.pipeline.has_quotas
+            or cycle.pipeline.watches_use
+            or cycle.pipeline.proposes
+            or cycle.pipeline.delays
+            or cycle.ledger.any_releasing
+            or cycle.ledger.followed
+            or cycle.inspect is not None
+        )
+        if each_for_itself or not self._plain(job):
+            return alike
+        shape = job.subs[0].pod_sets[0].shape
+        while waiting:
+            other = waiting[0][2]
+            if other.queue != job.queue or not self._plain(other) or other.subs[0].pod_sets[0].shape is not shape:
+                break
+            alike.append(heapq.heappop(waiting)[2])
+        return alike
+
+    def _plain(self, job: Job) -> bool:
+        """Whether a job is one task that may go anywhere."""
+        if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
+            return False
+        if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
+            return False
+        sub, cycle = job.subs[0], self._cycle
+        free = sub.constraint is None and not sub.previous_domain and len(sub.pod_sets) == 1 and not sub.ready
+        return free and not cycle.nominations.holds(job) and cycle.backlog.left(sub.pod_sets[0]) == 1
+
+    def _serve_together(self, alike: list[Job]) -> list[Job]:
+        """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
+        placed = self._cycle.attempt(alike[0], lambda _: self._place_run(alike))
+        return alike if isinstance(placed, Reason) else alike[placed:]
+
+    def _place_run(self, alike: list[Job]) -> int:
+        cycle, first = self._cycle, alike[0]
+        shape = first.subs[0].pod_sets[0].shape
+        if cycle.pipeline.moving(shape) or cycle.pipeline.limit(first) is not None:
+            return 0
+        span = cycle.topology.span(ROOT)
+        rows = place_in_order(cycle, Ask(shape, first.subs[0], first), len(alike), span, Pool.IDLE)
+        if rows is None or not len(rows):
+            return 0
+        distinct, counts = np.unique(rows, return_counts=True)
+        cycle.ledger.place(shape, distinct, counts, pool=Pool.IDLE)
+        cycle.report.search_counts.trials += len(rows)
+        cycle.report.search_counts.domains += len(rows)
+        one = np.ones(1, dtype=np.int64)
+        for i, job in enumerate(alike[: len(rows)]):
+            (sub,) = job.subs
+            (pod_set,) = sub.pod_sets
+            where = rows[i : i + 1]
+            cycle.ledger.count_placed(sub, pod_set, where, one, pool=Pool.IDLE)
+            cycle.ledger.charge(job, shape.request)
+            self._decide(job, (Placement(sub, pod_set, where, Pool.IDLE),), score=0.0, bound=True)
+        return len(rows)
 
     def _overused(self, line: str) -> Reason | None:
         return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None

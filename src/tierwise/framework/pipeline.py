@@ -747,6 +747,11 @@ class Pipeline:
                 return found
         return None
 
+    @property
+    def watches_use(self) -> bool:
+        """Whether a plugin may say that a queue has had its share."""
+        return bool(self._overuses)
+
     def overused(self, queue: Queue) -> Reason | None:
         return self._objection(((plugin, "overused", plugin.overused) for plugin in self._overuses.all), queue)
 

@@ -24,7 +24,7 @@ from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["Kernel", "Picks", "fill", "kernel_for", "place", "reference", "runs", "step"]
+__all__ = ["Kernel", "Picks", "fill", "kernel_for", "place", "place_in_order", "reference", "runs", "step"]
 
 Picks = tuple[Ints, Ints]
 """Distinct rows in ascending order, and how many tasks each takes."""
@@ -36,8 +36,28 @@ _GRAIN = 2.0**20
 
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Up to `count` tasks into a span, by the fastest kernel that is exact here."""
+    """Up to `count` tasks into a span, by the fastest kernel that is exact here; a single node needs no scores."""
+    if not cycle.pipeline.moving(ask.shape):
+        room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+        rows = np.flatnonzero(room)
+        if len(rows) == 1 and count:
+            return rows + span.start, np.minimum(room[rows], count)
     return kernel_for(cycle, ask)(cycle, ask, count, span, pool)
+
+
+def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints | None:
+    """The rows of up to `count` tasks in the order in which they would be placed, one entry for each.
+
+    None where the kernel does not stay on a node until it is full, so that its picks do not tell the order.
+    """
+    kernel = kernel_for(cycle, ask)
+    if kernel is fill:
+        rows, counts = _fill_order(cycle, ask, count, span, pool)
+    elif kernel is runs:
+        rows, counts = _visits(cycle, ask, count, span, pool, whole_node=True)
+    else:
+        return None
+    return np.repeat(rows + span.start, counts)
 
 
 def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
@@ -70,31 +90,41 @@ def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     rows = np.flatnonzero(whole)
     room = whole[rows]
     if int(room.sum()) > count:
-        keys = _keys(cycle, ask, span, whole > 0)[rows]
-        order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
-        upto = np.cumsum(room[order])
-        used = int(np.searchsorted(upto, count)) + 1 if count else 0
-        order = order[:used]
-        counts = room[order]
-        if used:
-            counts[-1] -= int(upto[used - 1]) - count
-        again = np.argsort(order)
-        rows, room = rows[order[again]], counts[again]
+        rows, room = _fill_order(cycle, ask, count, span, pool)
+        again = np.argsort(rows)
+        rows, room = rows[again], room[again]
     return rows + span.start, room
+
+
+def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Positions in the span in the order in which they are filled, and how many tasks each takes."""
+    whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+    rows = np.flatnonzero(whole)
+    keys = _keys(cycle, ask, span, whole > 0)[rows]
+    order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
+    upto = np.cumsum(whole[rows][order])
+    used = min(int(np.searchsorted(upto, count)) + 1, len(order)) if count else 0
+    order = order[:used]
+    counts = whole[rows][order]
+    if used:
+        counts[-1] -= max(int(upto[used - 1]) - count, 0)
+    return rows[order], counts
 
 
 def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Stay on the best node until it is full, then look again at what changed."""
-    return _one_by_one(cycle, ask, count, span, pool, whole_node=True)
+    return _ascending(_visits(cycle, ask, count, span, pool, whole_node=True), span)
 
 
 def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """One task after the other, rescoring only the rows that the last one made stale."""
-    return _one_by_one(cycle, ask, count, span, pool, whole_node=False)
+    return _ascending(_visits(cycle, ask, count, span, pool, whole_node=False), span)
 
 
-def _one_by_one(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Picks:
-    taken = np.zeros(span.stop - span.start, dtype=np.int64)
+def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Picks:
+    """Positions in the span in the order in which they are chosen, which may repeat, and how many tasks each takes."""
+    chosen: list[int] = []
+    numbers: list[int] = []
     rank = cycle.nodes.rank[span]
     moving = cycle.pipeline.moving(ask.shape)
     fits = cycle.fits(ask, span, pool)
@@ -106,9 +136,12 @@ def _one_by_one(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, 
             row = span.start + best
             room = int(cycle.fit_counts.of(ask.shape).rows(pool)[row])
             number = min(left, room) if whole_node else 1
-            cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
-            taken[best] += number
+            chosen.append(best)
+            numbers.append(number)
             left -= number
+            if not left:
+                break
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
             if moving:
                 fits = cycle.fits(ask, span, pool)
             else:
@@ -117,6 +150,13 @@ def _one_by_one(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, 
             part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
             inside = slice(part.start - span.start, part.stop - span.start)
             keys[inside] = _keys(cycle, ask, part, fits[inside])
+    return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
+
+
+def _ascending(visits: Picks, span: slice) -> Picks:
+    positions, numbers = visits
+    taken = np.zeros(span.stop - span.start, dtype=np.int64)
+    np.add.at(taken, positions, numbers)
     return _picks(taken, span)
 
 
