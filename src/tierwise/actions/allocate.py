@@ -1,9 +1,12 @@
-"""allocate: give jobs their room, queue by queue and job by job, the gang's minimum first and the surplus after it.
+"""allocate: place pending jobs, one queue and one job at a time; the gang's minimum first, its surplus afterwards.
 
-A job whose minimum finds a place is bound; one that fits only on resources still being released is nominated there
-and keeps that room until it can be bound; one that does not fit is refused with a reason, and leaves no trace. Where
-the profile makes room at once, that is done for a refused job before the next one has its turn: else a less important
-job could take what it needs beside the room that an eviction makes.
+A job whose minimum fits idle resources is bound. A job that fits only with resources that are still being released is
+nominated, and those resources stay reserved for it. A job that does not fit is rejected with a reason, and the ledger
+is left unchanged.
+
+Called by `scheduler.cycle`. It evicts nothing itself: where the profile preempts immediately, as kube-scheduler does,
+the caller passes `preempt`, which is called for each rejected job before the next job is served. Otherwise a less
+important job could take resources that the preemptor needs beside those of its victims.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ from tierwise.model.topology import ROOT
 __all__ = ["Preempt", "allocate", "place_nominated"]
 
 
-# Place a nominated gang where room was kept for it, or say that it no longer can be.
+# A nominated gang is tried on its nominated nodes before any search.
 
 
 def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
-    """Every demanded task on the node that it was nominated to; None, and no trace, where one of them does not fit."""
+    """Place every demanded task on its nominated node. If one does not fit, undo everything and return None."""
     with cycle.ledger.statement() as statement:
         placements: list[Placement] = []
         for task_group in asked.task_groups:
@@ -68,7 +71,7 @@ def _place_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
 
 
 def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
-    """The rows of the next tasks in rank order, as far as they are nominated."""
+    """The nominated rows of the next tasks in rank order, up to the first task without a nomination."""
     rows = []
     for task in cycle.backlog.peek(pod_set, most):
         if task.nominated < 0:
@@ -78,7 +81,7 @@ def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
 
 
 def _place(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Placement] | None:
-    """On idle room where every node has it, else on room that is still being released."""
+    """Place tasks on these rows: on idle resources if every node has enough, else on future idle ones."""
     if not len(rows):
         return []
     numbers = np.bincount(rows)
@@ -87,7 +90,7 @@ def _place(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Placemen
         room = cycle.fit_counts.of(ask.shape).rows(pool)[distinct]
         if (room >= numbers[distinct]).all() and _allowed(cycle, ask, distinct, pool):
             placed = place_tasks(cycle, ask, pod_set, (distinct, numbers[distinct]), pool)
-            return [Placement(placed.sub, pod_set, rows, pool)]  # each task on its own node, not dealt out anew
+            return [Placement(placed.sub, pod_set, rows, pool)]  # each task keeps its nominated node
     return None
 
 
@@ -117,16 +120,16 @@ Entry = tuple[tuple[object, ...], int, Job]
 """A job in its queue: sort key, number, job."""
 
 Preempt = Callable[[Job], None]
-"""Makes room for a job that was refused, or says why it does not."""
+"""Evicts victims for a rejected job, or adds to its rejection why it does not."""
 
 _ONE_LINE = ""
-"""Stands for all queues where they have no say in the turns of their jobs; no queue is called so."""
+"""The key of the single waiting list where the profile orders all jobs globally; no queue has this name."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
 def allocate(cycle: Cycle, *, preempt: Preempt | None = None) -> None:
-    """Place what can be placed of the jobs that have left phase Pending."""
+    """Place the pending tasks of all jobs that have left phase Pending."""
     _Allocation(cycle, preempt=preempt).run()
 
 
@@ -226,7 +229,7 @@ class _Allocation:
         return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None
 
     def _reject_waiting(self, waiting: list[Entry], reason: Reason) -> None:
-        """The queue has had its share: those who still wait in it hear so."""
+        """Reject the jobs that still wait in an overused queue."""
         for _, _, job in waiting:
             if job.key not in self._cycle.report.rejections:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
@@ -248,7 +251,7 @@ class _Allocation:
         heapq.heappush(self._waiting.setdefault(line, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:
-        """A plugin that fails costs its job the turn, not the others theirs."""
+        """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
         more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
@@ -256,7 +259,7 @@ class _Allocation:
         return more
 
     def _serve(self, job: Job) -> bool:
-        """One turn of a job; whether it wants another."""
+        """Try to place a job once. Returns whether it goes back into its queue to place more tasks."""
         if self._cycle.inspect is not None:
             self._cycle.inspect(self._cycle, job)
         nominated = self._cycle.nominations.holds(job)
@@ -290,7 +293,7 @@ class _Allocation:
                     return False
                 bound = all(placement.pool is Pool.IDLE for placement in found.placements)
                 late = quota_exceeded_now(self._cycle, job, found.placements) if bound else None
-                if late is not None and not nominated:  # others are still on their way out of its queue
+                if late is not None and not nominated:  # terminating pods still count in its queue
                     self._cycle.report.reject(job, Rejection("quota", job.key, late))
                     return False
                 statement.keep()
@@ -305,7 +308,7 @@ class _Allocation:
         return self._refuse(job, rejection)
 
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
-        """Say no to a job's minimum, and let room be made for it; either way it has had its turn."""
+        """Reject a job's minimum and, where the profile preempts immediately, try to preempt for it."""
         self._cycle.report.reject(job, rejection)
         preempt, self._preempt = self._preempt, None
         if preempt is None:
@@ -319,9 +322,10 @@ class _Allocation:
         return more or False
 
     def _replace_nominated(self, job: Job) -> bool | None:
-        """Place a job on room that is set aside for less important ones, which comes before any eviction.
+        """Place a job on resources that are reserved for less important nominated jobs; tried before any eviction.
 
-        In Kubernetes nominated pods count only against pods that are not more important. None where that is no help.
+        In Kubernetes a nominated pod holds its node only against pods of the same or a lower priority. Returns None if
+        the job does not fit there either.
         """
         cycle, made = self._cycle, len(self._cycle.report.decisions)
         with cycle.ledger.statement() as statement:
@@ -346,7 +350,10 @@ class _Allocation:
         return self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis)))
 
     def _quota_reason_with(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
-        """Where tasks differ, others than quotas were asked about may have found the place: these must be allowed."""
+        """Check the quotas again with the tasks that were placed.
+
+        Where the tasks of a job differ, the search may choose other tasks than those that the quotas were checked with.
+        """
         if not self._cycle.pipeline.has_quotas:
             return None
         given = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
@@ -355,7 +362,7 @@ class _Allocation:
         if (given == needs(asked, len(given))).all():
             return None
         with self._cycle.ledger.statement():
-            self._cycle.ledger.charge(job, -given)  # it is charged already
+            self._cycle.ledger.charge(job, -given)  # these amounts are charged already
             return self._cycle.pipeline.quota_exceeded(job, given)
 
     def _find(self, job: Job, asked: Demand, *, nominated: bool) -> SearchResult | NoPlace:
@@ -368,8 +375,8 @@ class _Allocation:
         return find_place(self._cycle, job, asked)
 
     def _gather(self, job: Job, least: TaskGroup) -> SearchResult | None:
-        """A gathered job is planned as a whole; where not all of it finds a place, or may, its minimum is."""
-        from tierwise.actions.placement.gather import (  # few clusters gather, and importing the core must stay cheap
+        """Place a gathered job as a whole; if it does not fit whole, or a quota forbids that, place its minimum."""
+        from tierwise.actions.placement.gather import (  # rarely needed, and slow to import
             everything,
             gather_group,
         )
@@ -383,7 +390,7 @@ class _Allocation:
         )
 
     def _place_surplus(self, job: Job) -> bool:
-        """Surplus that fits on idle room: all of it, or one task a turn where turns follow shares."""
+        """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
         placements: list[Placement] = []
         left: list[TaskGroup] = []
         for task_group in surplus(self._cycle, job):
@@ -405,14 +412,14 @@ class _Allocation:
         return False
 
     def _allowed(self, job: Job, task_group: TaskGroup) -> int:
-        """How many tasks of a task group the quotas leave, and the turn."""
+        """How many tasks of a task group quotas allow now; at most one where placing a task moves the shares."""
         single = len(task_group.remaining) == 1
         together = _as_one(self._cycle, job, task_group) or bool(
             self._cycle.pipeline.gather_options(job, task_group.need)
         )
         wanted = 1 if single and self._cycle.pipeline.shares_move and not together else task_group.need
         with self._cycle.ledger.statement():
-            self._cycle.ledger.count_leaving()  # surplus starts at once, and they are not gone yet
+            self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
             if not single:
                 over = self._cycle.pipeline.quota_exceeded(
                     job, needs(Demand((task_group,)), len(self._cycle.view.axis))

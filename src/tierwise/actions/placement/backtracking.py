@@ -1,10 +1,10 @@
-"""Unlike sub-jobs in one domain: a search with backtracking.
+"""Place sub-jobs of different sizes in one domain, by a search with backtracking.
 
-Task groups of one plain shape are dealt with by counting alone. Tasks may be split freely inside a domain, so an
-assignment of task groups to domains works exactly when no domain gets more than its room, at any height: the search
-over assignments is exact, and small because it moves whole numbers. Task groups of several shapes are tried on the
-ledger itself, which places them as the scores say, and where that fails, assigned by counting the mixtures that
-domains take (`mixed`), which is exact as well. All searches stop at a bound and say so.
+Called by `sub_groups`. Task groups of one plain shape are assigned by counting alone: tasks may be split freely inside
+a domain, so an assignment of task groups to domains is feasible exactly when no domain, at any tier, gets more tasks
+than its fit count. The search over assignments is exact, and fast because it only compares integers. Task groups of
+several shapes are first placed on the ledger in the order of scores; if that fails, they are assigned by counting
+mixtures (`mixed_shapes`), which is exact too. Every search has a bound and reports when it stops there.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _STEPS = 100_000
 _MIXED_STEPS = 20_000
 _TRIALS = 400
 _WAYS = 64
-"""How many choices of its tasks are tried for a task group that has more of them than it needs."""
+"""How many selections are tried for a task group that has more tasks than it needs."""
 
 
 class Packing(msgspec.Struct):
-    """What a search in one domain came to."""
+    """The result of a search in one domain."""
 
     placements: list[Placement] | None
     score: float = 0.0
@@ -56,9 +56,7 @@ class Packing(msgspec.Struct):
 def pack(
     cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], spares: tuple[TaskGroup, ...], domain: int
 ) -> Packing:
-    """Place enough of the task groups below a domain to make the job ready; what stands on the ledger is the
-    caller's.
-    """
+    """Place enough task groups below a domain to make the job ready. The caller owns the statement, and rewinds."""
     items = sorted(task_groups, key=lambda task_group: _tightness(cycle, task_group))
     everyone = [*items, *spares]
     shapes = {tasks_left.pod_set.shape for task_group in everyone for tasks_left in task_group.remaining}
@@ -70,20 +68,20 @@ def pack(
     if tried.placements is not None or len(shapes) == 1:
         return tried
     if not countable:
-        return Packing(None, bounded=True)  # each task group was tried alone: how they could share nodes was not
+        return Packing(None, bounded=True)  # task groups were tried one by one, never sharing nodes
     return _Mixing(
         cycle, job, sorted(everyone, key=lambda task_group: _tightness(cycle, task_group)), len(items), domain
     ).run()
 
 
 def _tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
-    """Tight limits first, then large task groups: they have the fewest places to go."""
+    """Sort key: tight limits first, then large task groups, because these have the fewest candidates."""
     limit = cycle.pipeline.limit(task_group.sub)
     return (2**62 if limit is None else limit, -task_group.need)
 
 
 class _Search:
-    """Task groups in the order of trial, the first `needed` of which make the job ready; the rest are spares."""
+    """Task groups in the order of trial. The first `needed` make the job ready; the rest are spares."""
 
     def __init__(self, cycle: Cycle, job: Job, task_groups: list[TaskGroup], needed: int, domain: int) -> None:
         self._cycle = cycle

@@ -1,4 +1,8 @@
-"""Turn what was found into a decision: rows dealt out to concrete tasks, in rank order, and put on the report."""
+"""Turn placements into a decision: assign rows to concrete tasks in rank order, and add the decision to the report.
+
+Called by every action that places tasks, once the search has succeeded. It changes the backlog and the report, not the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,14 @@ _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still b
 
 
 def quota_exceeded_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
-    """Why a job's queue must not have what was placed as long as those on their way out are still there."""
+    """Why a job's queue may not use these placements yet, while its terminating tasks still hold their share."""
     if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
         return None
     given = np.zeros(len(cycle.view.axis), dtype=np.int64)
     for placement in placements:
         given += placement.pod_set.shape.request * len(placement.rows)
     with cycle.ledger.statement():
-        cycle.ledger.charge(job, -given)  # it is charged already
+        cycle.ledger.charge(job, -given)  # these amounts are charged already
         cycle.ledger.count_leaving()
         return cycle.pipeline.quota_exceeded(job, given)
 
@@ -45,7 +49,7 @@ def commit(
     bound: bool,
     proposed: Proposal | Abstained | None = None,
 ) -> None:
-    """Put the decision on the report; what is left of a gang that is only nominated waits for it."""
+    """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
     placed = tuple(
         PlacedTasks(
             placement.sub,
@@ -65,7 +69,7 @@ def commit(
 
 
 def _by_rank(cycle: Cycle, job: Job, placement: Placement) -> Ints:
-    """The rows of a take in the order of its ranks; a part that is dealt in pieces keeps the order of the tree."""
+    """The rows of a placement in rank order; a pod set that is placed in several parts stays in tree order."""
     if job.pattern is None or len(placement.rows) < len(placement.pod_set.tasks):
         return placement.rows
     return laid_out(cycle.topology, placement.rows, job.pattern)

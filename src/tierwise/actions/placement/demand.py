@@ -1,6 +1,7 @@
-"""What a job asks for next: task groups, each a number of tasks that one sub-job must place together.
+"""What a job must place next: task groups, each a number of tasks that one sub-job must place together.
 
-The gang's minimum comes first (`demand`); what is beyond it is surplus, asked for later and from idle room only.
+`demand` gives the gang's minimum, `surplus` the tasks beyond it, which are placed later and on idle resources only.
+Called by `allocate` and the evicting actions. Reads the ledger, and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ __all__ = ["Demand", "RemainingTasks", "TaskGroup", "asks_beyond", "counts_by_po
 
 
 _SINGLES = 32
-"""How many tasks beyond the sub-jobs' sizes are tried one by one."""
+"""How many tasks beyond the sub-jobs' minimums are tried one by one."""
 
 
 class RemainingTasks(msgspec.Struct, frozen=True):
-    """What is left of a part."""
+    """The tasks of a pod set that are not placed yet."""
 
     pod_set: PodSet
     left: int
@@ -36,18 +37,18 @@ class TaskGroup(msgspec.Struct, frozen=True):
     remaining: tuple[RemainingTasks, ...]
     need: int
     roles: dict[int, int] = {}
-    extra: bool = False  # beyond the sub-job's size: counts only once it is whole, and takes what others of it leave
+    extra: bool = False  # beyond the sub-job's minimum: counts only once that is placed
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The task groups that make a job ready, and others that could stand in where one of them finds no place."""
+    """The task groups that make a job ready, and spares that may replace one that finds no place."""
 
     task_groups: tuple[TaskGroup, ...]
     spares: tuple[TaskGroup, ...] = ()
-    enough: bool = True  # False: even with all of these placed the job would lack something
-    alternatives: Demand | None = None  # every other choice of sub-jobs and surplus, where the first finds no place
-    cut: bool = False  # there are more choices than are tried
-    open: bool = False  # the task groups alone are not enough: some of the spares must join them
+    enough: bool = True  # False: the job would not be ready even with all of these placed
+    alternatives: Demand | None = None  # all other selections, tried if this one finds no place
+    cut: bool = False  # there are more selections than are tried
+    open: bool = False  # the task groups are not enough: some spares must be placed too
 
     @property
     def tasks(self) -> int:
@@ -55,9 +56,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def demand(cycle: Cycle, job: Job) -> Demand:
-    """The smallest ordered choice of task groups that meets every minimum of the job; nothing where it is met
-    already.
-    """
+    """The fewest task groups, in order, that meet every minimum of the job; empty if the job is ready already."""
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
     if not job.policies:
@@ -67,7 +66,7 @@ def demand(cycle: Cycle, job: Job) -> Demand:
 
 
 def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
-    """What is left beyond the minimum: a sub-job below its own minimum as one task group, other tasks part by part."""
+    """Tasks beyond the minimum: a sub-job below its own minimum as one task group, other tasks by pod set."""
     gangs = cycle.pipeline.gangs
     for sub in _ordered(cycle, job):
         remaining = _remaining(cycle, sub)
@@ -81,7 +80,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
 
 
 def needs(asked: Demand, resources: int) -> Ints:
-    """What a demand comes to per resource: role minimums first, then the remaining tasks in order."""
+    """The resources that a demand requests: role minimums first, then the remaining tasks in order."""
     total = np.zeros(resources, dtype=np.int64)
     for task_group in asked.task_groups:
         for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
@@ -90,14 +89,14 @@ def needs(asked: Demand, resources: int) -> Ints:
 
 
 def asks_beyond(job: Job, total: Ints) -> bool:
-    """Whether its minResources name more than its tasks ask for; what controllers write is what the tasks ask for."""
+    """Whether minResources exceed the requests of the job's tasks. Controllers write minResources equal to the
+    requests.
+    """
     return job.min_resources is not None and bool((job.min_resources > total).any())
 
 
 def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
-    """How many tasks a task group takes of each remaining tasks where all of them find a place: role minimums first,
-    then in order.
-    """
+    """How many tasks a task group takes from each pod set: role minimums first, then in order."""
     left, roles = task_group.need, dict(task_group.roles)
     numbers = []
     for tasks_left in task_group.remaining:
@@ -129,7 +128,7 @@ def _whole(cycle: Cycle, job: Job) -> TaskGroup:
 def _remaining(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
     remaining = [RemainingTasks(pod_set, left) for pod_set in sub.pod_sets if (left := cycle.backlog.left(pod_set))]
     if len(remaining) > 1:
-        remaining.sort(key=lambda p: cycle.pipeline.task_key(p.pod_set))  # stable: parts stand in rank order
+        remaining.sort(key=lambda p: cycle.pipeline.task_key(p.pod_set))  # a stable sort keeps pod sets in rank order
     return tuple(remaining)
 
 
@@ -140,7 +139,7 @@ def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
 
 
 class _Choice:
-    """Chooses sub-jobs until the counts say that the job would be ready."""
+    """Selects sub-jobs until the counts say that the job would be ready."""
 
     def __init__(self, cycle: Cycle, job: Job) -> None:
         self._cycle = cycle
@@ -169,7 +168,7 @@ class _Choice:
         if self._ready():
             spares += self._redundant(task_groups)
         alternatives, cut = self._alternatives(ordered, [*task_groups.values(), *spares])
-        for sub in ordered:  # sub-jobs that are whole may add more of theirs until the job's minimum is met
+        for sub in ordered:  # complete sub-jobs add tasks until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
             if more:
                 before = task_groups.get(sub.number)
@@ -181,7 +180,7 @@ class _Choice:
         return Demand(tuple(task_groups.values()), tuple(spares), self._ready(), alternatives, cut)
 
     def _redundant(self, task_groups: dict[int, TaskGroup]) -> list[TaskGroup]:
-        """Take out task groups that the others cover for; they come again as surplus, where there is room for it."""
+        """Remove task groups that the job does not need; they are tried again as surplus."""
         spared = []
         for number, task_group in list(task_groups.items()):
             self._add(task_group, sign=-1)
@@ -192,7 +191,7 @@ class _Choice:
         return spared
 
     def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
-        """Sub-jobs whole and their surplus task by task, any of which may be left out: few enough to try them all."""
+        """All selections of whole sub-jobs and single surplus tasks, if there are few enough to try them all."""
         taken = {task_group.sub.number: task_group.need for task_group in whole}
         singles = []
         for sub in ordered:
@@ -208,17 +207,17 @@ class _Choice:
         return Demand((first,), tuple(rest), open=True), False
 
     def _freedom(self, task_group: TaskGroup) -> float:
-        """Task groups that may go anywhere come last: they would take places that others depend on."""
+        """Sort key: task groups with the widest limit last, because they fit where the others cannot."""
         limit = self._cycle.pipeline.limit(task_group.sub)
         return float("inf") if limit is None else limit
 
     def _missing(self, sub: SubJob) -> int:
-        """What the sub-job lacks; 0 where it has too few tasks to ever be whole."""
+        """How many tasks a sub-job lacks; 0 if it has too few tasks to ever reach its minimum."""
         missing = sub.minimum - self._standing[sub.number]
         return missing if sum(p.left for p in self._portions[sub.number]) >= missing else 0
 
     def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
-        """Those that bring each policy up to its minimum number of whole sub-jobs, then the others."""
+        """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
         short = [p.minimum - whole for p, whole in zip(self._job.policies, self._whole, strict=True)]
         required, rest = [], []
         for sub in open_subs:
@@ -244,7 +243,7 @@ class _Choice:
         return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
 
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
-        """So many tasks of a sub-job, first those of roles that the job is short of."""
+        """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._portions[sub.number]
         roles, left = {}, need
         for number, have in self._roles.items():
@@ -264,7 +263,7 @@ class _Choice:
         )
 
     def _add(self, task_group: TaskGroup, *, sign: int = 1) -> None:
-        """Count a task group as placed, or, with sign -1, no longer."""
+        """Count a task group as placed; with sign -1, undo that."""
         sub = task_group.sub
         before = self._standing[sub.number]
         after = before + sign * task_group.need

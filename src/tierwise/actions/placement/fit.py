@@ -1,7 +1,7 @@
-"""Place one task group below one domain, on the ledger, or say how far it came.
+"""Place one task group below one domain on the ledger, or report that the domain does not hold it.
 
-Called inside a statement: on failure the caller rewinds. The tasks land on idle room first, and, where the caller
-allows, on room that is still being released.
+Called inside a statement, by `search` and the modules beside it; on failure the caller rewinds. Tasks use idle
+resources first and, where the caller allows it, resources that are still being released.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Placement", "bound", "bound_with", "fit", "largest_first", "place_ta
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Tasks of one part, by the row that each stands on, in topology order."""
+    """Tasks of one pod set with the row of each, in tree order."""
 
     sub: SubJob
     pod_set: PodSet
@@ -35,7 +35,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Bools:
-    """Which domains may hold a task group, by counting: exact for one plain shape, else never too strict."""
+    """Which domains may hold a task group, by counting: exact for one plain shape, otherwise never too strict."""
     if len(task_group.remaining) == 1 and not task_group.roles:
         tasks_left = task_group.remaining[0]
         if tasks_left.left < task_group.need:
@@ -56,7 +56,7 @@ def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Boo
 
 
 def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
-    """Which domains may hold a demand if some running tasks were gone, by counting every task group on its own."""
+    """Which domains may hold a demand once the `gone` tasks have left; each task group is counted on its own."""
     result = np.ones(len(domains), dtype=bool)
     fit_counts: dict[int, Ints] = {}
     for task_group in asked.task_groups:
@@ -71,7 +71,7 @@ def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable
 
 
 def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
-    """How many tasks of a shape every row would take if some running tasks were gone."""
+    """How many tasks of a shape each row takes once the `gone` tasks have left."""
     free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     for i, r in enumerate(shape.asked.tolist()):
         free[i] += summed(running.row[gone], running.request[r, gone], len(cycle.nodes))
@@ -81,7 +81,7 @@ def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> 
 
 
 def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:
-    """Place a task group's tasks below a domain; None where the domain does not hold them."""
+    """Place a task group below a domain; None if the domain does not hold it."""
     placements: list[Placement] = []
     used: dict[int, int] = {}
     missing = task_group.need
@@ -111,14 +111,14 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
 
 
 def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
-    """The same task group with its largest tasks before the smaller ones, which find a place more easily."""
+    """The same task group with its largest tasks first, because these fit the fewest nodes."""
     scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
     order = sorted(task_group.remaining, key=lambda p: -float((p.pod_set.shape.request / scale).max()))
     return replace(task_group, remaining=tuple(order))
 
 
 def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
-    """Place up to `count` tasks of a part below a domain."""
+    """Place up to `count` tasks of a pod set below a domain."""
     placements: list[Placement] = []
     find = walk if _close(cycle, ask) else _spread
     for pool in pools:
@@ -132,19 +132,19 @@ def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools:
 
 
 def _close(cycle: Cycle, ask: Ask) -> bool:
-    """Whether distance counts: for a sub-job with a topology, and for a job with one where some of it stands."""
+    """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and any(cycle.ledger.placed_rows(sub) is not None for sub in ask.job.subs)
 
 
 def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
-    """Without a topology to heed, tasks go where the scores say."""
+    """Without a topology constraint, scores alone choose the nodes."""
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 
 def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Pool) -> Placement:
-    """Write a placement of a part into the ledger."""
+    """Write the placement of tasks of one pod set to the ledger."""
     rows, counts = picks
     cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
     cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)

@@ -1,7 +1,7 @@
-"""Ask for a recommendation before searching a gradient, and try it: whatever comes of it, the search goes on as before.
+"""Ask the proposing plugin for a domain before a gradient is searched, and try it; the search continues if it fails.
 
-`units_of` and `groups_units` say what is asked for. A gang of which something stands already, or whose tasks are tied
-to other pods, is not asked about: where its siblings are, and what the rules allow, matters more.
+Called by `search` and `uniform_groups`. `units_of` and `group_units` describe what is to be placed. No proposal is
+asked for a gang that has placed tasks or pod affinity: the positions of the other pods matter more there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["group_units", "picks_of", "try_proposal", "units_of"]
 
 
 def units_of(cycle: Cycle, task_group: TaskGroup) -> Units | None:
-    """A task group as units of one task each; None where nothing can be recommended for it."""
+    """A task group as units of one task each; None if no plugin can recommend a domain for it."""
     if task_group.sub.constraint is None or any(cycle.pipeline.moving(p.pod_set.shape) for p in task_group.remaining):
         return None
     if len(task_group.remaining) > 1:
@@ -36,8 +36,8 @@ def units_of(cycle: Cycle, task_group: TaskGroup) -> Units | None:
 
 
 def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
-    """Tasks of several shapes: a domain holds as large a part of the task group as it does of the shape that fares
-    worst.
+    """Units for several shapes: a domain counts as holding the fraction of the task group that it holds of its scarcest
+    shape.
     """
     shares: list[Ints] = []
     left = task_group.need
@@ -52,7 +52,7 @@ def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
 
 
 def group_units(cycle: Cycle, shape: Shape, *, groups: int, size: int, limit: int) -> Units:
-    """Alike groups as units: each on rows of one innermost domain within their limit."""
+    """Groups of equal size as units, each inside one innermost domain within their limit."""
     topology = cycle.topology
     own = topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
     own[topology.tier > limit] = 0
@@ -60,7 +60,7 @@ def group_units(cycle: Cycle, shape: Shape, *, groups: int, size: int, limit: in
 
 
 def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[Picks]:
-    """The rows that each piece of a proposal gives, by the scores of its nodes."""
+    """The rows of each part of a proposal, chosen by node score."""
     near = replace(ask, distance_decided=True)
     return [
         place(cycle, near, count * units.size, cycle.topology.own_span(piece), Pool.IDLE)
@@ -71,7 +71,7 @@ def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[P
 def try_proposal(
     cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, group: Ints
 ) -> tuple[Proposal | Abstained | None, list[Placement] | None]:
-    """What is recommended for a task group, and its placement on the ledger where that works out."""
+    """Ask for a recommendation and try it; returns it, and the placement on the ledger if it works."""
     said = cycle.pipeline.propose(job, units, group)
     if not isinstance(said, Proposal):
         return said, None

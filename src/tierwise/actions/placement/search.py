@@ -1,7 +1,7 @@
-"""Find a place for what a job asks for: gradient by gradient, every domain of a gradient weighed, the best taken.
+"""Find the best domain for a task group: gradient by gradient, comparing all domains of a gradient.
 
-`search_group` serves one sub-job, or a job without policies; jobs of several sub-jobs are `two_level`'s.
-What is found stands on the ledger on return; what is not found leaves no trace.
+`search_group` serves a single sub-job and a job without sub-jobs; `sub_groups` serves a job with several. On success
+the placement is on the ledger; on failure the ledger is unchanged.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class SearchResult(msgspec.Struct, frozen=True):
     domain: int
     placements: tuple[Placement, ...]
     score: float
-    proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
+    proposed: Proposal | Abstained | None = None  # the plugin's recommendation, whether followed or not
 
 
 class NoPlace(enum.Enum):
-    """No place was found: does that prove that there is none?"""
+    """No place was found, and whether that proves that there is none."""
 
     PROVEN = "proven"
     BOUNDED = "bounded"  # the search stopped at its bound, so the no is not a proof
@@ -67,14 +67,14 @@ class NoPlace(enum.Enum):
 
 
 def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
-    """The innermost domain that holds everything a gang has standing; None where nothing stands."""
+    """The innermost domain around all placed tasks of a gang; None if none is placed."""
     subs = gang.subs if isinstance(gang, Job) else (gang,)
     rows = [stands[0] for stands in map(cycle.ledger.placed_rows, subs) if stands is not None]
     return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
 
 
 def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
-    """The domain that a sub-job was last placed in; None where it stands, or that domain is not there any more."""
+    """The domain that a sub-job last ran in; None if it runs now, or if that domain no longer exists."""
     return (
         cycle.topology.index.get(sub.previous_domain)
         if sub.previous_domain and cycle.ledger.placed_rows(sub) is None
@@ -83,10 +83,10 @@ def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
 
 
 def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
-    """The groups of domains to try in order.
+    """The gradients to try, in order.
 
-    A gang that stands already is searched for as a whole in the widest domain that it may use: `walk` goes
-    nearest first from there, which is finer than any order of domains.
+    A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
+    places the other tasks nearest first, which is finer than any order of domains.
     """
     groups = cycle.pipeline.gradients(gang, within)
     if current_domain(cycle, gang) is None:
@@ -98,9 +98,8 @@ def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
 def search_group(
     cycle: Cycle, job: Job, task_group: TaskGroup, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | NoPlace:
-    """The best place for one task group inside a domain, already on the ledger.
-
-    In each gradient a recommended domain is tried first.
+    """The best place for one task group inside a domain, written to the ledger. A recommended domain of a gradient is
+    tried first.
     """
     gang: Job | SubJob = task_group.sub if job.policies else job
     near = current_domain(cycle, job) if job.policies else None
@@ -126,8 +125,8 @@ def fit_any_way(
 ) -> list[Placement] | NoPlace:
     """Place a task group below a domain.
 
-    A task group of several shapes is tried in its own order and with its largest tasks first, which places it as the
-    scores say; where both fail, the mixtures that the nodes take are counted.
+    A task group of several shapes is tried in its own order and with its largest tasks first, placed by score. If both
+    fail, `mixed_shapes` counts which mixtures the nodes take.
     """
     several = len(task_group.remaining) > 1
     for tried in (task_group, largest_first(cycle, task_group)) if several else (task_group,):
@@ -138,7 +137,7 @@ def fit_any_way(
                 statement.keep()
                 return placements
     if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
-        return NoPlace.PROVEN  # one shape in several roles: nothing to mix
+        return NoPlace.PROVEN  # one shape in several roles: there is no mixture
     try:
         with cycle.ledger.statement() as statement:
             placements = fit_mixed(cycle, job, task_group, domain, pools)
@@ -153,10 +152,10 @@ def fit_any_way(
 def ordered(
     cycle: Cycle, task_group: TaskGroup, group: Ints, near: int | None, pools: tuple[Pool, ...]
 ) -> Iterator[tuple[int, float]]:
-    """The domains of a group that may hold a task group, best first.
+    """The domains of a gradient that may hold a task group, best first.
 
-    Ready now before waiting for releases, near where the task group's sub-job stood before far, then near the job's
-    other tasks, then the score, then where the surplus finds a place too, then the name.
+    Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, score,
+    room for the surplus, name.
     """
     cycle.report.search_counts.domains += len(group)
     feasible = group[bound(cycle, task_group, group, pools[-1])]
@@ -167,7 +166,7 @@ def ordered(
 
 
 def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
-    """Positions of `domains` by preference; the first costs no sort, and is mostly all that is wanted."""
+    """Indices of `domains` by preference. The first is found without sorting, and is usually the only one used."""
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
     keys = [-np.rint(scores * GRAIN)]
@@ -191,7 +190,7 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
 
 
 def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
-    """How many tasks of each shape a gang has that wait."""
+    """How many tasks of each shape of a gang are pending."""
     subs = gang.subs if isinstance(gang, Job) else (gang,)
     found: dict[Shape, int] = {}
     for pod_set in (pod_set for sub in subs for pod_set in sub.pod_sets):
@@ -210,10 +209,11 @@ def surplus_keys(
     *,
     also: Bools | None = None,
 ) -> tuple[Ints, ...]:
-    """Sort keys that look ahead, the first counting most; none where nothing is wanted beyond the minimum.
+    """Sort keys that prefer domains with capacity for the surplus, the most significant first; empty without surplus.
 
-    The tier of the innermost domain, from the candidate outwards as far as the gang's limit lets it go, that holds
-    all that waits; and where none does, how much the outermost of them holds. `also` narrows down which domains do.
+    The first key is the tier of the innermost domain around the candidate, within the gang's limit, that holds all
+    pending tasks. The second is how many of them the outermost of these domains holds, where none holds all. `also`
+    restricts which domains count.
     """
     if sum(whole.values()) <= need:
         return ()

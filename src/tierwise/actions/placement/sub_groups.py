@@ -1,8 +1,8 @@
-"""A job of several sub-jobs: one domain for the job, and inside it one for each sub-job, found together.
+"""Place a job with several sub-jobs: one domain for the job, and one inside it for each sub-job, chosen together.
 
-Gradients of the job from the tightest tier outwards; in a gradient every domain is held against what the job needs,
-and the one whose sub-jobs score best in sum is taken. Alike sub-jobs go to `groups`, which sums for all domains at
-once; all others go to `packing`, which does so for the most promising few.
+Gradients of the job are tried from the tightest tier outwards; of a gradient the domain with the highest sum of sub-job
+scores is chosen. Sub-jobs of equal size go to `uniform_groups`, which computes the sums for all domains at once; all
+others go to `backtracking`, which is tried for a shortlist of domains.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tierwise.model.topology import ROOT
 __all__ = ["find_place", "search_job", "shortlist"]
 
 _SHORTLIST = 8
-"""How many candidates of a gradient are packed to compare their scores; further ones only if these all fail."""
+"""How many candidates of a gradient are packed to compare their scores; more only if all of these fail."""
 
 
 def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    """A place for the minimum of a job that is not gathered."""
+    """Find a place for the minimum of a job that is not gathered."""
     if not job.policies:
         return search_group(cycle, job, asked.task_groups[0])
     found = search_job(cycle, job, asked)
@@ -47,7 +47,7 @@ def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
 
 
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
-    """A place for everything the job needs."""
+    """Find a place for all sub-jobs that the job's minimum needs."""
     groups = tuple(candidates(cycle, job, within))
     uniform = uniform_groups(cycle, job, demand) if not demand.open else None
     if uniform is not None:
@@ -55,7 +55,7 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
         if found is not None:
             return found
         if not cycle.ledger.any_releasing and len(demand.spares) == 0:
-            return NoPlace.PROVEN  # counting is exact: nothing that could be tried would fit
+            return NoPlace.PROVEN  # counting is exact here: no domain holds it
     return _search_unlike(cycle, job, demand, groups)
 
 
@@ -70,7 +70,7 @@ def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) ->
 
 
 def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
-    """The domains of a group that pass every bound, best first by the sub-jobs' scores for the domain as a whole."""
+    """The domains of a gradient that pass every bound, in descending order of the sum of sub-job scores."""
     cycle.report.search_counts.domains += len(group)
     fits = _whole_bound(cycle, demand, group)
     if not demand.spares:
@@ -88,7 +88,7 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
 
 
 def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Per shape, all task groups together must find room in the domain."""
+    """Which domains have capacity for all task groups together, shape by shape."""
     needs: dict[int, int] = {}
     shapes = {}
     for task_group in demand.task_groups:
@@ -103,7 +103,7 @@ def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[
 
 
 def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[SearchResult | None, bool]:
-    """Pack the first few domains that work, keep the best; the ledger holds the winner's placement at the end."""
+    """Pack the first few feasible domains and keep the best placement on the ledger."""
     best: tuple[float, int] | None = None
     bounded = False
     for tried, domain in enumerate(domains.tolist()):

@@ -1,4 +1,7 @@
-"""Tasks beyond a gang's minimum: as many as fit on idle room, near the gang's own, inside the same limits."""
+"""Place tasks beyond a gang's minimum: as many as fit idle resources, near the gang's other tasks, within its limits.
+
+Called by `allocate` once the minimum is placed. It never evicts and never waits for releases.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,7 @@ __all__ = ["place_surplus"]
 
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
-    """What of a task group finds a place: a sub-job below its own minimum whole or not at all, any other task by
-    task.
-    """
+    """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
     if cycle.pipeline.gather_options(job, task_group.need):
         from tierwise.actions.placement.gather import gather_surplus
 
@@ -31,7 +32,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
     if cycle.pipeline.limit(gang) is not None and current_domain(cycle, gang) is None:
         placements += _first_place(
             cycle, job, replace(task_group, need=1)
-        )  # where it goes decides where the others may go
+        )  # its domain limits where the other tasks may go
         if not placements:
             return placements
     for outer in _job_domains(cycle, job):
@@ -43,7 +44,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
 
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
-    """The best place for a task group that must be placed as one, inside the job's own limit."""
+    """The best place for a task group that must be placed whole, within the job's limit."""
     for outer in _job_domains(cycle, job):
         found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
@@ -52,7 +53,7 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
 
 
 def _job_domains(cycle: Cycle, job: Job) -> list[int]:
-    """The domains that the job as a whole may use: the widest around where it stands, else each candidate in turn."""
+    """The domains that the job may use: the widest around its placed tasks, or each candidate in turn."""
     if not job.policies:
-        return [ROOT]  # the job is its only sub-job: its own gradients confine it
+        return [ROOT]  # its only sub-job has the same gradients
     return [int(domain) for group in candidates(cycle, job, ROOT) for domain in group]

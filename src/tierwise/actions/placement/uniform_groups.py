@@ -1,9 +1,9 @@
-"""Many alike sub-jobs at once: which domain takes the job, and which inner domains take how many of its groups.
+"""Place many sub-jobs of equal size at once: one domain for the job, and inner domains for its groups.
 
-Groups are alike when they ask for the same number of tasks of one plain shape under the same tier limit, and none
-of them stands anywhere yet. Tasks are interchangeable then, so a domain within the limit holds floor(room / size)
-groups, sums over the tree are exact for every candidate at once, and filling inner domains first loses nothing:
-the answer is the one that placing group after group would give, each in the best domain of its tightest gradient.
+Called by `sub_groups`. Groups are uniform when they need the same number of tasks of one plain shape under the same
+tier limit, and none has placed tasks. Their tasks are interchangeable, so a domain within the limit holds floor(fit
+count / size) groups and sums over the tree are exact for all candidates at once. The result equals placing one group
+after the other, each in the best domain of its tightest gradient.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["UniformGroups", "groups_held", "place_uniform", "uniform_groups"]
 
 
 _FEW = 8
-"""How many sub-jobs at once are asked, one by one, where they stood before; more of them are placed as strangers."""
+"""Up to this many sub-jobs, each one's previous domain is considered; more are placed without regard to it."""
 
 
 class UniformGroups(msgspec.Struct, frozen=True):
@@ -46,11 +46,11 @@ class UniformGroups(msgspec.Struct, frozen=True):
     shape: Shape
     size: int
     limit: int
-    spares: int = 0  # further groups, which come as surplus
+    spares: int = 0  # further groups, placed later as surplus
 
 
 def uniform_groups(cycle: Cycle, job: Job, demand: Demand) -> UniformGroups | None:
-    """The demand as alike groups, where it is that."""
+    """The demand as uniform groups; None if its task groups differ."""
     task_groups = demand.task_groups
     first = task_groups[0]
     shape = first.remaining[0].pod_set.shape
@@ -60,7 +60,7 @@ def uniform_groups(cycle: Cycle, job: Job, demand: Demand) -> UniformGroups | No
     if len(task_groups) <= _FEW and any(
         previous_domain(cycle, task_group.sub) is not None for task_group in task_groups
     ):
-        return None  # they are not alike in where they would like to return to
+        return None  # their previous domains differ
     policy = first.sub.policy
     if len({task_group.sub.number for task_group in task_groups}) < len(task_groups):
         return None
@@ -88,7 +88,7 @@ def groups_held(cycle: Cycle, groups: UniformGroups, pool: Pool) -> Ints:
 
 
 def place_uniform(cycle: Cycle, groups: UniformGroups, candidates: Gradients) -> SearchResult | None:
-    """Place all groups in the best candidate of the first gradient that holds them, now; a recommended one is best."""
+    """Place all groups in the best candidate of the first gradient that holds them; a proposal is tried first."""
     held = groups_held(cycle, groups, Pool.IDLE)
     units = _units(cycle, groups)
     for group in candidates:
@@ -109,7 +109,7 @@ def place_uniform(cycle: Cycle, groups: UniformGroups, candidates: Gradients) ->
 
 
 def _units(cycle: Cycle, groups: UniformGroups) -> Units | None:
-    """What a recommendation is asked for; nothing where none is made, or something of the job stands already."""
+    """The units to ask a recommendation for; None if no plugin recommends, or tasks of the job are placed already."""
     if not cycle.pipeline.proposes or current_domain(cycle, groups.job) is not None:
         return None
     return group_units(cycle, groups.shape, groups=len(groups.task_groups), size=groups.size, limit=groups.limit)
@@ -122,7 +122,7 @@ def _place_proposed(cycle: Cycle, groups: UniformGroups, units: Units, proposal:
 
 
 def _best(cycle: Cycle, groups: UniformGroups, feasible: Ints, score: Floats, held: Ints) -> int:
-    """Near what the job has standing, then the score, then where the surplus finds a place too, then the name."""
+    """The best candidate: near the job's placed tasks, then by score, capacity for the surplus, and name."""
     near = current_domain(cycle, groups.job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(
@@ -138,7 +138,7 @@ def _best(cycle: Cycle, groups: UniformGroups, feasible: Ints, score: Floats, he
 
 
 def _worth(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> Floats:
-    """For every candidate the sum of its groups' scores, each in the best inner domain that is left to it."""
+    """For each candidate the sum of its groups' scores, each group in the best inner domain that is left."""
     topology = cycle.topology
     near = current_domain(cycle, groups.job)
     inner, owner = _inner(cycle, groups, feasible)
@@ -159,7 +159,7 @@ def _worth(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> Floats:
 
 
 def _inner(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> tuple[Ints, Ints]:
-    """The domains below the candidates that are within the groups' limit, and whose candidate each is."""
+    """The domains below the candidates that are within the groups' limit, and the candidate of each."""
     within = np.flatnonzero(cycle.topology.tier <= groups.limit)
     owner = np.searchsorted(feasible, within, side="right") - 1
     inside = (owner >= 0) & (within < cycle.topology.last[feasible[owner]])
@@ -167,7 +167,7 @@ def _inner(cycle: Cycle, groups: UniformGroups, feasible: Ints) -> tuple[Ints, I
 
 
 def _fill(cycle: Cycle, groups: UniformGroups, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
-    """Domains of one tier take what they hold in the order of preference, until their candidate has enough."""
+    """Assign groups to domains of one tier in the order of preference, until each candidate has enough."""
     domains, owner, room = tier
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, domains)
@@ -184,7 +184,7 @@ def _fill(cycle: Cycle, groups: UniformGroups, tier: tuple[Ints, Ints, Ints], mi
 
 
 def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
-    """Take what the domains `at` use from the room of the wider domains around them."""
+    """Subtract what the domains `at` use from the capacity of the domains around them."""
     own = np.zeros(len(inner), dtype=np.int64)
     own[at] = used
     upto = np.concatenate(([0], np.cumsum(own)))
@@ -192,7 +192,7 @@ def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> 
 
 
 def _place(cycle: Cycle, groups: UniformGroups, domain: int) -> list[Placement]:
-    """Write the groups into the ledger, below one domain, one tier after the other; they gather around the first."""
+    """Write the groups to the ledger below one domain, tier by tier, close to the first group."""
     placements: list[Placement] = []
     for tier in cycle.topology.by_tier(domain, groups.limit):
         left = groups.task_groups[len(placements) :]
@@ -209,14 +209,14 @@ def _place(cycle: Cycle, groups: UniformGroups, domain: int) -> list[Placement]:
 
 
 def _first(cycle: Cycle, groups: UniformGroups, able: Ints) -> int:
-    """Where the first group goes."""
+    """The domain of the first group."""
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, able)
     ahead = _with_spares(cycle, groups, able)
     return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
 
 
 def _with_spares(cycle: Cycle, groups: UniformGroups, domains: Ints) -> tuple[Ints, ...]:
-    """Which domains hold a group's surplus too."""
+    """Which domains also hold a group's surplus."""
     sub = groups.task_groups[0].sub
     return surplus_keys(cycle, sub, domains, pending(cycle, sub), groups.size)
 
@@ -224,7 +224,7 @@ def _with_spares(cycle: Cycle, groups: UniformGroups, domains: Ints) -> tuple[In
 def _place_tier(
     cycle: Cycle, groups: UniformGroups, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]
 ) -> list[Placement]:
-    """So many groups in each of some disjoint domains, which ascend; the task groups are dealt out in their order."""
+    """Place a number of groups in each of some disjoint, ascending domains; task groups are used in order."""
     ask = Ask(groups.shape, groups.task_groups[0].sub, groups.job)
     picked = [
         walk(cycle, ask, number * groups.size, domain, Pool.IDLE)
@@ -236,7 +236,7 @@ def _place_tier(
 def _write(
     cycle: Cycle, groups: UniformGroups, picked: list[Picks], task_groups: tuple[TaskGroup, ...]
 ) -> list[Placement]:
-    """Write rows for whole groups into the ledger; the task groups are dealt out in their order."""
+    """Write the rows of whole groups to the ledger; task groups are used in order."""
     rows = np.concatenate([rows for rows, _ in picked])
     counts = np.concatenate([counts for _, counts in picked])
     cycle.ledger.place(groups.shape, rows, counts, pool=Pool.IDLE)
