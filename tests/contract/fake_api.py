@@ -146,7 +146,7 @@ class FakeApi:
         self._run(self._tell("*", "BOOKMARK", {}))
 
     def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
     async def _start(self) -> str:
         app = web.Application(middlewares=[self._faulty])

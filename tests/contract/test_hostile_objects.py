@@ -170,7 +170,7 @@ def test_object_that_no_decoder_can_read_hides_nobody(when: str) -> None:
         good = [pod_group("g", minimum=2), pod("p0", group="g"), pod("p1", group="g")]
         api.put(node("n0"), *((deep, *good) if when == "listed" else ()))
         with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=10)
+            assert cluster.synced(timeout=60)
             api.put(*(() if when == "listed" else (deep, *good)))
             assert eventually(cluster, lambda: ["default/g"] == list(cluster.read().every(PodGroup)))
             assert eventually(cluster, lambda: 2 == len(cluster.read().every(Pod)))

@@ -82,7 +82,7 @@ class _Applying:
         self._thread.start()
 
     def outcomes(self) -> list[Outcome]:
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=60)
         assert not self._thread.is_alive()
         return self._outcomes
 
@@ -93,7 +93,7 @@ def test_frozen_bind_is_not_sent_again_by_an_old_leader(world: _World, monkeypat
     first, second = world.leader("a"), world.scheduler("b")
     world.api.fail("POST", "/p0/binding", "freeze")
     applying = _Applying(first, [Bind(_key("p0"), "n0", gang="default/g")])
-    assert world.api.frozen.wait(10)
+    assert world.api.frozen.wait(60)
     world.api.fail("GET", "/leases/", "freeze", times=1000, who="a")
     world.clock.now += 20.0
     assert eventually(second, lambda: world.later(0.5) and second.leading())  # once it has seen the last renewal

@@ -34,7 +34,7 @@ def api() -> Iterator[FakeApi]:
 def cluster(api: FakeApi) -> Iterator[KubeCluster]:
     """A client of it that knows them."""
     with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=10)
+        assert found.synced(timeout=60)
         yield found
 
 
@@ -151,7 +151,7 @@ def test_token_that_is_refused_is_asked_for_anew(api: FakeApi) -> None:
     """After a 401 the next request shows a fresh token, however young the old one is."""
     tokens = ["Bearer old"]
     with KubeCluster(Access(api.url, token=lambda: tokens[-1])) as cluster:
-        assert cluster.synced(timeout=10)
+        assert cluster.synced(timeout=60)
         tokens.append("Bearer new")
         api.fail("PATCH", "/podgroups/", 401, times=100, who="Bearer old")
         asked: list[Effect] = [PatchStatus(GROUP, {"phase": "Inqueue"})]

@@ -84,7 +84,7 @@ def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
         if above in chain:
             return
         if len(chain) > DEPTH:
-            yield error("spec.parent", f"more than {DEPTH} queues stand above it, which is the most there may be")
+            yield error("spec.parent", f"more than {DEPTH} queues are above it, the most there may be")
             return
         chain.append(above)
 

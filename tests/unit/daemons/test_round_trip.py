@@ -31,7 +31,7 @@ def _port() -> Iterator[int]:
 
 def test_every_round_trip_is_timed(port: int) -> None:
     """As many as asked for, each longer than nothing; the first few are not counted."""
-    times = measure(HOST, port, count=20, timeout=5.0)
+    times = measure(HOST, port, count=20, timeout=60.0)
 
     assert 20 == len(times)
     assert all(time > 0 for time in times)
@@ -50,7 +50,7 @@ def test_who_does_not_answer_as_a_probe_is_refused() -> None:
         thread = threading.Thread(target=speak)
         thread.start()
         with pytest.raises(OSError, match=r"as a probe does|reset|closed"):
-            measure(HOST, port, count=1, timeout=5.0)
+            measure(HOST, port, count=1, timeout=60.0)
         thread.join()
     with pytest.raises(OSError, match="refused"):
         measure(HOST, port, count=1, timeout=1.0)
@@ -66,7 +66,7 @@ def test_a_guest_who_sends_too_much_is_shown_out(port: int, monkeypatch: pytest.
     """Nobody can use it to make traffic."""
     monkeypatch.setattr(round_trip, "_MOST_MESSAGES", 5)
     echoed = 0
-    with socket.create_connection((HOST, port), timeout=5.0) as guest, suppress(ConnectionError):
+    with socket.create_connection((HOST, port), timeout=60.0) as guest, suppress(ConnectionError):
         while echoed < 100 * SIZE:
             guest.sendall(b"x" * SIZE)
             data = guest.recv(SIZE)

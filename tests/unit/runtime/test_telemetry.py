@@ -144,6 +144,6 @@ def test_what_is_no_place(text: str) -> None:
 
 
 def _get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         found: bytes = answer.read()
         return found

@@ -32,7 +32,7 @@ WORLD = objects_of(
 def _serving(source: RunSource) -> Iterator[http.client.HTTPConnection]:
     port = free_port()
     with listening(pages(source, LOOPBACK), HOST, port):
-        connection = http.client.HTTPConnection(HOST, port, timeout=10)
+        connection = http.client.HTTPConnection(HOST, port, timeout=60)
         yield connection
         connection.close()
 

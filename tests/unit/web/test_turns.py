@@ -86,7 +86,7 @@ def test_pages_stand_beside_metrics_on_one_port() -> None:
 
 
 def _get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=60) as answer:
         found: bytes = answer.read()
         return found
 
