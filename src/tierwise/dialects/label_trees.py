@@ -4,7 +4,7 @@ Two ways of reading labels are known. A *path* is an ordered list of keys, outer
 and KAI have it: a domain is the path of values from the outside inwards, and a node that lacks one of the labels stands
 outside the tree. A *bare* tree has keys in no order, as Kubernetes' own groups name them: a domain is a value of a key,
 wherever it is found. Keys whose domains lie within each other form one tree; a key that crosses the others is a tree by
-itself.
+itself. A key that no node has is in no tree.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import msgspec
 from tierwise.api.core import Node
 from tierwise.model.tree import Declared
 
-__all__ = ["CLUSTER", "LabelTree", "Planned", "plan"]
+__all__ = ["CLUSTER", "MOST_CROSSING", "LabelTree", "Planned", "plan"]
 
 CLUSTER = "cluster"
 """The name of the tier above all keys: no constraint means it, so that a key which no node has limits as it says."""
+
+MOST_CROSSING = 16
+"""Bare keys that cross others and get a tree each: whoever writes a group may name any label that nodes have."""
 
 Domain = tuple[tuple[str, str], ...]
 """The labels around a node, outermost first, down to the one that names the domain."""
@@ -50,10 +53,11 @@ def plan(tree: LabelTree, nodes: Sequence[Node]) -> Iterator[Planned]:
     if not tree.bare:
         yield _planned(tree.kind, tree.keys, [(_path(tree.keys, node), node) for node in nodes])
         return
-    chain, others = _chain(tree.keys, nodes)
+    present = {key for node in nodes for key in node.metadata.labels}
+    chain, others = _chain([key for key in tree.keys if key in present], nodes)
     if chain:
         yield _planned(tree.kind, chain, [(_labels(chain, node), node) for node in nodes])
-    for key in others:
+    for key in others[:MOST_CROSSING]:
         yield _planned(f"{tree.kind} {key}", (key,), [(_labels((key,), node), node) for node in nodes])
 
 

@@ -71,7 +71,8 @@ def test_a_node_without_a_label_of_the_topology_is_outside() -> None:
     """However much room it has."""
     lost = [n | {"metadata": {"name": "x", "labels": {RACK: "r9"}}} for n in nodes(TREE)[:1]]
 
-    assert {} == run([*lost, topology()], kai_gang("g", 1, topologyConstraint=near(RACK)))[0]
+    for level in (RACK, SPINE):
+        assert {} == run([*lost, topology()], kai_gang("g", 1, topologyConstraint=near(level)))[0]
 
 
 @pytest.mark.parametrize(

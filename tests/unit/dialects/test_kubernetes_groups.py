@@ -22,7 +22,9 @@ from tierwise.api.core import Condition
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.dialects.label_trees import MOST_CROSSING
 from tierwise.sim.rounds import schedule
+from tierwise.snapshot.builder import build
 
 TREE = {"s0": {"r0": "n0 n1", "r1": "n2 n3"}, "s1": {"r2": "n4 n5"}}
 WORLD = nodes(TREE)
@@ -89,6 +91,26 @@ def test_nodes_without_the_label_are_not_used() -> None:
 
     assert {} == run(bare, kubernetes_gang("g", 1, key=RACK))[0]
     assert {"n4", "n5"} == set(run([*bare, *WORLD[4:]], kubernetes_gang("g", 2, key=RACK))[0].values())
+
+
+def test_a_key_that_no_node_has_lets_nobody_pass() -> None:
+    """Alone, beside others, and beside another tree; the message names the key."""
+    lost = kubernetes_gang("g", 1, key="example.com/lost")
+    for world in (WORLD, [*WORLD, *kubernetes_gang("h", 0, least=1, key=RACK)], [*WORLD, hypernode("x", 1, [])]):
+        bound, why = run(world, lost)
+        assert ({}, "UnknownLayer") == (bound, why["g-0"].partition(":")[0])
+        assert "example.com/lost" in why["g-0"]
+
+
+def test_keys_are_many_and_trees_are_few() -> None:
+    """A tenant may name every label that nodes have: so many trees are grown, and no more."""
+    world = nodes({"s0": {"r0": "n0 n1 n2 n3"}})
+    for i, n in enumerate(world):
+        n["metadata"]["labels"] |= {f"k{j}": str((i + j) % 2 if j % 2 else i // 2) for j in range(60)}  # type: ignore[index]
+    gangs = [raw for j in range(60) for raw in kubernetes_gang(f"g{j}", 0, least=1, key=f"k{j}")]
+    snapshot = build(objects_of(world, gangs), 0.0)
+
+    assert MOST_CROSSING >= len(snapshot.alternate_topologies) > 0
 
 
 def test_later_pods_join_the_domain_of_the_others() -> None:

@@ -33,7 +33,7 @@ from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
-from tierwise.model.topology import HYPERNODES, ROOT, Topology
+from tierwise.model.topology import HYPERNODES, LABELS, ROOT, Topology
 from tierwise.plugins.network_topology.binpack import DomainUsage, TierDecay
 
 __all__ = ["NetworkTopologyAware"]
@@ -83,6 +83,9 @@ class NetworkTopologyAware:
             return Reason("UnknownTierName", "network-topology-aware", text)
         if not constraint.hard:
             return None
+        if constraint.kind == LABELS and name not in self._tree(constraint).tier_names:
+            text = f'its pods must stand on nodes of one "{name}", and no tree has this label: most likely no node does'
+            return Reason("UnknownLayer", "network-topology-aware", text)
         if not self._snapshot.knows(constraint):
             text = f"its pods must stand in one {name}, and the cluster has no {constraint.kind}"
             return Reason("NoTopology", "network-topology-aware", text)
