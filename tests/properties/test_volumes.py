@@ -182,6 +182,7 @@ def test_following_a_cluster_reads_what_reading_it_anew_does(seed: int) -> None:
     """Claims are bound, volumes come and pods move: what was kept is what is there."""
     world = draw.objects(*_world(random.Random(seed), gang=True))
     cluster, reader = EmbeddedCluster(world), Reader(DEFAULT)
+    reader.read(world.changed({}, [Key("", "Pod", *path.split("/")) for path in world.every(Pod)]), NOW)
     for turn in range(4):
         snapshot = reader.read(cluster.read(), NOW + turn)
         assert [] == differences(snapshot, build(cluster.read(), NOW + turn))

@@ -204,7 +204,7 @@ class _Checks:
             case PodGroup():
                 return podgroup.check(record, self._members.get(key.path, ()), self._around)
             case Job():
-                return job.check(record, self._around)
+                return chain(job.check(record, self._around), storage.check_job(record, self._objects))
             case ClusterNetworkTopology():
                 return koordinator.check_topology(record, tuple(self._nodes.values()))
             case Gang():

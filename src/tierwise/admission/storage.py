@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tierwise.admission.findings import Issue, one_of, warning
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, PodSpec
 from tierwise.api.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass, class_of
+from tierwise.api.volcano import Job
 from tierwise.port import Objects
 
-__all__ = ["check_claim", "check_class", "check_pod", "check_volume"]
+__all__ = ["check_claim", "check_class", "check_job", "check_pod", "check_volume"]
 
 _BINDING: Final = frozenset({"Immediate", "WaitForFirstConsumer"})
 _ACCESS: Final = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
@@ -19,13 +20,25 @@ _MODES: Final = frozenset({"", "Filesystem", "Block"})
 
 def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
     """A pod that names claims which are not there, or not in order, waits for them; one that is bound has them."""
+    if not pod.spec.node_name:
+        yield from _named("spec", pod.spec, pod.metadata.namespace, objects)
+
+
+def check_job(job: Job, objects: Objects) -> Iterator[Issue]:
+    """The same, for the pods that are made from its templates."""
+    for i, task in enumerate(job.spec.tasks):
+        path = f"spec.tasks[{i}].template.spec"
+        yield from _named(path, task.template.spec, job.metadata.namespace, objects)
+
+
+def _named(where: str, spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
     claims = objects.every(PersistentVolumeClaim)
-    for i, volume in enumerate(pod.spec.volumes if not pod.spec.node_name else ()):
+    for i, volume in enumerate(spec.volumes):
         if volume.persistent_volume_claim is None:
             continue
-        path = f"spec.volumes[{i}].persistentVolumeClaim.claimName"
+        path = f"{where}.volumes[{i}].persistentVolumeClaim.claimName"
         name = volume.persistent_volume_claim.claim_name
-        claim = claims.get(f"{pod.metadata.namespace or 'default'}/{name}")
+        claim = claims.get(f"{namespace or 'default'}/{name}")
         if claim is None:
             yield warning(path, f'claim "{name}" does not exist; the pod will wait (VolumeClaimNotFound)')
         elif claim.status.phase == "Lost":

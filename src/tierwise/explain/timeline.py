@@ -23,7 +23,13 @@ _KIND: Final = 5
 _WHO: Final = (20, 28)
 _WIDE: Final = 110
 _GAP: Final = "  "
-_PLURAL: Final = {"PodGroup": "group", "Job": "job", "Node": "node", "HyperNode": "tier"}
+_PLURAL: Final = {
+    "PodGroup": "group",
+    "Job": "job",
+    "Node": "node",
+    "HyperNode": "tier",
+    "PersistentVolumeClaim": "claim",
+}
 _STYLES: Final = {
     "Started": "green",
     "Completed": "green",

@@ -59,6 +59,8 @@ class EventLog:
         """Note where a cycle placed what."""
         self._names = ObjectNames(snapshot.jobs)
         for decision in report.decisions:
+            if not decision.bound and _was_nominated(decision):
+                continue
             self.happenings.append(self._placed(snapshot, decision, now - self.start))
 
     def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> TimelineEntry:
@@ -165,3 +167,9 @@ def _turned(past: str, present: str) -> str:
 def _called(group: PodGroup) -> str:
     owner = next((reference for reference in group.metadata.owner_references if reference.controller), None)
     return owner.name if owner is not None else group.metadata.name
+
+
+def _was_nominated(decision: Decision) -> bool:
+    """Whether the same nodes were kept for a gang before: that is no news."""
+    pairs = (pair for placed in decision.placed for pair in zip(placed.tasks, placed.rows.tolist(), strict=True))
+    return all(task.nominated == row for task, row in pairs)

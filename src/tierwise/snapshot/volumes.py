@@ -34,6 +34,7 @@ class VolumeFollower:
         self._pods: dict[str, Pod] = {}
         self._reader = VolumeReader(Objects())
         self._seen = Objects()
+        self._outdated = False  # storage objects have changed since the reader looked
 
     @property
     def storage(self) -> Storage:
@@ -56,13 +57,13 @@ class VolumeFollower:
                 self._pods[path] = pod
             elif self._pods.pop(path, None) is not None:
                 moved = True
-        same = objects.alike(self._seen, *STORAGE_KINDS)
+        self._outdated = self._outdated or not objects.alike(self._seen, *STORAGE_KINDS)
         self._seen = objects
-        if not self._pods and not self.read:
+        if (not self._pods and not self.read) or not (moved or self._outdated):
             return set()
-        if not same:
-            self._reader = VolumeReader(objects)
-        return self._look() if moved or not same else set()
+        if self._outdated:
+            self._reader, self._outdated = VolumeReader(objects), False
+        return self._look()
 
     def _look(self) -> set[str]:
         users = Counter(use for pod in self._pods.values() for use in self._reader.uses(pod))

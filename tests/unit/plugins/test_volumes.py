@@ -27,13 +27,13 @@ from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
 from tierwise.framework.report import CycleReport
-from tierwise.port import Bind, Effect, Nominate, Objects, Prepare
+from tierwise.port import Bind, Effect, Nominate, Objects, Prepare, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
 from tierwise.sim.rounds import schedule
-from tierwise.snapshot.builder import build
+from tierwise.snapshot.builder import Reader, build
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -506,6 +506,16 @@ def test_a_claim_that_was_made_for_somebody_else_is_not_used() -> None:
     stray = claim("p-scratch")
 
     assert {"p": "VolumeClaimNotOwned"} == _why(*TWO_ZONES, storage_class(), stray, pod("p", volumes=(EPHEMERAL,)))
+
+
+def test_claims_that_were_there_before_any_pod_are_known() -> None:
+    """A reader that has seen a cluster without pods sees its storage when they come."""
+    world, reader = objects(*TWO_ZONES, storage_class(), volume("pv", "c"), claim("c", "pv")), Reader(DEFAULT)
+    reader.read(world, NOW)
+    came = pod("p", "c")
+    snapshot = reader.read(world.changed({key_of_raw(came): came}), NOW)
+
+    assert [None] == [t.shape.volumes.refusal for job in snapshot.jobs for t in job.tasks if t.shape.volumes]
 
 
 def test_a_pod_that_stands_has_no_claims_to_wait_for() -> None:
