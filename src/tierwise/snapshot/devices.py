@@ -25,7 +25,7 @@ from tierwise.dialects.kubernetes.devices import (
     KindKeys,
     Planner,
     claim_name,
-    constraint_attributes,
+    compared_names,
     expressions,
     extended,
     extended_claim_name,
@@ -205,7 +205,7 @@ class DeviceReader:
             if id(spec) not in seen:
                 seen.add(id(spec))
                 texts |= dict.fromkeys(expressions(spec))
-                names.update(constraint_attributes(spec))
+                names.update(compared_names(spec))
         for text in texts:
             names |= _looks_at(text)
         if names <= self._names or (("", "") in self._names):

@@ -310,6 +310,8 @@ def test_admin_access_takes_nothing() -> None:
             "ResourceClaim c is being deleted",
         ),
         ([claim("c", exactly(deviceClassName="none"))], "device class none does not exist"),
+        ([claim("c", exactly(33))], "ResourceClaim c asks for 33 devices, and a claim can hold 32"),
+        ([claim("c", exactly(-1))], "request gpu of ResourceClaim c asks for -1 devices"),
         ([claim("c", {"name": "gpu"})], "request gpu of ResourceClaim c is of a type that is not known"),
         (
             [
@@ -642,3 +644,13 @@ def test_devices_of_a_claim_that_nobody_runs_with_are_not_counted() -> None:
 
     assert {} == history.bindings
     assert all("have gone to others" not in str(report) for _, report in history.reports)
+
+
+def test_devices_of_different_capacity_are_not_alike() -> None:
+    """A request for a capacity does not take one device for another because nobody else looks at it."""
+    devices = [device("large", capacity={"memory": "80Gi"}), device("small", capacity={"memory": "40Gi"})]
+    wanted = claim("c", exactly(), exactly(name="big", capacity={"requests": {"memory": "60Gi"}}))
+
+    history = run(_machine("n0", *devices), device_class(), wanted, pod("p", "c"))
+
+    assert ["small", "large"] == given(history, "c")

@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.cel.errors import CelError, CompileError, EvaluationError
+from tierwise.api.cel.errors import CelError, CompileError, EvaluationError, TooMuchWorkError
 from tierwise.api.cel.evaluate import Environment, Evaluate, compiled
 from tierwise.api.cel.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select, parse
 from tierwise.api.cel.values import EveryKey, QuantityValue, Semver, Value
 from tierwise.api.resource import Device, DeviceAttribute
 
-__all__ = ["CelError", "CompileError", "EvaluationError", "Selector", "selector"]
+__all__ = ["CelError", "CompileError", "EvaluationError", "Selector", "TooMuchWorkError", "selector"]
 
 _DEVICE: Final = "device"
 _FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
@@ -38,7 +38,15 @@ class Selector(msgspec.Struct, frozen=True, eq=False):
 
     def matches(self, driver: str, device: Device) -> bool:
         """Whether a device of a driver meets it; EvaluationError where that cannot be said."""
-        found = self._evaluate(Environment({_DEVICE: _shown(driver, device)}))
+        try:
+            found = self._evaluate(Environment({_DEVICE: _shown(driver, device)}))
+        except (
+            ArithmeticError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:  # Python's own words for a wrong value
+            raise EvaluationError(f"cannot be evaluated: {type(error).__name__}") from None
         if not isinstance(found, bool):
             raise EvaluationError("the result is not a bool")
         return found

@@ -1,6 +1,6 @@
 """What can be wrong with an expression: in itself, or with the values that it was given."""
 
-__all__ = ["CelError", "CompileError", "EvaluationError"]
+__all__ = ["CelError", "CompileError", "EvaluationError", "TooMuchWorkError"]
 
 
 class CelError(Exception):
@@ -13,3 +13,7 @@ class CompileError(CelError):
 
 class EvaluationError(CelError):
     """It went wrong on these values: a missing key, types that do not go together, too much work."""
+
+
+class TooMuchWorkError(EvaluationError):
+    """It was given up: another device would take as long."""

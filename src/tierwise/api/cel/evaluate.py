@@ -13,14 +13,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Protocol, cast
 
-from tierwise.api.cel.errors import CompileError, EvaluationError
+from tierwise.api.cel.errors import CompileError, EvaluationError, TooMuchWorkError
 from tierwise.api.cel.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
 from tierwise.api.cel.values import EveryKey, Optional, QuantityValue, Semver, UInt, Value
 
 __all__ = ["Environment", "Evaluate", "compiled"]
 
-_WORK: Final = 1_000_000
-"""What one evaluation may do, in steps of about one operation each."""
+_WORK: Final = 50_000
+"""What one evaluation may do, in steps of about one operation each: hundreds of times what people write."""
 
 _LEAST, _BEYOND = -(2**63), 2**63
 
@@ -37,7 +37,7 @@ class Environment:
     def work(self, steps: int) -> None:
         self.left -= steps
         if self.left < 0:
-            raise EvaluationError("it does too much work")
+            raise TooMuchWorkError("it does too much work")
 
 
 Evaluate = Callable[[Environment], Value]

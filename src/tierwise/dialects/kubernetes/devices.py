@@ -33,10 +33,11 @@ from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 __all__ = [
     "EXTENDED_CLAIM",
     "MOST_CONSUMERS",
+    "MOST_DEVICES",
     "KindKeys",
     "Planner",
     "claim_name",
-    "constraint_attributes",
+    "compared_names",
     "expressions",
     "extended",
     "extended_claim_name",
@@ -49,6 +50,9 @@ __all__ = [
 
 MOST_CONSUMERS: Final = 256
 """For how many pods a claim can be reserved."""
+
+MOST_DEVICES: Final = 32
+"""How many devices a claim can hold."""
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that was made for the extended resources of its pod."""
@@ -149,7 +153,7 @@ class KindKeys:
     def __init__(self, driver: str, names: Names) -> None:
         self._driver = driver
         self._whole = any(not name for _, name in names)  # all of a domain: then all of the device
-        own = [name for domain, name in names if domain == driver]
+        own = [name for domain, name in names if domain in (driver, _ANY_DRIVER)]
         self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
 
     def of(self, device: Device) -> object:
@@ -164,7 +168,7 @@ class KindKeys:
         return (
             self._driver,
             tuple([attributes.get(name) for name in self._names]),
-            tuple([one.value if (one := capacity.get(name)) is not None else None for name in self._names]),
+            tuple([capacity.get(name) for name in self._names]),
             device.taints,
             bool(device.binding_conditions),
         )
@@ -185,8 +189,15 @@ def expressions(spec: DeviceClaim) -> Iterable[str]:
                 yield from (given.cel.expression for given in one.selectors if given.cel is not None)
 
 
-def constraint_attributes(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
-    """The attributes that the constraints of a claim compare, by domain and name."""
+_ANY_DRIVER: Final = "*"
+
+
+def compared_names(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
+    """The attributes that the constraints of a claim compare and the capacities it asks for, by domain and name."""
+    for request in spec.requests:
+        for one in (request.exactly, *request.first_available):
+            if one is not None and one.capacity is not None:
+                yield from ((_ANY_DRIVER, name) for name in one.capacity.requests)
     for constraint in spec.constraints:
         domain, _, name = (constraint.match_attribute or constraint.distinct_attribute or "").partition("/")
         if name:
@@ -225,6 +236,9 @@ class Planner:
                     return found
                 alternatives.append(found)
             planned.append(tuple(alternatives))
+        least = sum(min(0 if one.all else one.count for one in options) for options in planned)
+        if least > MOST_DEVICES:
+            return f"{name} asks for {least} devices, and a claim can hold {MOST_DEVICES}"
         constraints = []
         for one in spec.constraints:
             attribute = one.match_attribute or one.distinct_attribute
@@ -244,6 +258,8 @@ class Planner:
         mode = request.allocation_mode or "ExactCount"
         if mode not in ("ExactCount", "All"):
             return f"request {shown} of {claim}: the allocation mode {mode} is not known"
+        if request.count < 0:
+            return f"request {shown} of {claim} asks for {request.count} devices"
         answers = self._answers(named, request, claim, faults)
         admin = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
         capacity = request.capacity.requests if request.capacity is not None else {}
@@ -291,7 +307,7 @@ class Planner:
     def _evaluate(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
         if not texts:
             return bytes(not kind.device.binding_conditions for kind in self._kinds), ()
-        from tierwise.api.cel import CelError, selector  # most clusters have no selectors
+        from tierwise.api.cel import CelError, TooMuchWorkError, selector  # most clusters have no selectors
 
         answers, faults = bytearray(len(self._kinds)), dict[str, int]()
         for i, kind in enumerate(self._kinds):
@@ -308,6 +324,9 @@ class Planner:
                     if len(faults) < _MOST_FAULTS // 4:
                         faults.setdefault(said, len(faults))
                     answers[i] = _FAULTS + faults.get(said, 0)
+                    if isinstance(error, TooMuchWorkError):  # once is enough
+                        answers[i:] = bytes([answers[i]]) * (len(answers) - i)
+                        return bytes(answers), tuple(faults)
                     break
         return bytes(answers), tuple(faults)
 

@@ -17,15 +17,13 @@ import numpy as np
 from tierwise.api.core import NodeSelector
 from tierwise.api.quantity import milli
 from tierwise.api.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice
+from tierwise.dialects.kubernetes.devices import MOST_DEVICES
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.devices import DevicePool, DeviceTable, PlannedClaim, PlannedRequest
 from tierwise.model.node import NodeTable
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
 
 __all__ = ["AllocationFault", "Choice", "DeviceState", "Reach", "allocate"]
-
-_MOST_RESULTS: Final = 32
-"""How many devices a claim can hold."""
 
 _MOST_STEPS: Final = 50_000
 """How many devices are tried for one pod on one node; Kubernetes gives up after ten seconds."""
@@ -275,8 +273,8 @@ class _Search:
     def run(self) -> list[list[Choice]] | None:
         for claim in self._claims:
             least = sum(min(self._number(one, claim) for one in options) for options in claim.requests)
-            if least > _MOST_RESULTS:
-                raise AllocationFault(f"asks for {least} devices, and a claim can hold {_MOST_RESULTS}")
+            if least > MOST_DEVICES:
+                raise AllocationFault(f"asks for {least} devices, and a claim can hold {MOST_DEVICES}")
         if self._claim(0):
             return self._chosen
         broken = next((view for view in self._views if view.invalid), None)
@@ -313,7 +311,7 @@ class _Search:
 
     def _begin(self, claim: int, at: int, request: PlannedRequest) -> bool:
         needed = len(self._all[id(request)]) if request.all else request.count
-        if (request.all and not needed) or len(self._chosen[claim]) + needed > _MOST_RESULTS:
+        if (request.all and not needed) or len(self._chosen[claim]) + needed > MOST_DEVICES:
             return False
         if request.all:
             return self._take_all(claim, at, request, 0)

@@ -104,6 +104,9 @@ def test_what_is_true(expression: str) -> None:
         'device.attributes["gpu.example.com"].index',  # not a bool
         "true && 1",
         "[1, 2, 3][7] == 1",
+        "[1, 2, 3][1.0 / 0.0] == 1",
+        "int(1.0 / 0.0) == 1",
+        'device.attributes["gpu.example.com"][1.0 / 0.0] == 1',
         'device.capacity["gpu.example.com"].memory > quantity("1Gi")',
         'quantity("x") == quantity("1")',
         "device.attributes['gpu.example.com'].index.all(x, x > 0)",
