@@ -1,4 +1,7 @@
-"""Bundles: victims that fall together, as columns. `actions.bundles` makes them; plugins may choose among them."""
+"""Bundles: groups of victims that are evicted together, as columns.
+
+`actions.eviction.bundles` builds them, and plugins may choose among them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tierwise.model.arrays import Bools, Floats, Ints
 __all__ = ["FREE", "Bundles"]
 
 FREE = 1e9
-"""The efficiency of what costs nothing."""
+"""The efficiency of a bundle without cost."""
 
 
 class Bundles(msgspec.Struct, frozen=True):
@@ -21,7 +24,7 @@ class Bundles(msgspec.Struct, frozen=True):
     job: Ints
     safe: Bools
     gain: Floats  # what it frees here, as shares of the need
-    cost: Floats  # what breaking the gang destroys anywhere, as shares of the need; 0 for a safe bundle
+    cost: Floats  # what breaking the gang wastes, as shares of the need; 0 if safe
     group: Ints  # bundles of a lower group go before any of a higher one; set when they are sorted
 
     def __len__(self) -> int:

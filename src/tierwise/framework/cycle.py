@@ -1,4 +1,8 @@
-"""What an action receives: one cycle's view, pipeline, ledger, rooms and report."""
+"""`Cycle`, which every action receives: the snapshot, ledger, pipeline, fit counts, nominations and report of one pass.
+
+Created by `scheduler.cycle`. `Backlog` knows which pending tasks are still to be placed, `Nominations` which resources
+are reserved for nominated gangs.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,11 @@ __all__ = ["Backlog", "Cycle", "Nominations"]
 T = TypeVar("T")
 
 
-# Which pending tasks of a cycle still wait to be placed. One for all actions of a cycle, so that none deals twice.
+# Which pending tasks are still to be placed; shared by all actions, so that no task is placed twice.
 
 
 class Backlog:
-    """How many tasks of each part were dealt out already; the next ones are dealt in rank order."""
+    """How many tasks of each pod set were placed already; the next ones follow in rank order."""
 
     def __init__(self) -> None:
         self._dealt: dict[int, int] = {}
@@ -42,7 +46,7 @@ class Backlog:
         return len(pod_set.tasks) - self._dealt.get(id(pod_set), 0)
 
     def peek(self, pod_set: PodSet, count: int) -> tuple[Task, ...]:
-        """The tasks that would be dealt next."""
+        """The next tasks to be placed."""
         start = self._dealt.get(id(pod_set), 0)
         return pod_set.tasks[start : start + count]
 
@@ -55,18 +59,18 @@ class Backlog:
         return any(self.left(pod_set) for pod_set in job.pod_sets())
 
     def hold(self, job: Job) -> None:
-        """A job was nominated: what is left of it waits until it stands."""
+        """A job was nominated: its other tasks wait until it is bound."""
         self._held.add(job.number)
 
     def open(self, job: Job) -> bool:
-        """Whether tasks of a job are left that may be placed in this cycle."""
+        """Whether a job has tasks left that may be placed in this cycle."""
         return job.number not in self._held and self.some_left(job)
 
 
-# Room that is kept for nominated pods: until they are placed or let go, nobody else is placed into it.
+# Resources reserved for nominated pods: no other job is placed on them until the nomination ends.
 #
-# A nomination is written on the pod, so it survives a restart. At the start of a cycle the room of every nominated
-# pending task is set aside as if it were pipelined; when its job's turn comes the room is given back to be used.
+# A nomination is written on the pod, so it survives a restart. At the start of a cycle the resources of every nominated
+# pending task are reserved as if it were pipelined; they are released when its job is served, which may then use them.
 
 
 Kept = dict[int, list[tuple[Shape, Ints, Ints]]]
@@ -74,7 +78,7 @@ Kept = dict[int, list[tuple[Shape, Ints, Ints]]]
 
 
 class Nominations:
-    """What is set aside, by job."""
+    """The reserved resources, by job."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -87,7 +91,7 @@ class Nominations:
                     with (
                         ledger.statement() as statement,
                         suppress(PluginError),
-                    ):  # its plugin fails wherever it is asked
+                    ):  # a plugin that fails here fails again when the job is served
                         self._keep(job, pod_set.shape, np.array(rows, dtype=np.int64))
                         statement.keep()
 
@@ -99,27 +103,27 @@ class Nominations:
         self._kept.setdefault(job.number, []).append((shape, distinct, counts))
 
     def __len__(self) -> int:
-        """How many jobs have room set aside."""
+        """How many jobs have reserved resources."""
         return len(self._kept)
 
     def holds(self, job: Job) -> bool:
         return job.number in self._kept
 
     def kept(self) -> Kept:
-        """What is set aside now, for `restore` once the ledger was rewound to now."""
+        """A copy of the current reservations, for `restore` after the ledger was rewound to this point."""
         return dict(self._kept)
 
     def release(self, job: Job) -> None:
-        """Give a job's room back."""
+        """Release a job's reserved resources."""
         self._give_back(job.number)
 
     def withdraw_below(self, job: Job) -> Kept:
-        """Give back the room of all less important jobs, and say whose it was."""
+        """Release the reservations of all less important jobs, and return them."""
         below = [number for number in self._kept if self._jobs[number].priority < job.priority]
         return {number: self._give_back(number) for number in below}
 
     def restore(self, withdrawn: Kept) -> None:
-        """Note again what was withdrawn, where the ledger was rewound."""
+        """Restore withdrawn reservations after the ledger was rewound."""
         self._kept.update(withdrawn)
 
     def _give_back(self, number: int) -> list[tuple[Shape, Ints, Ints]]:
@@ -140,12 +144,12 @@ class Cycle(msgspec.Struct, frozen=True):
     nominations: Nominations
     report: ReportBuilder
     backlog: Backlog = msgspec.field(default_factory=Backlog)
-    inspect: Callable[[Cycle, Job], None] | None = None  # told of each job when its turn comes; `explain` asks for it
+    inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     _running: list[RunningTable] = []
 
     @property
     def running(self) -> RunningTable:
-        """Who runs where as the cycle begins; made once, for the first action that evicts."""
+        """The running tasks at the start of the cycle; built once, for the first action that evicts."""
         if not self._running:
             self._running.append(running_table(self.snapshot))
         return self._running[0]
@@ -159,15 +163,15 @@ class Cycle(msgspec.Struct, frozen=True):
         return self.snapshot.topology
 
     def alternate_topology(self, job: Job) -> AlternateTopology | None:
-        """The tree that a job's constraint is about, where that is not the one that rows follow."""
+        """The tree that a job's constraint refers to, if it is not the one that rows follow."""
         return self.snapshot.alternate_topology(job.constraint)
 
     def gathered(self, job: Job) -> bool:
-        """Whether a job is gathered in ways that a plugin names: as it asks, or because its tree is another one."""
+        """Whether a job is gathered: because it asks for it, or because its constraint is on another tree."""
         return job.gather is not None or self.alternate_topology(job) is not None
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
-        """A job's turn, or why a plugin cost it the turn: then what was not decided by then has not happened."""
+        """Serve a job. If a plugin fails, undo what was not decided yet and return the reason."""
         mark, kept = self.ledger.mark(), self.nominations.kept()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)
         try:
@@ -180,7 +184,7 @@ class Cycle(msgspec.Struct, frozen=True):
             return failure.reason
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
-        """Which rows of a span take one more task, every filter asked."""
+        """Which rows of a span take one more task, according to every filter."""
         fits = self.fit_counts.of(ask.shape).rows(pool)[span] > 0
         if self.pipeline.moving(ask.shape):
             fits &= self.pipeline.why_not_now(ask.shape, span) == 0

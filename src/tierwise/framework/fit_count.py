@@ -1,7 +1,8 @@
-"""How many more tasks of a shape every node and every domain takes, kept current at the price of what changed.
+"""How many more tasks of a shape each node and each domain takes, updated incrementally.
 
-`FitCounts` holds one `FitCount` per shape that was asked for. A room reads the ledger's list of touched rows from where
-it stood last, recomputes those rows, and adds the differences to the domains above them.
+`FitCounts` holds one `FitCount` for each shape that was asked for. A `FitCount` reads the rows that changed on the
+ledger since its last update, recomputes those rows only, and adds the differences to the domains above them. Called by
+placement, eviction and diagnosis; it never writes to the ledger.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ WhyNot = Callable[[Shape], Why]
 
 
 class FitCount:
-    """The room for one shape: per row and per domain, now and later."""
+    """How many more tasks of one shape each row and each domain takes, on idle and on future idle resources."""
 
     def __init__(self, shape: Shape, why: Why, ledger: Ledger, topology: Topology) -> None:
-        self.why = why  # static objections per row; 0 where none
+        self.why = why  # number of the first static objection per row; 0 for none
         self._shape = shape
         self._open = why == 0
         self._ledger = ledger
@@ -35,17 +36,17 @@ class FitCount:
         self._open_pools()
 
     def _open_pools(self) -> None:
-        """LATER is worth its price only once something is being released."""
+        """Count all rows. Future idle is counted only once something is being released."""
         for pool in (Pool.IDLE, Pool.FUTURE_IDLE) if self._ledger.any_releasing else (Pool.IDLE,):
             self._rows[pool] = self._measure(slice(None), pool)
             self._domains[pool] = self._topology.totals(self._rows[pool])
 
     def rows(self, pool: Pool) -> Ints:
-        """Room per row. Read it; never write it."""
+        """The count of each row; callers must not write to it."""
         return self._rows[pool if pool in self._rows else Pool.IDLE]
 
     def domains(self, pool: Pool) -> Ints:
-        """Room per domain: the sum over its rows."""
+        """The count of each domain: the sum over its rows."""
         return self._domains[pool if pool in self._domains else Pool.IDLE]
 
     def _measure(self, rows: Ints | slice, pool: Pool) -> Ints:
@@ -54,7 +55,7 @@ class FitCount:
         return room
 
     def refresh(self) -> FitCount:
-        """Catch up with the ledger."""
+        """Recompute the rows that changed on the ledger."""
         moved = self._ledger.moved
         if self._ledger.any_releasing and Pool.FUTURE_IDLE not in self._rows:
             self._read = len(moved)
@@ -86,7 +87,7 @@ def _distinct(rows: Ints) -> Ints:
 
 
 class FitCounts:
-    """The rooms of a cycle, by shape, made when first asked for."""
+    """The fit counts of a cycle by shape, created on first use."""
 
     def __init__(self, ledger: Ledger, topology: Topology, why_not: WhyNot) -> None:
         self._ledger = ledger

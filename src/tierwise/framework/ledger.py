@@ -1,10 +1,11 @@
-"""The cycle's mutable numbers, and the journal that undoes them.
+"""The mutable state of a cycle, and the journal that undoes changes to it.
 
-Every write goes through the journal, which keeps the old values: rewinding restores them, exactly and for any
-array, so nobody writes inverse operations. Plugins read the arrays and never write them.
+Every write first saves the old values in the journal, so a rewind restores any array exactly and no inverse operations
+are needed. Actions write through statements; plugins read the arrays and never write them.
 
-Pools: what is idle now, and what will be idle once releasing tasks are gone and pipelined ones have come.
-The room of NOW is the smaller of both, so that nothing placed now takes what a pipelined task waits for.
+A task is placed on one of two pools. `FUTURE_IDLE` is what is idle after all releasing tasks have left and all
+pipelined tasks have started. `IDLE` is the smaller of idle and future idle, so that a task placed now never takes
+resources that a pipelined task waits for.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ class Pool(enum.Enum):
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """A running sum that a plugin registers and reads: tasks that count, per bucket of rows.
+    """A running sum that a plugin registers and reads: tasks per bucket of rows.
 
-    `weight(shape)` says what one task of a shape adds to the bucket of its row; 0 leaves it out.
+    `weight(shape)` is what one task of a shape adds to the bucket of its row; 0 excludes the shape.
     """
 
     values: Ints
-    bucket: Ints  # of each row; -1 where the row has none
+    bucket: Ints  # the bucket of each row; -1 for none
     weight: Callable[[Shape], int]
 
 
 class Follower(Protocol):
-    """Numbers that follow every placement and every rewind where a tally is too simple."""
+    """State of a plugin that is updated with every placement and rewind, where a tally is not enough."""
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Tasks of a shape come to rows, or leave them (negative); whatever is changed for it was noted before."""
+        """Tasks of a shape were placed on rows, or removed (negative). Changes must go through `save` or `append`."""
 
 
 class _Guarded(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception])
 
 
 class Ledger:
-    """Amounts per node and domain, and tallies per sub-job and role, for one cycle."""
+    """Amounts per node and domain, and counts per sub-job, role, job and queue, for one cycle."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._topology = snapshot.topology
@@ -92,26 +93,26 @@ class Ledger:
             self.role_ready[number] = count
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
-        self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what tasks on their way out still hold
+        self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what terminating tasks still hold
         self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
-        self.moved: list[Ints] = []  # rows touched, in order; `FitCount` reads on from where it stood
+        self.moved: list[Ints] = []  # changed rows, in order; each `FitCount` remembers how far it has read
         self.any_releasing = False
-        self.releases = 0  # grows whenever room comes back other than by a rewind
-        self.held: dict[int, Ints] = {}  # by shape number: rows of the tasks that stood there at the start
-        self.leaving: dict[int, Ints] = {}  # those of them that were on their way out
+        self.releases = 0  # incremented when capacity is released other than by a rewind
+        self.held: dict[int, Ints] = {}  # by shape number: rows of its tasks at the start of the cycle
+        self.leaving: dict[int, Ints] = {}  # those of them that were terminating
         self._tallies: list[Tally] = []
         self._followers: list[Follower] = []
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
         self._count_held_tasks(snapshot)
         self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
-        owned = np.maximum(self.idle, 0)  # what an oversubscribed node owes is not taken from its neighbours
+        owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = np.stack([self._topology.totals(a) for a in owned])
         self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
 
     def _count_held_tasks(self, snapshot: Snapshot) -> None:
-        """Stand every task that holds resources on its node, all of them at once."""
+        """Subtract all tasks that hold resources at the start of the cycle from the idle amounts."""
         for status in (Status.RUNNING, Status.RELEASING):
             tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
             found = rows_by_shape(tasks, status)
@@ -140,10 +141,10 @@ class Ledger:
                 if len(sub.held):
                     self._placed_rows[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
 
-    # -- what others read
+    # -- reading
 
     def free(self, resources: Ints, rows: Ints | slice, pool: Pool) -> Ints:
-        """The free amounts of some resources on some rows, (resources x rows), as a fresh array."""
+        """The free amounts of some resources on some rows, as a new (resources x rows) array."""
         index = (resources, rows) if isinstance(rows, slice) else (resources[:, None], rows)
         idle = self.idle[index]
         if not self.any_releasing:
@@ -152,7 +153,7 @@ class Ledger:
         return later if pool is Pool.FUTURE_IDLE else np.minimum(idle, later)
 
     def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
-        """Where tasks of a sub-job stand, as rows and counts (rows may repeat); None where nowhere."""
+        """The rows and counts of a sub-job's placed tasks (rows may repeat); None if it has none."""
         entries = self._placed_rows.get(sub.number)
         if not entries:
             return None
@@ -161,7 +162,7 @@ class Ledger:
         return np.concatenate([rows for rows, _ in entries]), np.concatenate([counts for _, counts in entries])
 
     def tally(self, tally: Tally, shapes: tuple[Shape, ...]) -> None:
-        """Count the tasks that stand already, and keep counting from here on."""
+        """Register a tally: it starts with the tasks that hold resources now, and is kept up to date."""
         for number, rows in self.held.items():
             weight = tally.weight(shapes[number])
             if not weight:
@@ -171,38 +172,40 @@ class Ledger:
         self._tallies.append(tally)
 
     def follow(self, follower: Follower) -> None:
-        """Tell a follower of everything that happens from here on; what stands already is in `held`."""
+        """Register a follower of all later changes; the tasks at the start of the cycle are in `held`."""
         self._followers.append(follower)
 
     @property
     def registered(self) -> tuple[int, int]:
-        """How many tallies and followers there are."""
+        """The number of tallies and followers."""
         return len(self._tallies), len(self._followers)
 
     def unregister(self, since: tuple[int, int]) -> None:
-        """Forget the tallies and followers that have come since."""
+        """Remove the tallies and followers that were registered since."""
         del self._tallies[since[0] :], self._followers[since[1] :]
 
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
-        """Turn what tallies and followers that have come since raise into what their plugin's failures are."""
+        """Wrap the tallies and followers that were registered since, so that what they raise is attributed to their
+        plugin.
+        """
         for i in range(since[0], len(self._tallies)):
             self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))
         for i in range(since[1], len(self._followers)):
             self._followers[i] = _Guarded(_guarded(self._followers[i].count, turned))
 
     def save(self, numbers: Ints, index: _Index) -> None:
-        """Keep what stands at an index of a follower's numbers: a rewind brings it back."""
+        """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
         self._journal.append((numbers, index, numbers[index].copy()))
 
     def append(self, entries: list[tuple[Ints, Ints]], entry: tuple[Ints, Ints]) -> None:
-        """Add to a follower's list; a rewind takes it off again."""
+        """Append to a follower's list; a rewind removes the item."""
         self._journal.append((entries, 0, 0))
         entries.append(entry)
 
-    # -- what statements do
+    # -- writing, inside a statement
 
     def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
-        """Place `counts` tasks of a shape on `rows`, which are distinct and ascend."""
+        """Place `counts` tasks of a shape on `rows`, which are distinct and ascending."""
         amounts = self.idle if pool is Pool.IDLE else self.pipelined
         sign = -1 if pool is Pool.IDLE else 1
         for r in shape.asked.tolist():
@@ -228,7 +231,7 @@ class Ledger:
         np.add.at(tally.values, touched, weight * counts[inside])
 
     def _charge_domains(self, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Pipelined tasks are charged to their domains as well: Volcano counts them as used, and so do we."""
+        """Subtract placed tasks from their domains; pipelined ones too, because Volcano counts them as used."""
         domains, numbers = self._topology.touched(rows, counts)
         for r in shape.asked.tolist():
             index = (r, domains)
@@ -237,7 +240,7 @@ class Ledger:
             self.domain_idle[index] = before - int(shape.request[r]) * numbers
 
     def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
-        """Count placed tasks towards their sub-job and role; best-effort ones were counted before they were placed."""
+        """Count placed tasks as ready in their sub-job and role. Best-effort tasks were counted before."""
         placed = 0 if pod_set.shape.best_effort else int(counts.sum())
         now = pool is Pool.IDLE
         self._bump(self.ready if now else self.waiting, sub.number, placed)
@@ -262,19 +265,19 @@ class Ledger:
         self.moved.append(rows)
 
     def uncount(self, sub: SubJob, role_number: int) -> None:
-        """Count one ready task less towards its sub-job and role; its resources stay taken."""
+        """Count one ready task less in its sub-job and role; its resources stay allocated."""
         self._bump(self.ready, sub.number, -1)
         if role_number >= 0:
             self._bump(self.role_ready, role_number, -1)
 
     def count_ready(self, sub: SubJob, roles: Iterable[int], by: int) -> None:
-        """Count tasks of a sub-job, and of roles by number, that have become ready; negative ones no longer are."""
+        """Count tasks of a sub-job and of some roles as ready; a negative number subtracts them."""
         self._bump(self.ready, sub.number, by)
         for role in roles:
             self._bump(self.role_ready, role, by)
 
     def charge(self, job: Job, amounts: Ints) -> None:
-        """Count what a job was given (or, negative, lost) towards it and its queue."""
+        """Add amounts to what a job and its queue use; negative amounts subtract."""
         charged = [(self.job_used, job.number)]
         if job.queue in self.queue_index:
             charged.append((self.queue_used, self.queue_index[job.queue]))
@@ -284,24 +287,24 @@ class Ledger:
             tally[:, number] = before + amounts
 
     def await_releases(self) -> None:
-        """From here on idle room is measured against what waits for releases, also where nothing is released."""
+        """From now on compare idle with future idle amounts, even if nothing is being released."""
         self.any_releasing = True
 
     def set_aside(self, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Keep room for nominated tasks as if they were pipelined; negative counts give it back."""
+        """Reserve resources for nominated tasks as if these were pipelined; negative counts release them."""
         self.await_releases()
         self.place(shape, rows, counts, pool=Pool.FUTURE_IDLE)
         if (counts < 0).any():
             self.releases += 1
 
     def count_leaving(self) -> None:
-        """Count what is on its way out as used once more, as it is until it is gone."""
+        """Count what terminating tasks hold as used by their queue again, as it is until they have left."""
         if self.queue_leaving.any():
             self.save(self.queue_used, np.arange(len(self.queue_used)))
             self.queue_used += self.queue_leaving
 
     def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
-        """Let running tasks go: their resources are being released, and they count for nobody any more."""
+        """Evict running tasks: their resources are being released, and they no longer count for job, queue or role."""
         self.any_releasing = True
         self.releases += 1
         for job in dict.fromkeys(running.job[victims].tolist()):
@@ -335,13 +338,14 @@ class Ledger:
 
     @property
     def followed(self) -> bool:
-        """Whether numbers are kept here that `clear` does not know how to clear."""
+        """Whether there are followers, whose state `clear` cannot clear."""
         return bool(self._followers)
 
     def clear(self, kept: Sequence[tuple[Shape, Ints]]) -> None:
-        """Empty every node but for tasks of these shapes on these rows (which may repeat); a rewind brings all back.
+        """Remove all tasks from the nodes except tasks of these shapes on these rows, which may repeat; a rewind undoes
+        it.
 
-        What jobs, sub-jobs, roles and queues were counted for stays as it is.
+        The counts of jobs, sub-jobs, roles and queues do not change.
         """
         rows = np.arange(self.idle.shape[1])
         domains = np.arange(self.domain_idle.shape[1])
@@ -364,7 +368,7 @@ class Ledger:
         self.moved.append(rows)
 
     def _discount(self, running: RunningTable, victims: Ints) -> None:
-        """Take tasks that are let go out of the tallies: as in Volcano, rules between pods look past them."""
+        """Remove evicted tasks from the tallies: as in Volcano, rules between pods ignore them."""
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             rows, counts = np.unique(running.row[own], return_counts=True)
@@ -382,7 +386,7 @@ class Ledger:
         return len(self._journal)
 
     def rewind(self, mark: int) -> None:
-        """Restore every number to what it was at the mark."""
+        """Restore every value to what it was at the mark."""
         while len(self._journal) > mark:
             where, index, before = self._journal.pop()
             if isinstance(where, list):
@@ -394,7 +398,7 @@ class Ledger:
 
     @contextmanager
     def statement(self) -> Iterator[Statement]:
-        """A transaction: whatever happens inside is undone on leaving, unless it was kept."""
+        """A transaction: all changes inside are undone on exit unless they were kept."""
         statement = Statement(self, self.mark())
         try:
             yield statement
@@ -404,7 +408,7 @@ class Ledger:
 
 
 class Statement(msgspec.Struct):
-    """A stretch of the journal that is kept as a whole or undone as a whole."""
+    """A part of the journal that is kept or undone as a whole."""
 
     ledger: Ledger
     mark: int
@@ -417,7 +421,7 @@ class Statement(msgspec.Struct):
         self.ledger.rewind(self.mark)
 
 
-# Where a job stands against its minimums, counted on the ledger's tallies.
+# Whether a job meets its minimums, from the ledger's counts.
 #
 # Ready counts tasks that run, have succeeded or were placed in this cycle, and pending best-effort ones;
 # `waiting=True` counts tasks pipelined onto releasing resources as well.
@@ -430,24 +434,24 @@ def ready_tasks(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
 
 
 def sub_ready(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> bool:
-    """Whether a sub-job has its minimum."""
+    """Whether a sub-job has reached its minimum."""
     return ready_tasks(ledger, sub, waiting=waiting) >= sub.minimum
 
 
 def roles_count(job: Job) -> bool:
-    """Whether role minimums bind: not where their sum exceeds the job's own minimum."""
+    """Whether role minimums apply: they do not if their sum exceeds the job's minimum."""
     return bool(job.roles) and job.minimum >= sum(job.roles.values())
 
 
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
-    """Whether every minimum of the job is met, or was once where that is enough."""
+    """Whether every minimum of the job is met, or was met once where that is enough."""
     if job.satisfied:
         return True
-    if not job.subs:  # its pods are not made yet
+    if not job.subs:  # its pods do not exist yet
         return False
     if len(job.subs) == 1 and not job.roles and not job.policies:
         return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum
-    first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job are numbered in one stretch
+    first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job have consecutive numbers
     standing = ledger.ready[first : first + count]
     if waiting:
         standing = standing + ledger.waiting[first : first + count]

@@ -1,12 +1,13 @@
-"""Plugins of one cycle, sorted once into typed tuples, one per extension point.
+"""The plugins of one cycle, sorted once into one typed tuple for each extension point.
 
-The only place that loops over plugins, and the boundary around every call into one: what a plugin raises or answers
-wrongly costs its job the turn (`PluginError`) or the plugin its say, and is kept by name (`failures`).
+The only module that loops over plugins, and the error boundary around every call: a plugin that raises or answers
+wrongly either costs the job its attempt (`PluginError`) or is ignored, by the rule of its extension point, and is
+recorded in `failures`.
 
-Combination rules: sort keys are concatenated in the profile's order, the first objection wins, scores add up by
-weight, the first search space, proposer or victim selector with an opinion decides, every victim filter has a veto,
-and nobody goes where none of them answers. Tiers matter to enqueue alone: a permit in one overrules objections of
-later ones. A plugin that a profile has for one scheduler's pods is asked about those alone.
+How answers combine: sort keys are concatenated in the profile's order; the first objection wins; scores are added by
+weight; the first search space, proposer or victim selector that answers decides; every victim filter has a veto, and
+without any answer nothing is evicted. Tiers matter for enqueue only: a permit in one tier overrules objections in later
+tiers. A plugin that a profile configures for one scheduler name is called for the pods of that scheduler only.
 """
 
 from __future__ import annotations
@@ -85,24 +86,24 @@ __all__ = ["Pipeline", "PluginError"]
 Point = TypeVar("Point")
 
 _RAISED: Final = (Exception, SystemExit)
-"""All that may come out of a plugin: one that calls sys.exit has failed, and ends nothing else."""
+"""What a plugin may raise; a plugin that calls sys.exit has failed, and the process goes on."""
 
 _LAST: Final = (math.inf,)
-"""The sort key of whatever a plugin fails on: it goes last."""
+"""The sort key of an object that a plugin fails on: it is sorted last."""
 
 _FLOAT, _INT = np.dtype(np.float64), np.dtype(np.int64)
 _BOOL, _WHY = np.dtype(np.bool_), np.dtype(np.uint16)
 
 _SHOWN: Final = 200
 _HIGHEST: Final = 1e9
-"""Beyond any score: sums of weighted ones must fit into 64 bits."""
+"""An upper bound for scores: sums of weighted scores must fit 64 bits."""
 
 _CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
-"""The points of classes whose declaration holds."""
+"""The extension points of classes whose declaration was checked."""
 
 
 class PluginError(Exception):
-    """A plugin failed on a job, which loses its turn for it."""
+    """A plugin failed on a job, which is therefore not placed in this attempt."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.text)
@@ -110,11 +111,11 @@ class PluginError(Exception):
 
 
 class _AnswerError(Exception):
-    """A plugin answered what cannot be an answer."""
+    """A plugin returned an invalid answer."""
 
 
 def _points_of(name: str, plugin: object) -> frozenset[type]:
-    """The points that what a factory made takes part in; its class is checked once."""
+    """The extension points of a constructed plugin; each class is checked once."""
     kind = type(plugin)
     known = _CHECKED.get(kind)
     if known is None:
@@ -123,7 +124,7 @@ def _points_of(name: str, plugin: object) -> frozenset[type]:
 
 
 def _shown(answer: object) -> str:
-    """An answer in a few words."""
+    """An answer, shortened for a message."""
     if isinstance(answer, np.ndarray):
         return f"one of {answer.dtype} and of shape {answer.shape}"
     text = " ".join(repr(answer).split())
@@ -136,7 +137,7 @@ def _check_array(answer: object, dtype: np.dtype[Any], length: int) -> None:
 
 
 def _check_scores(answer: Floats) -> None:
-    """Finite, and small enough to be compared in steps of a millionth; one product says so of most."""
+    """Scores must be finite, and small enough to be compared in steps of a millionth."""
     if not answer.dot(answer) < _HIGHEST**2 and not (np.abs(answer) < _HIGHEST).all():
         raise _AnswerError(f"expected finite numbers below {_HIGHEST:.0e}")
 
@@ -148,7 +149,7 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
 
 
 def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
-    """Positions among so many, in any order."""
+    """Valid positions in a list of this length, in any order."""
     if type(answer) is not np.ndarray or answer.dtype != _INT or answer.ndim != 1:
         raise _AnswerError(f"expected an array of positions, of {_INT} and in one dimension, not {_shown(answer)}")
     if len(answer) and (answer.min() < 0 or answer.max() >= length):
@@ -170,7 +171,7 @@ def _check_is(answer: object, *kinds: type) -> None:
 
 
 def _check_reason(answer: object, *, needed: bool = False) -> None:
-    """A reason in words, which conditions, events and pages are made of; or none, where none is needed."""
+    """A reason with text, which conditions, events and pages show; or None where that is allowed."""
     if answer is None and not needed:
         return
     if type(answer) is not Reason:
@@ -193,7 +194,7 @@ def _check_figures(answer: object, rows: int) -> None:
 
 
 def _check_ways(answer: object) -> None:
-    from tierwise.framework.gathering import GatherOption  # few jobs are gathered, and importing must stay cheap
+    from tierwise.framework.gathering import GatherOption  # rarely needed, and slow to import
 
     if type(answer) is not tuple or not all(type(way) is GatherOption for way in answer):
         raise _AnswerError(f"expected a tuple of GatherOption, not {_shown(answer)}")
@@ -248,7 +249,7 @@ def _check_proposal(said: Proposal, units: Units, candidates: Ints, domains: int
 
 
 def _said(error: BaseException) -> str:
-    """What went wrong, in one line; an error that cannot be put into words is told by its name."""
+    """The error in one line; the type's name if the error cannot be formatted."""
     try:
         said = " ".join(str(error).split())[:_SHOWN]
     except _RAISED:
@@ -258,7 +259,7 @@ def _said(error: BaseException) -> str:
 
 
 class _PluginsAt(Generic[Point]):
-    """The plugins at one point: all of them, and those that serve the pods of one scheduler."""
+    """The plugins at one extension point: all of them, and those for the pods of one scheduler."""
 
     def __init__(self, members: tuple[tuple[PluginChoice, Point], ...]) -> None:
         self.all = tuple(plugin for _, plugin in members)
@@ -275,21 +276,21 @@ class _PluginsAt(Generic[Point]):
         return found
 
     def chosen(self, scheduler: str) -> tuple[tuple[PluginChoice, Point], ...]:
-        """The same, each with what the profile says of it."""
+        """The same, each with its entry in the profile."""
         return tuple((c, plugin) for c, plugin in self._members if c.scheduler in (None, scheduler))
 
 
 class Pipeline:
-    """The plugins of a profile at work in one cycle."""
+    """The plugins of a profile in one cycle."""
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
         self._view = view
         self._failures: dict[tuple[str, str], PluginFailure] = {}
         self._names: dict[int, str] = {}  # of plugins, by identity
         self._points: dict[int, frozenset[type]] = {}  # the same
-        self._counting: set[int] = set()  # of victim filters, the same: those that count
-        self._answering: dict[int, frozenset[Purpose]] = {}  # and for what they name victims
-        self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be made, and whose pods they serve
+        self._counting: set[int] = set()  # the same, of victim filters that count victims
+        self._answering: dict[int, frozenset[Purpose]] = {}  # the same: the purposes that they answer for
+        self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
         tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
         self._plugins = [made for tier in tiers for made in tier]
         self._static = self._at(StaticFilter)
@@ -307,8 +308,8 @@ class Pipeline:
         self._enqueue_tiers = [
             (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
         ]
-        self.gangs = profile.enables("gang", "JobReady")  # gangs start as one; else every task stands alone
-        self.gangs_wait = profile.enables("gang", "JobPipelined")  # room is made for whole gangs or not at all
+        self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
+        self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
         self._quotas = self._at(Quota)
         self._overuses = self._at(Overuse)
         self._reclaim_gates = self._at(ReclaimGate)
@@ -327,7 +328,7 @@ class Pipeline:
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
         }
-        self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption asks no plugin who may go
+        self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
@@ -353,7 +354,7 @@ class Pipeline:
         return made
 
     def _read_attributes(self, plugin: object) -> None:
-        """What a victim filter says of itself, which is read once."""
+        """Read the attributes of a victim filter once."""
         wrong = wrong_attribute(plugin)
         if wrong:
             raise _AnswerError(wrong)
@@ -375,19 +376,19 @@ class Pipeline:
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler
 
-    # -- the boundary: what a plugin raises or answers wrongly ends here, by the rule of its point (decision 0042)
+    # -- the error boundary: each extension point has its own rule for plugins that fail (decision 0042)
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
-        """The methods of plugins that have failed by now."""
+        """The plugin methods that have failed so far."""
         return tuple(self._failures.values())
 
     def _note(self, name: str, method: str, error: BaseException) -> Reason:
-        """Keep a failure, each method of a plugin once; as a reason for the job that it concerns."""
+        """Record a failure, once per method, and return it as a reason for the job."""
         known = self._failures.get((name, method))
         text = _said(error)
         if known is None:
-            import traceback  # nearly never needed
+            import traceback  # rarely needed
 
             point = METHODS[method].__name__ if method in METHODS else ""
             trace = "" if isinstance(error, _AnswerError) else "".join(traceback.format_exception(error, limit=-12))
@@ -400,11 +401,11 @@ class Pipeline:
         return self._note(self._names[id(plugin)], method, error)
 
     def _costs(self, plugin: object, method: str, error: BaseException) -> PluginError:
-        """What a failure is turned into where it costs a job its turn."""
+        """Turn a failure into the PluginError that ends the job's attempt."""
         return PluginError(self._failed(plugin, method, error))
 
     def _objection(self, gates: Iterable[tuple[object, str, Callable[..., object]]], *about: object) -> Reason | None:
-        """The first objection; a gate that fails objects."""
+        """The first objection; a gate that fails counts as an objection."""
         for plugin, method, ask in gates:
             try:
                 reason = ask(*about)
@@ -418,12 +419,12 @@ class Pipeline:
     def _keys(
         self, orders: Iterable[tuple[object, str, Callable[..., tuple[float, ...]]]], *about: object
     ) -> tuple[float, ...]:
-        """Sort keys one after the other; what a plugin fails on goes last."""
+        """The concatenated sort keys; an object that a plugin fails on is sorted last."""
         keys: list[float] = []
         for plugin, method, ask in orders:
             try:
                 key = ask(*about)
-                total = sum(key)  # raises where it is not made of numbers
+                total = sum(key)  # raises unless it consists of numbers
                 if type(key) is not tuple or (total != total and any(k != k for k in key)):
                     raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
             except _RAISED as error:
@@ -433,7 +434,7 @@ class Pipeline:
         return tuple(keys)
 
     def _any(self, plugins: Iterable[tuple[object, str, Callable[[], bool]]], *, otherwise: bool) -> bool:
-        """Whether any plugin says yes; `otherwise` is what one that fails counts as."""
+        """Whether any plugin answers yes; `otherwise` is the answer of a plugin that fails."""
         for plugin, method, ask in plugins:
             try:
                 yes = _check_bool(ask())
@@ -515,7 +516,7 @@ class Pipeline:
         return score
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
-        """The same plugin by plugin, before their weights."""
+        """The scores of each plugin, before weights."""
         return {c.name: self._score(plugin, ask, span, fits) for c, plugin in self._weighers(ask.shape.scheduler)}
 
     def _weighers(self, scheduler: str) -> tuple[tuple[PluginChoice, NodeScorer], ...]:
@@ -525,7 +526,7 @@ class Pipeline:
         return found
 
     def figures(self, ask: Ask) -> dict[str, Sequence[Mapping[str, object]]]:
-        """What the answers of plugins are made of, row by row, for those that can say."""
+        """The inputs of plugins' answers row by row, from the plugins that provide them."""
         found: dict[str, Sequence[Mapping[str, object]]] = {}
         for choice, plugin in self._figures.chosen(ask.shape.scheduler):
             try:
@@ -538,7 +539,7 @@ class Pipeline:
         return found
 
     def stale(self, ask: Ask, row: int) -> slice:
-        """The rows whose total may change once a task stands on `row`."""
+        """The rows whose total score may change after a task was placed on `row`."""
         first, last = row, row
         for i, plugin in enumerate(self._scorers[ask.shape.scheduler]):
             try:
@@ -566,7 +567,7 @@ class Pipeline:
     # -- search
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        """The limit of the first plugin that sets one for the gang."""
+        """The limit from the first plugin that sets one for the gang."""
         for space in self._spaces[self._whose(gang)]:
             limit = self._limit(space, gang)
             if limit is not None:
@@ -582,7 +583,7 @@ class Pipeline:
         return limit
 
     def gradients(self, gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
-        """The candidates of the plugin that sets the limit; all of `within` as one where none does."""
+        """The gradients from the plugin that sets the limit; without one, `within` is the only candidate."""
         for space in self._spaces[self._whose(gang)]:
             if self._limit(space, gang) is not None:
                 return self._gradients(space, gang, within, evicting=evicting)
@@ -602,7 +603,7 @@ class Pipeline:
             raise self._costs(space, "gradients", error) from error
 
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
-        """How so many tasks of a job are gathered; none where it is not gathered at all."""
+        """The options for gathering so many tasks of a job; empty if the job is not gathered."""
         if job.gather is None and self._view.snapshot.alternate_topology(job.constraint) is None:
             return ()
 
@@ -618,11 +619,11 @@ class Pipeline:
 
     @property
     def proposes(self) -> bool:
-        """Whether anything recommends domains."""
+        """Whether any plugin proposes domains."""
         return bool(self._proposers)
 
     def propose(self, job: Job, units: Units, candidates: Ints) -> Proposal | Abstained | None:
-        """The first recommendation for a job, or else the first that could have made one and says why it did not."""
+        """The first proposal for a job; without one, the first plugin's reason for abstaining."""
         found: Abstained | None = None
         for plugin in self._proposers[job.scheduler]:
             try:
@@ -642,7 +643,7 @@ class Pipeline:
     # -- gates
 
     def admit(self, job: Job) -> Reason | None:
-        """Why a job must not be tried; nothing is tried where a plugin that serves it could not be made."""
+        """Why a job must not be tried. A job is not tried if a plugin for its pods could not be constructed."""
         reason = self._unmade(job)
         if reason is not None:
             return reason
@@ -652,7 +653,7 @@ class Pipeline:
         return next((reason for scheduler, reason in self._broken if scheduler in (None, job.scheduler)), None)
 
     def may_enqueue(self, job: Job) -> Reason | None:
-        """Tier by tier: the first objection refuses; a permit of a tier without one ends the asking."""
+        """Ask tier by tier: the first objection rejects, and a permit in a tier without objections decides."""
         reason = self._unmade(job)
         if reason is not None:
             return reason
@@ -666,7 +667,7 @@ class Pipeline:
         return None
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
-        """The first objection to a place that was found for a job."""
+        """The first plugin's objection to a place that was found for a job."""
         for plugin in self._delayers[job.scheduler]:
             try:
                 delay = plugin.defer(job, rows)
@@ -683,7 +684,7 @@ class Pipeline:
         return bool(self._delayers)
 
     def complaints(self) -> dict[tuple[Task, Reason], None]:
-        """What plugins cannot do as tasks ask for, each once."""
+        """Requests of tasks that plugins cannot satisfy, each reported once."""
         found: dict[tuple[Task, Reason], None] = {}
         for plugin in self._complaints.all:
             try:
@@ -696,11 +697,11 @@ class Pipeline:
 
     @property
     def prepares(self) -> bool:
-        """Whether any plugin has something to write before a bind."""
+        """Whether any plugin writes something before a bind."""
         return bool(self._pre_binds)
 
     def before_bind(self, job: Job, task: Task, row: int) -> list[Preparation]:
-        """What comes before a bind, plugin by plugin; one that fails keeps the gang from being bound."""
+        """The writes before a bind, plugin by plugin; a plugin that fails prevents the gang's bind."""
         found: list[Preparation] = []
         for plugin in self._pre_binds[job.scheduler]:
             try:
@@ -719,12 +720,12 @@ class Pipeline:
         return bool(self._quotas)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
-        """Why a job's queue must not be given these amounts."""
+        """Why a job's queue may not use these additional amounts; None if it may."""
         quotas = ((quota, "quota_exceeded", quota.quota_exceeded) for quota in self._quotas[job.scheduler])
         return self._objection(quotas, job, amounts)
 
     def headroom(self, job: Job, request: Ints, most: int) -> int:
-        """How many tasks, up to `most`, the quotas let a job have."""
+        """How many tasks, up to `most`, the quotas allow a job."""
         if not self._quotas or self.quota_exceeded(job, request * most) is None:
             return most
         low, high = 0, most  # `low` tasks are allowed, `high` are not
@@ -734,7 +735,7 @@ class Pipeline:
         return low
 
     def entitled(self) -> Ints | None:
-        """What queues are entitled to, as the first plugin that knows says; None where none does."""
+        """What queues are entitled to, from the first plugin that knows; None if no plugin does."""
         for plugin in self._entitlements.all:
             try:
                 found = plugin.entitled()
@@ -776,7 +777,7 @@ class Pipeline:
         return True
 
     def may_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Which candidates nobody spares: every filter has a veto, and those that count are asked last."""
+        """Which candidates every victim filter lets go; filters that count are asked last."""
         filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
         allowed = self.named(preemptor, victims)
         left = np.flatnonzero(allowed)
@@ -786,7 +787,7 @@ class Pipeline:
         return allowed
 
     def named(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Which candidates may go before anybody counts how many: nobody where no filter answers."""
+        """Which candidates may be evicted before counting filters are asked; none if no filter answers."""
         if not self.answered(preemptor):
             return np.zeros(len(victims), dtype=bool)
         allowed = np.ones(len(victims), dtype=bool)
@@ -796,13 +797,13 @@ class Pipeline:
         return allowed
 
     def counts_victims(self, preemptor: Preemptor) -> bool:
-        """Whether some filter lets go only so many, whoever they are."""
+        """Whether some filter limits the number of victims."""
         return any(
             id(plugin) in self._counting for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
         )
 
     def _spare(self, plugin: VictimFilter, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Whom a filter spares: everybody where it fails."""
+        """The candidates that a filter protects: all of them if it fails."""
         try:
             spared = plugin.spare(preemptor, victims)
             _check_array(spared, _BOOL, len(victims))
@@ -812,29 +813,31 @@ class Pipeline:
         return spared
 
     def answered(self, preemptor: Preemptor) -> bool:
-        """Whether some plugin names victims for the purpose; actions of Kubernetes' kind choose by themselves."""
+        """Whether some plugin names victims for the purpose; Kubernetes' preempting actions choose them without
+        plugins.
+        """
         if preemptor.by_pod and self._acts_name_victims:
             return True
         filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
         return any(preemptor.purpose in self._answering[id(plugin)] for plugin in filters)
 
     def who_spares(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
-        """How many candidates each filter spares, for people who ask why nothing was evicted."""
+        """How many candidates each filter protects, to explain why nothing was evicted."""
         filters = self._victim_filters[preemptor.purpose].chosen(preemptor.job.scheduler)
         return {choice.name: int(self._spare(plugin, preemptor, victims).sum()) for choice, plugin in filters}
 
     def debts(self) -> Iterator[tuple[Lending, Debt]]:
-        """What queues hold that others were promised, each with the plugin that says so; none where one is missing."""
+        """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
         for plugin in self._lendings.all if not self._broken else ():
             try:
-                for debt in plugin.debts():  # one after the other: who goes for one may settle the next
+                for debt in plugin.debts():  # one by one: victims for one debt may also settle the next
                     _check_debt(debt, len(self._view.axis))
                     yield plugin, debt
             except _RAISED as error:
                 self._failed(plugin, "debts", error)
 
     def paid_with(self, plugin: Lending, debt: Debt, running: RunningTable) -> Ints:
-        """Who must go for a debt: nobody where the plugin that says so fails."""
+        """The victims for a debt: none if its plugin fails."""
         try:
             paid = plugin.paid_with(debt, running)
             _check_positions(paid, len(running))
@@ -844,7 +847,7 @@ class Pipeline:
         return paid
 
     def select_victims(self, preemptor: Preemptor, bundles: Bundles) -> Ints | None:
-        """The choice of the first plugin that has an opinion."""
+        """The selection of the first plugin that makes one."""
         for plugin in self._selectors[preemptor.job.scheduler]:
             try:
                 order = plugin.select_victims(preemptor, bundles)
@@ -862,25 +865,25 @@ class Pipeline:
 
     @property
     def shares_move(self) -> bool:
-        """Whether turns follow shares, which move with every task placed."""
+        """Whether the order of jobs follows shares, which change with every placed task."""
         return bool(self._queue_orders)
 
     # -- orders: the smallest key goes first
 
     @cached_property
     def global_queue(self) -> bool:
-        """Whether the queues of jobs have no say in their turns."""
+        """Whether jobs are ordered globally, regardless of their queues."""
         return self._any(((p, "global_queue", p.global_queue) for p in self._turns.all), otherwise=False)
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
-        """What the plugins say of a queue's turn; equal for queues that they do not tell apart."""
+        """The sort key of a queue from the plugins; equal for queues that they do not distinguish."""
         return self._keys(((plugin, "queue_key", plugin.queue_key) for plugin in self._queue_orders.all), queue)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
         return self.queue_order(queue), queue.order
 
     def job_order(self, job: Job) -> tuple[float, ...]:
-        """What the plugins say of a job's turn; equal for jobs that they do not tell apart."""
+        """The sort key of a job from the plugins; equal for jobs that they do not distinguish."""
         return self._keys(((plugin, "job_key", plugin.job_key) for plugin in self._job_orders.all), job)
 
     def job_key(self, job: Job) -> tuple[object, ...]:

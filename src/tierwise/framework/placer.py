@@ -36,7 +36,7 @@ _GRAIN = 2.0**20
 
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Up to `count` tasks into a span, by the fastest kernel that is exact here; a single node needs no scores."""
+    """Choose rows for up to `count` tasks in a span, with the fastest kernel that is exact here."""
     if not cycle.pipeline.moving(ask.shape):
         room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
         rows = np.flatnonzero(room)
@@ -61,7 +61,7 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
 
 
 def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
-    """The fastest kernel that is exact for what is asked and the plugins at hand."""
+    """The fastest kernel that is exact for this shape and these plugins."""
     if cycle.pipeline.moving(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
@@ -71,7 +71,7 @@ def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
 
 
 def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """One task after the other, everything looked at anew each time. For tests and benchmarks only."""
+    """Place one task after the other, with all scores computed again each time. For tests and benchmarks only."""
     taken = np.zeros(span.stop - span.start, dtype=np.int64)
     with cycle.ledger.statement():
         for _ in range(count):
@@ -85,7 +85,7 @@ def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Pi
 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Sort the nodes once, then fill each to the brim."""
+    """Sort the nodes once, then fill one after the other."""
     whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
     rows = np.flatnonzero(whole)
     room = whole[rows]
@@ -112,12 +112,12 @@ def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> 
 
 
 def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Stay on the best node until it is full, then look again at what changed."""
+    """Fill the best node, then rescore the rows that changed."""
     return _ascending(_visits(cycle, ask, count, span, pool, whole_node=True), span)
 
 
 def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """One task after the other, rescoring only the rows that the last one made stale."""
+    """Place one task after the other, rescoring only the rows that the last one made stale."""
     return _ascending(_visits(cycle, ask, count, span, pool, whole_node=False), span)
 
 

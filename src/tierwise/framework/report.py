@@ -1,7 +1,7 @@
-"""What a cycle decided, and why not the rest: the sole output of the core.
+"""What a cycle decided, and why the other jobs wait: the only output of the core.
 
-Decisions stay in count form (tasks beside an array of rows) until somebody needs single pods; effects, status,
-events, JSON and the page are all made from the same report. Wall time is nobody's business here.
+Decisions keep tasks beside an array of rows until single pods are needed. Effects, status, events, JSON and the pages
+are all made from this report. It contains no wall-clock times, so that equal inputs give equal reports.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class PlacedTasks(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """One job, or more of it, was given room: bound now, or held until resources are released."""
+    """Tasks of a job were placed: bound now, or nominated until resources are released."""
 
     job: Job
     action: str
     domain: int  # the innermost domain that holds all of the job's tasks now
     placed: tuple[PlacedTasks, ...]
-    bound: bool  # False: the gang waits on releasing resources, and its room is kept for it
+    bound: bool  # False: the gang is nominated and waits for releases
     score: float = 0.0
     proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
 
@@ -61,28 +61,28 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """A running task that goes, and for whom."""
+    """A running task to evict, and the job that it is evicted for."""
 
     task: Task
     job: Job  # whose task it is
-    by: Job | None  # who profits; None where a queue gives back what it was lent
+    by: Job | None  # the preemptor; None where a queue returns what it borrowed
     action: str
     reason: str
 
 
 class BundleSummary(msgspec.Struct, frozen=True):
-    """A bundle that was weighed: so many tasks of a gang, of which some were taken."""
+    """A bundle that was considered: how many tasks of which gang, and how many were evicted."""
 
     job: str
     safe: bool
     tasks: int
     efficiency: float
     taken: int
-    by_pod: bool = False  # tasks fell one by one: nobody asked whether the gang stays whole
+    by_pod: bool = False  # pods were chosen one by one, regardless of their gang's minimum
 
 
 class EvictionAttempt(msgspec.Struct, frozen=True):
-    """How an attempt to make room for a job went: what stood in the way, or where it was made and of whom."""
+    """The result of trying to evict for a job: the obstacle, or the domain and the bundles."""
 
     action: str
     obstacle: Reason | None
@@ -129,13 +129,13 @@ class CycleReport(msgspec.Struct, frozen=True):
     phases: dict[str, Phase]  # jobs that left phase Pending
     search_counts: SearchCounts
     complaints: tuple[tuple[Task, Reason], ...] = ()  # what plugins could not do as tasks ask for
-    delays: dict[str, float] = {}  # by job key: declined a place, and until when it does so
+    delays: dict[str, float] = {}  # by job key: a plugin declined its place until this time
     failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
-    writes: tuple[Prepare, ...] = ()  # what must stand before pods are bound, or is taken back
+    writes: tuple[Prepare, ...] = ()  # writes to make before pods are bound, or to undo
 
     @property
     def retry_at(self) -> float | None:
-        """When another cycle may decide otherwise though nothing has changed; None where none will."""
+        """When a further cycle may decide differently without any change of objects; None if never."""
         return min(self.delays.values(), default=None)
 
 
@@ -147,7 +147,7 @@ def plugin_faults(report: CycleReport) -> list[Fault]:
 class ReportBuilder(msgspec.Struct):
     """Collects decisions while the actions run."""
 
-    watch: Callable[[Job, Decision | Rejection], None] | None = None  # told of each outcome as it falls
+    watch: Callable[[Job, Decision | Rejection], None] | None = None  # called with each decision and rejection
     decisions: list[Decision] = []
     evictions: list[Eviction] = []
     eviction_attempts: dict[str, list[EvictionAttempt]] = {}
@@ -166,7 +166,7 @@ class ReportBuilder(msgspec.Struct):
             self.watch(decision.job, decision)
 
     def reject(self, job: Job, rejection: Rejection) -> None:
-        """Keep why a job waits, and with it what stood in the way of making room for it."""
+        """Record why a job waits, together with the obstacles to evicting for it."""
         told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
         obstacles = {
             s.obstacle.text: s.obstacle for s in self.eviction_attempts.get(job.key, ()) if s.obstacle is not None
@@ -178,7 +178,7 @@ class ReportBuilder(msgspec.Struct):
             self.watch(job, rejection)
 
     def delay(self, job: Job, delay: Delay) -> None:
-        """A place was found, and the job waits for a better one."""
+        """A place was found, and a plugin declined it for now."""
         self.delays[job.key] = delay.until
         self.reject(job, Rejection("place", job.key, delay.reason))
 
@@ -186,7 +186,7 @@ class ReportBuilder(msgspec.Struct):
         self.evictions.append(eviction)
 
     def add_eviction_attempt(self, job: Job, attempt: EvictionAttempt) -> None:
-        """Keep how an attempt to make room went; what stood in the way joins the job's rejection, once."""
+        """Record an eviction attempt; its obstacle is added to the job's rejection, once."""
         self.eviction_attempts.setdefault(job.key, []).append(attempt)
         known = self.rejections.get(job.key)
         told = {known.reason.text, *(child.reason.text for child in known.children)} if known is not None else set()

@@ -1,6 +1,7 @@
-"""Who of an ordered list of victims may go, where each one that goes leaves less for the next to lose.
+"""Which of an ordered list of victims may be evicted, where each eviction reduces what its accounts hold for the next.
 
-Counting filters share this: cumulative sums instead of one step per victim. Pure functions over arrays.
+Shared by the victim filters that count (proportion, capacity, drf): cumulative sums instead of one step per victim.
+Pure functions over arrays.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Place k tasks of a gang below one domain so that they stand close together.
+"""Place k tasks of a gang below one domain, close together. Called by `fit`; it does not change the ledger.
 
-Distance comes before score: first the domains where the gang already stands, the fullest of it first; then the
-child that holds all the rest with the least left over; and where none does, the largest child. Fewest domains
-follow from this at every tier. Inside the innermost domain the nodes' scores decide (`placer`).
-A domain that is used up is taken as one slice, so the work grows with the tree's depth, not with the tasks.
+Distance is decided before score: first the domains with most of the gang's placed tasks, then the child that holds all
+remaining tasks with the least capacity left over, and if there is none, the largest child. This uses the fewest domains
+at every tier. Inside an innermost domain scores choose the nodes (`placer`). A domain that is used completely is taken
+as one slice, so the work grows with the depth of the tree, not with the number of tasks.
 
 `close_reference` in the tests states the same rule task by task.
 """
@@ -23,7 +23,7 @@ __all__ = ["walk"]
 
 
 def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
-    """Up to `count` tasks below a domain, near each other and near the sub-job's own; the ledger stays as it was."""
+    """Choose rows for up to `count` tasks below a domain, close to each other and to the sub-job's placed tasks."""
     if cycle.pipeline.moving(ask.shape):
         return place(cycle, ask, count, cycle.topology.span(domain), pool)
     return _Walk(cycle, ask, pool).run(domain, count)
@@ -70,7 +70,7 @@ class _Walk:
         self._counts.append(counts)
 
     def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
-        """Which children take how many; the domain itself stands for the rows that hang on it directly."""
+        """How many tasks each child takes; the domain's own number stands for the rows directly in it."""
         places = np.array([*children, domain])
         room = self._per_domain[places]
         room[-1] = self._per_row[self._topology.own_span(domain)].sum()
@@ -91,7 +91,7 @@ class _Walk:
 
 
 def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
-    """Largest first, until one of the rest holds what is left: that one with the least left over."""
+    """Use the largest children first, until one of the others holds the rest: that one with the least left over."""
     order = np.argsort(-room, kind="stable")
     sizes = room[order]
     parts: list[tuple[int, int]] = []
@@ -108,7 +108,7 @@ def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
 
 
 def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
-    """Per domain, how many tasks of the sub-job stand there, and then how many of the whole job."""
+    """For each domain, the number of placed tasks of the sub-job, and then of the whole job."""
     own = cycle.ledger.placed_rows(ask.sub)
     every = [s for s in map(cycle.ledger.placed_rows, ask.job.subs) if s is not None]
     found = [cycle.topology.spread(*own)] if own is not None else []
