@@ -285,6 +285,10 @@ class Objects(msgspec.Struct, frozen=True):
         merged = {path: found for table in reversed(tables) for path, found in table.records.items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
 
+    def of_kind(self, group: str, kind: str) -> Mapping[str, Object]:
+        """All records of one API group and kind by path, in natural order."""
+        return self._tables.get((group, kind), _EMPTY).view()
+
     def record(self, key: Key) -> Object | None:
         """The record of one object."""
         return self._tables.get((key.group, key.kind), _EMPTY).records.get(key.path)

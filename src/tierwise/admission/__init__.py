@@ -56,6 +56,7 @@ from tierwise.dialects.koordinator.gangs import NAME, gang_of
 from tierwise.dialects.languages import Declared, named_group, read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
+from tierwise.dialects.workloads import understood
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
@@ -249,6 +250,8 @@ class _Checks:
             case ConfigMap():
                 return _of_config(record)
             case Unknown():
+                if understood(key.group, key.kind):
+                    return []
                 return [
                     warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
                 ]

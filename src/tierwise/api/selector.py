@@ -1,4 +1,4 @@
-"""What label selectors and node selector requirements mean.
+"""What label selectors, node selector requirements and tolerations mean.
 
 Used by dialects, plugins and controllers on plain dictionaries of labels. A requirement that the API server would
 refuse (unknown operator, missing or superfluous values) matches nothing here, wherever it stands.
@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from tierwise.api.core import Taint, Toleration
 from tierwise.api.meta import LabelSelector, Requirement
 
-__all__ = ["holds", "matches", "selects_nothing"]
+__all__ = ["holds", "matches", "selects_nothing", "tolerates"]
 
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,32}")
@@ -75,3 +76,19 @@ def _integer(text: str) -> int | None:
         return None
     number = int(text)
     return number if number in _INT64 else None
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    """Whether one of the tolerations matches the taint, by the rules of Kubernetes.
+
+    An empty effect matches every effect and an empty key every key; the operator is Equal unless it says Exists.
+    """
+    return any(
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )

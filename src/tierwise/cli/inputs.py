@@ -56,8 +56,14 @@ def load(
 def tell_unread(objects: Objects) -> None:
     """Say on standard error which kinds and fields are passed over."""
     from tierwise.admission import unheard
+    from tierwise.dialects import workloads
 
     _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
+    idle = [
+        f"{key.kind} {key.namespace or 'default'}/{key.name} makes no pods: {why}"
+        for key, why in workloads.notes(objects)
+    ]
+    _warn(idle, "other object that makes no pods", "other objects that make no pods")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
 
 
@@ -85,8 +91,10 @@ def _not_understood(objects: Objects) -> Iterator[str]:
     from collections import Counter
 
     from tierwise.api.codec import Unknown, kind_of
+    from tierwise.dialects.workloads import understood
 
-    found = (kind_of(record) for record in map(objects.record, objects) if isinstance(record, Unknown))
+    unknown = (objects.record(key) for key in objects if not understood(key.group, key.kind))
+    found = (kind_of(record) for record in unknown if isinstance(record, Unknown))
     for (version, kind), number in Counter((kind.api_version, kind.name) for kind in found).most_common():
         many = (
             f"{number} objects of kind {kind} ({version}) are"

@@ -22,6 +22,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.errors import InputError
 from tierwise.api.json_text import values
 from tierwise.api.yaml_text import documents
+from tierwise.dialects import workloads
 
 __all__ = ["LARGEST_FILE", "Loaded", "ManifestSource", "Progress", "Remarks", "read", "sources"]
 
@@ -219,6 +220,7 @@ class _Reading:
                 index += 1
                 named = self._with_name(raw)
                 loaded = Loaded(named, codec.decode(named), f"{source.name}#{index}")
+                workloads.check(named)
                 if self._is_new(loaded):
                     self.found.append(loaded)
             except InputError as error:

@@ -16,7 +16,7 @@ from tierwise.port import Bind, Effect, Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
-from tierwise.sim import claims
+from tierwise.sim import claims, workloads
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import build
@@ -64,14 +64,16 @@ def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT, 
 
     def act(shown: Objects) -> bool:
         asked = controllers.run(shown, now, settled=cluster.settled, profile=profile)
-        if cluster.settled is None or not shown.alike(cluster.settled, *claims.READS):
-            asked += claims.reconcile(shown)
+        for others in (claims, workloads):  # what controllers of other projects do
+            if cluster.settled is None or not shown.alike(cluster.settled, *others.READS):
+                asked += others.reconcile(shown)
         if asked:
             cluster.apply(asked)
         return bool(asked)
 
     def rehearse(shown: Objects) -> None:
-        EmbeddedCluster(shown).apply([*controllers.run(shown, now, profile=profile), *claims.reconcile(shown)])
+        asked = controllers.run(shown, now, profile=profile)
+        EmbeddedCluster(shown).apply([*asked, *claims.reconcile(shown), *workloads.reconcile(shown)])
 
     for _ in range(_MOST):
         objects = cluster.read()

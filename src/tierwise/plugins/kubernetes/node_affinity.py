@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.api.core import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredNodeTerm, Taint, Toleration
 from tierwise.api.meta import Requirement
-from tierwise.api.selector import holds
+from tierwise.api.selector import holds, tolerates
 from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.node import LabelColumn, LabelTable, NodeTable
@@ -112,22 +112,6 @@ def _is_named(nodes: NodeTable, requirement: Requirement) -> Bools:
     if row is not None:
         mask[row] = True
     return mask if requirement.operator == "In" else ~mask
-
-
-def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Whether one of the tolerations matches the taint, by the rules of Kubernetes.
-
-    An empty effect matches every effect and an empty key every key; the operator is Equal unless it says Exists.
-    """
-    return any(
-        toleration.effect in ("", taint.effect)
-        and toleration.key in ("", taint.key)
-        and (
-            toleration.operator == "Exists"
-            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
-        )
-        for toleration in tolerations
-    )
 
 
 def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:

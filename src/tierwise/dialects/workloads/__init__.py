@@ -1,0 +1,103 @@
+"""Workloads of Kubernetes and of operators: which pods, and which group, the controller of each kind would write.
+
+One row for each kind. The embedded cluster asks `children` where no such controller runs; on a real cluster nobody
+does. A workload may have others below it (a Deployment has a ReplicaSet), which have rows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw, api_group
+from tierwise.api.errors import InputError
+from tierwise.dialects.workloads import kubernetes
+from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
+from tierwise.port import Key, Objects, key_of_raw
+
+__all__ = ["READ_BESIDE", "WORKLOADS", "check", "children", "notes", "understood"]
+
+WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
+    ("apps", "Deployment"): kubernetes.deployment,
+    ("apps", "ReplicaSet"): kubernetes.replica_set,
+    ("apps", "StatefulSet"): kubernetes.stateful_set,
+    ("apps", "DaemonSet"): kubernetes.daemon_set,
+    ("batch", "CronJob"): kubernetes.cron_job,
+    ("batch", "Job"): kubernetes.job,
+}
+"""What becomes of an object, by API group and kind."""
+
+READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset()
+"""Kinds that make nothing themselves, and are read for those that do."""
+
+
+def understood(group: str, kind: str) -> bool:
+    """Whether something is made of objects of a kind, here or by others."""
+    return (group, kind) in WORKLOADS or (group, kind) in READ_BESIDE
+
+
+def children(objects: Objects) -> Iterator[Raw]:
+    """The manifests of all children of all workloads that are missing; InputError where a workload cannot be read."""
+    if not any(objects.of_kind(*kind) for kind in WORKLOADS):
+        return
+    family = Family.of(objects, WORKLOADS)
+    for owner, expand in _owners(objects, family):
+        if not owner.fields.at("metadata").text("deletionTimestamp"):
+            yield from missing(owner, _expanded(owner, expand).children)
+
+
+def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
+    """Workloads that make no pods for the time being, and why."""
+    for owner, expand in _owners(objects, Family(objects)):
+        note = _expanded(owner, expand).note
+        if note:
+            yield key_of_raw(owner.raw), note
+
+
+def check(raw: Raw) -> None:
+    """Raise InputError for a workload of which no pods can be made."""
+    expand = WORKLOADS.get((api_group(str(raw["apiVersion"])), str(raw["kind"])))
+    if expand is None:
+        return
+    owner = Owner(raw)
+    first: dict[str, Child] = {}
+    for child in _expanded(owner, expand).children:
+        first.setdefault(child.template, child)
+    for template, child in first.items():
+        _check_child(owner, template, child.raw)
+
+
+def _check_child(owner: Owner, template: str, raw: Raw) -> None:
+    """A child that cannot be decoded is the template's fault."""
+    meta = raw["metadata"]
+    assert isinstance(meta, dict)
+    try:
+        codec.decode({**raw, "metadata": {**meta, "name": str(meta["name"]).rstrip("-")}})
+        if raw["kind"] != "Pod":
+            check(raw)
+    except InputError as error:
+        field = ".".join(part for part in (template, error.field) if part)
+        raise InputError(error.message, obj=_shown(owner), field=field) from None
+
+
+def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:
+    for (group, kind), expand in WORKLOADS.items():
+        for path in objects.of_kind(group, kind):
+            namespace, _, name = path.rpartition("/")
+            raw = objects.raw(Key(group, kind, namespace, name))
+            if raw is not None:
+                yield Owner(raw, family), expand
+
+
+def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:
+    try:
+        return expand(owner)
+    except NoTemplateError as error:
+        return Expansion(note=error.message)
+    except InputError as error:
+        raise error.inside(obj=_shown(owner)) from None
+
+
+def _shown(owner: Owner) -> str:
+    return f"{owner.kind} {owner.namespace}/{owner.name}"

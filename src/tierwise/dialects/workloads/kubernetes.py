@@ -1,0 +1,275 @@
+"""Kubernetes' own workloads: what the controller manager makes of Deployments, sets, Jobs and CronJobs.
+
+None of them is a gang by itself: their pods start one by one unless they name a group.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, NodeSelectorTerm, Pod
+from tierwise.api.errors import InputError
+from tierwise.api.meta import read_number
+from tierwise.api.selector import holds, tolerates
+from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, alike, digest, named, pod
+from tierwise.dialects.workloads.fields import Fields
+
+__all__ = ["COMPLETION_INDEX", "cron_job", "daemon_set", "deployment", "job", "replica_set", "stateful_set"]
+
+_HASH: Final = "pod-template-hash"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ENDED: Final = ("Succeeded", "Failed")
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+# Deployments and the sets of apps/v1.
+
+
+def deployment(owner: Owner) -> Expansion:
+    """One ReplicaSet, unless it has one already; none while it is paused before its first."""
+    spec, template = owner.spec, owner.spec.at("template")
+    if any(record.metadata.labels.get(_HASH) for record in owner.children()):
+        return Expansion()
+    if spec.flag("paused"):
+        return Expansion(note="it is paused")
+    replicas = spec.count("replicas", 1)
+    pod(owner, template, owner.name)  # or it is refused
+    mark = {_HASH: _former_hash(owner) or digest(template.raw)}
+    labels = template.at("metadata").texts("labels") | mark
+    marked = {**template.raw, "metadata": {**template.at("metadata").raw, "labels": labels}}
+    selector = owner.spec.at("selector")
+    body: Raw = {
+        "spec": {
+            "replicas": replicas,
+            "selector": {**selector.raw, "matchLabels": selector.texts("matchLabels") | mark},
+            "template": marked,
+        }
+    }
+    kept = {key: text for key, text in owner.annotations.items() if key != _LAST_APPLIED}
+    name = f"{owner.name}-{mark[_HASH]}"
+    raw = named(owner, "apps/v1", "ReplicaSet", name, body, labels=labels, annotations=kept)
+    return Expansion([Child(raw)])
+
+
+def _former_hash(owner: Owner) -> str:
+    """The hash of a ReplicaSet that is not at hand, by pods of it that are."""
+    for (kind, namespace, name), children in owner.family.owned.items():
+        if kind == "ReplicaSet" and namespace == owner.namespace and name.startswith(f"{owner.name}-"):
+            mark = children[0].metadata.labels.get(_HASH, "")
+            if mark and name == f"{owner.name}-{mark}":
+                return mark
+    return ""
+
+
+def replica_set(owner: Owner) -> Expansion:
+    """So many pods, one like the other."""
+    number = owner.spec.count("replicas", 1)
+    return Expansion(alike(pod(owner, owner.spec.at("template"), f"{owner.name}-"), number))
+
+
+def stateful_set(owner: Owner) -> Expansion:
+    """Pods by ordinal, with a claim each for every claim template; all at once, whatever their order of starting."""
+    spec, template = owner.spec, owner.spec.at("template")
+    start = spec.at("ordinals").number("start", 0)
+    claims = {claim.at("metadata").text("name"): claim for claim in spec.each("volumeClaimTemplates")}
+    children: list[Child] = []
+    for index in range(start, start + spec.count("replicas", 1)):
+        name = f"{owner.name}-{index}"
+        labels = {
+            "statefulset.kubernetes.io/pod-name": name,
+            "apps.kubernetes.io/pod-index": str(index),
+            "controller-revision-hash": f"{owner.name}-{digest(template.raw)}",
+        }
+        children += (Child(_claim(owner, claim, f"{volume}-{name}")) for volume, claim in claims.items())
+        own = _claiming(template.at("spec").raw, claims, name)
+        children.append(pod(owner, template, name, labels=labels, spec=own))
+    return Expansion(children)
+
+
+def _claim(owner: Owner, claim: Fields, name: str) -> Raw:
+    meta = claim.at("metadata")
+    metadata: Raw = {"name": name, "namespace": owner.namespace}
+    metadata |= {field: meta.texts(field) for field in ("labels", "annotations") if meta.texts(field)}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim.at("spec").raw}
+
+
+def _claiming(raw: Raw, claims: dict[str, Fields], name: str) -> Raw:
+    """A pod's spec with the volumes of its own claims, which come before those of the template."""
+    given = [volume for volume in Fields(raw).each("volumes") if volume.text("name") not in claims]
+    own = [{"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims]
+    return {**raw, "volumes": own + [volume.raw for volume in given]} if claims else raw
+
+
+_NAME: Final = "metadata.name"
+_TOLERATED: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_OF_HOSTS: Final = (("node.kubernetes.io/network-unavailable", "NoSchedule"),)
+
+
+def daemon_set(owner: Owner) -> Expansion:
+    """A pod for each node that its template may run on, bound to that node by affinity."""
+    template = owner.spec.at("template")
+    like = pod(owner, template, f"{owner.name}-")
+    example: Pod = codec.decode({**like.raw, "spec": _for_node(template.at("spec").raw, "")})
+    plain: Pod = codec.decode(like.raw)
+    here = {
+        _bound_to(one) for one in owner.pods() if not one.metadata.deletion_timestamp and one.status.phase != "Failed"
+    }
+    wanted = (
+        name
+        for name, node in owner.family.objects.every(Node).items()
+        if name not in here and _may_run(plain, example, node)
+    )
+    own = template.at("spec").raw
+    return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(own, name)) for name in wanted])
+
+
+def _may_run(plain: Pod, example: Pod, node: Node) -> bool:
+    """By the node selector and affinity of a template, and by the tolerations that its pods will have."""
+    labels, spec = node.metadata.labels, plain.spec
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    if required is not None and not any(_in_term(term, node) for term in required.node_selector_terms):
+        return False
+    barring = (taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute"))
+    return all(tolerates(example.spec.tolerations, taint) for taint in barring)
+
+
+def _in_term(term: NodeSelectorTerm, node: Node) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    of_fields = all(holds(entry, node.metadata.name) for entry in term.match_fields if entry.key == _NAME)
+    return of_fields and all(holds(entry, node.metadata.labels.get(entry.key)) for entry in term.match_expressions)
+
+
+def _bound_to(one: Pod) -> str:
+    """The node that a pod of the set is for."""
+    if one.spec.node_name:
+        return one.spec.node_name
+    affinity = one.spec.affinity.node_affinity if one.spec.affinity is not None else None
+    terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
+    named = (entry.values[0] for term in terms for entry in term.match_fields if entry.key == _NAME and entry.values)
+    return next(named, "")
+
+
+def _for_node(raw: Raw, name: str) -> Raw:
+    """A pod's spec as the controller writes it for a node: the node's name takes the place of required affinity."""
+    fields = Fields(raw)
+    affinity = fields.at("affinity")
+    term = {"matchFields": [{"key": _NAME, "operator": "In", "values": [name]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    added = _TOLERATED + (_OF_HOSTS if fields.flag("hostNetwork") else ())
+    return {
+        **raw,
+        "affinity": {**affinity.raw, "nodeAffinity": {**affinity.at("nodeAffinity").raw, **required}},
+        "tolerations": [
+            *(entry.raw for entry in fields.each("tolerations")),
+            *({"key": key, "operator": "Exists", "effect": effect} for key, effect in added),
+        ],
+    }
+
+
+# Jobs and CronJobs of batch/v1.
+
+
+def job(owner: Owner) -> Expansion:
+    """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
+    spec, template = owner.spec, owner.spec.at("template")
+    given = spec.raw.get("completions") is not None
+    at_once = spec.count("parallelism", 1)
+    in_all = spec.number("completions", 1) if given or spec.raw.get("parallelism") is None else None
+    if spec.text("managedBy", _JOBS) != _JOBS:
+        return Expansion(note=f"it is managed by {spec.text('managedBy')}")
+    if spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    if _is_over(owner):
+        return Expansion()
+    pods = list(owner.pods())
+    active = [one for one in pods if one.status.phase not in _ENDED and not one.metadata.deletion_timestamp]
+    failed = sum(one.status.phase == "Failed" for one in pods)
+    indexed = spec.text("completionMode") == "Indexed"
+    if failed > spec.number("backoffLimit", 2**31 if spec.raw.get("backoffLimitPerIndex") is not None else 6):
+        return Expansion()
+    labels = {
+        "batch.kubernetes.io/controller-uid": owner.uid,
+        "batch.kubernetes.io/job-name": owner.name,
+        "controller-uid": owner.uid,
+        "job-name": owner.name,
+    }
+    if indexed:
+        done = {_index(one) for one in pods if one.status.phase == "Succeeded"} | _completed(owner, in_all or 0)
+        taken = {*done, *map(_index, active)}
+        free = (index for index in range(in_all if in_all is not None else at_once) if index not in taken)
+        wanted = islice(free, max(at_once - len(active), 0))
+        return Expansion([_of_index(owner, template, labels, index) for index in wanted])
+    succeeded = max(
+        sum(one.status.phase == "Succeeded" for one in pods), owner.fields.at("status").number("succeeded", 0)
+    )
+    limit = at_once if in_all is None else min(at_once, max(in_all - succeeded, 0))
+    if in_all is None and succeeded:
+        limit = 0
+    child = pod(owner, template, f"{owner.name}-", labels=labels)
+    return Expansion([Child(child.raw, child.template)] * max(limit - len(active), 0))
+
+
+_JOBS: Final = "kubernetes.io/job-controller"
+
+
+def _of_index(owner: Owner, template: Fields, labels: dict[str, str], index: int) -> Child:
+    mark = {COMPLETION_INDEX: str(index)}
+    hosted = {"hostname": f"{owner.name}-{index}", **template.at("spec").raw}
+    return pod(owner, template, f"{owner.name}-{index}-", labels=labels | mark, annotations=mark, spec=hosted)
+
+
+def _is_over(owner: Owner) -> bool:
+    status = owner.fields.at("status")
+    ended = {entry.text("type") for entry in status.each("conditions") if entry.text("status") == "True"}
+    return bool(status.text("completionTime") or ended & {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+
+
+def _index(one: Pod) -> int:
+    meta = one.metadata
+    found = read_number(meta.annotations.get(COMPLETION_INDEX, "") or meta.labels.get(COMPLETION_INDEX, ""))
+    return -1 if found is None else found
+
+
+def _completed(owner: Owner, in_all: int) -> set[int]:
+    """Indexes that the status says have succeeded, such as "1,3-5"."""
+    found: set[int] = set()
+    for part in owner.fields.at("status").text("completedIndexes").split(","):
+        first, _, last = part.partition("-")
+        low, high = read_number(first), read_number(last or first)
+        if low is not None and high is not None:
+            found.update(range(low, min(high, in_all) + 1))
+    return found
+
+
+def cron_job(owner: Owner) -> Expansion:
+    """One run of it, as the next one will be: schedules are not followed."""
+    template = owner.spec.at("jobTemplate")
+    if owner.spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    if any(True for _ in owner.children()):
+        return Expansion()
+    meta = template.at("metadata")
+    body: Raw = {"spec": template.at("spec").raw}
+    marks = {"labels": meta.texts("labels"), "annotations": meta.texts("annotations")}
+    raw = named(owner, "batch/v1", "Job", f"{owner.name}-00001", body, **marks)
+    try:
+        job(Owner(raw))
+    except NoTemplateError:
+        raise
+    except InputError as error:
+        raise InputError(error.message, field=f"spec.jobTemplate.{error.field}") from None
+    return Expansion([Child(raw)])

@@ -1,0 +1,24 @@
+"""Workloads of Kubernetes and of operators as their own controllers look after them; on a real cluster those run.
+
+What was read from a real cluster is left as it is, too: whatever its controllers have not made is not for us to make.
+"""
+
+from __future__ import annotations
+
+from tierwise.api.codec import Unknown
+from tierwise.api.core import Node, Pod
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects import workloads
+from tierwise.port import Create, Effect, Objects
+from tierwise.sim.saved import saved_at
+
+__all__ = ["READS", "reconcile"]
+
+READS = (Unknown, Pod, Node, PodGroup)
+
+
+def reconcile(objects: Objects) -> list[Effect]:
+    """The pods and other objects that are missing."""
+    if saved_at(objects) is not None:
+        return []
+    return [Create(raw) for raw in workloads.children(objects)]
