@@ -35,6 +35,7 @@ from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.errors import InputError
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import Queue as KaiQueue
@@ -52,11 +53,11 @@ from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim, Storag
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.api.workload import CompositePodGroup
 from tierwise.api.workload import PodGroup as KubernetesGroup
+from tierwise.dialects import workloads
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
 from tierwise.dialects.languages import Declared, named_group, read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
-from tierwise.dialects.workloads import understood
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
@@ -250,13 +251,21 @@ class _Checks:
             case ConfigMap():
                 return _of_config(record)
             case Unknown():
-                if understood(key.group, key.kind):
-                    return []
-                return [
-                    warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
-                ]
+                return self._of_workload(record, key)
             case _:
                 return []
+
+    def _of_workload(self, record: Unknown, key: Key) -> Iterator[Issue]:
+        """An object of which pods may be made, or of a kind that is not known."""
+        raw = self._objects.raw(key)
+        try:
+            if raw is not None and workloads.understood(key.group, key.kind) and not workloads.blank(raw):
+                workloads.check(raw)
+                return
+        except InputError as refused:
+            yield error(refused.field or "spec", refused.message)
+            return
+        yield warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
 
     def _groups_of(self, meta: ObjectMeta, gang: str) -> Iterator[Issue]:
         return koordinator.check_groups(meta, gang, self._objects.every(Gang), self._objects.every(Pod).values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 from tierwise.api.errors import InputError
@@ -11,7 +11,7 @@ from tierwise.api.meta import parse_time
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
-    from tierwise.port import Objects
+    from tierwise.port import Key, Objects
     from tierwise.scheduler.guard import Guard
 
 __all__ = ["introduce", "load", "moment", "profile_of", "tell_crashes", "tell_unread"]
@@ -54,15 +54,14 @@ def load(
 
 
 def tell_unread(objects: Objects) -> None:
-    """Say on standard error which kinds and fields are passed over."""
+    """Say on standard error which kinds and fields are passed over, and which workloads make no pods."""
     from tierwise.admission import unheard
-    from tierwise.dialects import workloads
+    from tierwise.dialects.workloads import NO_TEMPLATE, notes
 
-    _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
-    idle = [
-        f"{key.kind} {key.namespace or 'default'}/{key.name} makes no pods: {why}"
-        for key, why in workloads.notes(objects)
-    ]
+    told = dict(notes(objects))
+    blank = {key for key, why in told.items() if why == NO_TEMPLATE}
+    _warn(list(_not_understood(objects, blank)), "other kind not understood", "other kinds not understood")
+    idle = [f"{key.kind} {key.path} makes no pods: {why}" for key, why in told.items() if key not in blank]
     _warn(idle, "other object that makes no pods", "other objects that make no pods")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
 
@@ -87,14 +86,15 @@ def tell_crashes(guard: Guard) -> None:
         report_error(f"{crash.fault.subject}: {crash.text}")
 
 
-def _not_understood(objects: Objects) -> Iterator[str]:
+def _not_understood(objects: Objects, blank: Container[Key]) -> Iterator[str]:
+    """By kind; `blank` are workloads of which nothing can be made."""
     from collections import Counter
 
     from tierwise.api.codec import Unknown, kind_of
     from tierwise.dialects.workloads import understood
 
-    unknown = (objects.record(key) for key in objects if not understood(key.group, key.kind))
-    found = (kind_of(record) for record in unknown if isinstance(record, Unknown))
+    unread = (objects.record(key) for key in objects if key in blank or not understood(key.group, key.kind))
+    found = (kind_of(record) for record in unread if isinstance(record, Unknown))
     for (version, kind), number in Counter((kind.api_version, kind.name) for kind in found).most_common():
         many = (
             f"{number} objects of kind {kind} ({version}) are"

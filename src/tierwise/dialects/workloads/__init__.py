@@ -16,7 +16,7 @@ from tierwise.dialects.workloads import kubernetes
 from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["READ_BESIDE", "WORKLOADS", "check", "children", "notes", "understood"]
+__all__ = ["NO_TEMPLATE", "READ_BESIDE", "WORKLOADS", "blank", "check", "children", "notes", "understood"]
 
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "Deployment"): kubernetes.deployment,
@@ -30,6 +30,10 @@ WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
 
 READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset()
 """Kinds that make nothing themselves, and are read for those that do."""
+
+
+NO_TEMPLATE: Final = "it has no pod template"
+"""The note of an object that is there to be named as an owner: nothing can be made of it."""
 
 
 def understood(group: str, kind: str) -> bool:
@@ -53,6 +57,12 @@ def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
         note = _expanded(owner, expand).note
         if note:
             yield key_of_raw(owner.raw), note
+
+
+def blank(raw: Raw) -> bool:
+    """Whether nothing can be made of a workload; InputError where it cannot be read."""
+    expand = WORKLOADS.get((api_group(str(raw["apiVersion"])), str(raw["kind"])))
+    return expand is not None and _expanded(Owner(raw), expand).note == NO_TEMPLATE
 
 
 def check(raw: Raw) -> None:
@@ -93,8 +103,8 @@ def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[
 def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:
     try:
         return expand(owner)
-    except NoTemplateError as error:
-        return Expansion(note=error.message)
+    except NoTemplateError:
+        return Expansion(note=NO_TEMPLATE)
     except InputError as error:
         raise error.inside(obj=_shown(owner)) from None
 
