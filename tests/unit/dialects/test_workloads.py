@@ -21,7 +21,9 @@ TEMPLATE: Raw = {
 }
 
 
-def _of(kind: str, name: str, *, status: Raw | None = None, annotations: Raw | None = None, **spec: object) -> Raw:
+def _of(
+    kind: str, name: str, *, status: Raw | None = None, annotations: dict[str, str] | None = None, **spec: object
+) -> Raw:
     group = "batch/v1" if kind in ("Job", "CronJob") else "apps/v1"
     meta = {"name": name, "annotations": annotations or {}}
     body = {"template": TEMPLATE, **spec} if kind != "CronJob" else spec
