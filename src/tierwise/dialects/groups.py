@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.meta import ObjectMeta, parse_time
@@ -26,6 +27,8 @@ from tierwise.port import Key
 __all__ = ["Group", "SubGroup", "build_group", "created", "not_supported", "smallest"]
 
 _NOTHING: Mapping[str, str] = {}
+_ROLES = 32
+"""Roles that a job has at most; more sub-groups than that stay sub-groups."""
 
 
 class SubGroup(msgspec.Struct, frozen=True):
@@ -103,6 +106,11 @@ def build_group(
     """
     key = f"{group.key.kind}.{group.key.group} {group.path}" if shared else group.path
     policies, index, fault = _policies(group)
+    least = _as_roles(policies, index) if fault is None else {}
+    if least:
+        policies, index = (), {}
+        members = [Member(m.pod, replace(m.task, role=sub_group(m.pod))) for m in members]
+    numbers = builder.roles(least)
     refusal = group.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
     return builder.job(
         key=key,
@@ -111,9 +119,9 @@ def build_group(
         created=group.created,
         phase=group.phase,
         minimum=group.minimum,
-        roles={},
-        role_names={},
-        role_ready={},
+        roles={number: least[name] for name, number in numbers.items()},
+        role_names={number: name for name, number in numbers.items()},
+        role_ready=builder.ready_by_role(members, numbers),
         constraint=group.constraint,
         policies=policies,
         min_resources=builder.least(group.min_resources),
@@ -121,7 +129,7 @@ def build_group(
         forbears=group.forbears or forbearing(group.meta),
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
         split=_split(key, index, members, sub_group),
-        numbers={},
+        numbers=numbers,
         refusal=refusal,
         together=group.together,
         declared_by=group.key,
@@ -176,6 +184,20 @@ def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason 
         index |= {sub.name: len(policies) for sub in subs}
         policies.append(Policy(subs[0].name, size, min(least, len(subs)), constraint))
     return tuple(policies), index, None
+
+
+def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str, int]:
+    """Sub-groups by name with their minimums, where these are all that they ask for: such ones are roles of one group.
+
+    Roles can be placed on any tree, and near each other; none where a sub-group has a place of its own, or may be
+    missing.
+    """
+    number = len(index)
+    if number > _ROLES or any(policy.constraint is not None for policy in policies):
+        return {}
+    if sum(policy.minimum for policy in policies) < number:
+        return {}
+    return {name: policies[policy].size for name, policy in index.items()}
 
 
 def _flattened(group: Group) -> tuple[tuple[SubGroup, ...], int]:

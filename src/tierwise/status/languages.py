@@ -153,12 +153,20 @@ class _Kubernetes:
             yield from self._patch(key, self._type(key), ready=ready)
             return
         yield from self._patch(key, COMPOSITE_SCHEDULED, ready=ready)
+        for name, least, stands in self._parts():
+            own = Key(key.group, "PodGroup", key.namespace, name)
+            yield from self._patch(own, self._type(own), ready=stands >= least and ready)
+
+    def _parts(self) -> Iterator[tuple[str, int, int]]:
+        """The groups of a composite, sub-groups or roles of its job: name, minimum, and how many pods of it stand."""
+        placed = [p for decision in self._decisions for p in decision.placed if not p.tasks[0].shape.best_effort]
         for sub in self._job.subs:
             if sub.policy >= 0:
-                placed = (p for d in self._decisions for p in d.placed if p.sub.key == sub.key)
-                stands = sub.ready + sum(len(p.tasks) for p in placed if not p.tasks[0].shape.best_effort)
-                own = Key(key.group, "PodGroup", key.namespace, sub.key.rpartition("/")[2])
-                yield from self._patch(own, self._type(own), ready=stands >= sub.minimum and ready)
+                new = sum(len(p.tasks) for p in placed if p.sub.key == sub.key)
+                yield sub.key.rpartition("/")[2], sub.minimum, sub.ready + new
+        for number, name in self._job.role_names.items():
+            new = sum(task.role == name for p in placed for task in p.tasks)
+            yield name, self._job.roles[number], self._job.role_ready[number] + new
 
     def _type(self, key: Key) -> str:
         """The condition's name in the version that the object is written in."""

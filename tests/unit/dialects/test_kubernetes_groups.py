@@ -217,6 +217,19 @@ def test_a_composite_has_a_domain_of_its_own() -> None:
     assert {} == run(WORLD, _pipeline(3, 2, 3, outer=SPINE))[0]
 
 
+def test_groups_that_share_a_domain_alone_do_so_on_any_tree() -> None:
+    """Beside hyperNodes, too: they are roles of one gang there, and their conditions are written all the same."""
+    crossing = [hypernode("h", 1, [("Node", "n0"), ("Node", "n2")])]
+    bound = run(WORLD, crossing, _pipeline(2, 1, 2, inner="", outer=RACK))[0]
+    assert 1 == len({n["metadata"]["labels"][RACK] for n in WORLD if n["metadata"]["name"] in bound.values()})  # type: ignore[index]
+
+    assert {} == run(WORLD, crossing, _pipeline(2, 2, 2, inner="", outer=RACK))[0]
+    (part,) = _conditions(WORLD, crossing, _pipeline(2, 1, 2, inner="", outer=RACK), of="p1")
+    assert "True" == part.status
+    (part,) = _conditions(WORLD, crossing, _pipeline(2, 2, 2, inner="", outer=RACK), of="p1")
+    assert "False" == part.status
+
+
 def test_a_composite_waits_for_its_groups() -> None:
     """As many as it needs must exist, and so must it."""
     bound, why = run(WORLD, _pipeline(2, 1, 3))
