@@ -27,7 +27,7 @@ def check(fields: Iterable[Field], *, signed: bool = False) -> None:
         for resource, quantity in amounts.items():
             fault = _fault(resource, quantity)
             if fault is not None and not (signed and fault.endswith(_NEGATIVE)):
-                raise InputError(fault, field=f"{path}.{resource}")
+                raise InputError(fault, field=f"{path}.{resource}".removeprefix("."))
 
 
 def of_node(node: Node) -> Iterator[Field]:

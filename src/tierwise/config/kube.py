@@ -545,6 +545,8 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
     flags["kubernetes"] = True
     if "addedAffinity" in profile.arguments.get("NodeAffinity", {}):
         flags["addedAffinity"] = profile.arguments["NodeAffinity"]["addedAffinity"]
+    if "bindTimeoutSeconds" in profile.arguments.get("VolumeBinding", {}):
+        flags["volumebinding.bindTimeoutSeconds"] = profile.arguments["VolumeBinding"]["bindTimeoutSeconds"]
     yield PluginChoice("predicates", flags, scheduler=scheduler)
     for name in points.names():
         known = profile.names[name]

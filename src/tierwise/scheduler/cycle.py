@@ -49,8 +49,14 @@ def _capped(profile: Profile) -> Profile:
 
 
 def _with_volumes(profile: Profile) -> Profile:
-    """A profile that keeps the rules of volumes, whatever else it does: a pod bound against them could not start."""
-    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_VOLUMES),)))
+    """A profile that keeps the rules of volumes, whatever else it does: a pod bound against them could not start.
+
+    Volcano gives the time for which volumes are waited for to its predicates; of several profiles the first counts.
+    """
+    given = (choice.arguments.get("volumebinding.bindTimeoutSeconds") for choice in profile.plugins())
+    timeout = next((seconds for seconds in given if seconds is not None), None)
+    arguments = {"bindTimeoutSeconds": timeout} if timeout is not None else {}
+    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_VOLUMES, arguments),)))
 
 
 def _capability(arguments: Arguments, view: CycleView) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tests.support.volumes import (
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim
+from tierwise.cli.inputs import profile_of
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
 from tierwise.framework.report import CycleReport
@@ -326,6 +329,31 @@ def test_a_choice_is_taken_back_when_its_time_is_over() -> None:
     (undo,) = [effect for effect in asked if isinstance(effect, Prepare)]
     marks: Any = undo.patch["metadata"]
     assert {SELECTED: None, CHOSEN_NODE: None, CHOSEN_AT: None, FAILED_AT: _stamp(NOW + 601)} == marks["annotations"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tiers": [{"plugins": [{"name": "volumes", "arguments": {"bindTimeoutSeconds": 5}}]}]},
+        {"tiers": [{"plugins": [{"name": "predicates", "arguments": {"volumebinding.bindTimeoutSeconds": 5}}]}]},
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 5}}]}],
+        },
+    ],
+)
+def test_the_time_to_wait_is_what_a_configuration_says(config: Raw, tmp_path: Path) -> None:
+    """In the words of either scheduler."""
+    file = tmp_path / "config.yaml"
+    file.write_text(json.dumps({"actions": "enqueue, allocate"} | config if "kind" not in config else config))
+    marks = {CHOSEN_NODE: "n1", CHOSEN_AT: _stamp(NOW), SELECTED: "n1"}
+    world = objects(*TWO_ZONES, storage_class(), claim("c", annotations=marks), pod("p", "c"))
+    profile = profile_of(str(file))
+
+    reasons = [cycle(build(world, NOW + after, profile), profile).rejections for after in (4, 6)]
+    codes = [[rejection.reason.code for rejection in found.values()] for found in reasons]
+    assert [["WaitsForVolume"], ["VolumeBindingTimedOut"]] == codes
 
 
 def test_a_choice_that_the_provisioner_refuses_is_taken_back() -> None:
