@@ -14,7 +14,7 @@ from tests.support.devices import DRIVER, claim, device, device_class, exactly, 
 from tierwise.api.cel import selector
 from tierwise.api.core import Pod
 from tierwise.api.resource import Device, DeviceClaim, ResourceClaim, ResourceSlice
-from tierwise.port import Objects
+from tierwise.port import Objects, key_of_raw
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import History
 from tierwise.snapshot.builder import Reader
@@ -165,3 +165,16 @@ def _asked(jobs: Any, shown: Objects) -> list[tuple[str, list[int], bool, str]]:
         for job in jobs
         for task in job.tasks
     ]
+
+
+def test_a_pod_that_a_node_serves_itself_holds_no_devices() -> None:
+    """Bound to a node that offers the extended resource, it is read as a new reader reads it."""
+    served = device_class(extendedResourceName="example.com/gpu")
+    waiting = pod("p", requests={"example.com/gpu": "1"})
+    raws = [node("n0", amounts={"example.com/gpu": "2"}), resource_slice("n0", [device("d")]), served]
+    before = objects(raws, waiting)
+    after = before.changed({key_of_raw(waiting): {**pod("p", on="n0", requests={"example.com/gpu": "1"})}})
+    reader = Reader()
+    reader.read(before, 0.0)
+
+    assert [] == differences(reader.read(after, 1.0), Reader().read(after, 1.0))

@@ -204,7 +204,7 @@ class Reader:
         changed: dict[str, bool] = {}
         for path in paths:
             before, pod = self._pods.get(path), pods.get(path)
-            if before is not None and pod is not None and _alike(before[0], pod) and not pod.spec.resource_claims:
+            if before is not None and pod is not None and _alike(before[0], pod) and not self._devices.concerns(path):
                 self._pods[path] = pod, before[1]
                 if not _stays(before[0], pod):
                     changed[path] = True

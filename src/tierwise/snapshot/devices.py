@@ -111,6 +111,10 @@ class DeviceReader:
     def __bool__(self) -> bool:
         return self._any or bool(self._means)
 
+    def concerns(self, path: str) -> bool:
+        """Whether a pod has claims, or asks for an extended resource that a class serves."""
+        return path in self._means
+
     @property
     def names(self) -> set[str]:
         """The resources that count devices, and extended resources that classes serve."""

@@ -50,7 +50,7 @@ class DeviceRules:
         self._known: dict[
             int, tuple[int, Why]
         ] = {}  # by shape: how much of the ledger's moves it knows, and the answer
-        self._elsewhere = Reason("ClaimElsewhere", plugin, "cannot reach the devices that its claim holds")
+        self._elsewhere = Reason("ClaimElsewhere", plugin, "could not reach the devices that a claim of the pod holds")
         # What is given at the end of the cycle, claim by claim.
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
@@ -142,7 +142,7 @@ class DeviceRules:
         room[why > 0] = 0
         most = min(int(room.max(initial=0)), sum(task.shape is shape for job in self._view.jobs for task in job.tasks))
         reason = Reason(
-            "SharedClaimCramped", self._plugin, "has room for fewer of the pods that share a claim than others"
+            "SharedClaimCramped", self._plugin, "had room for fewer of the pods that share a claim than others"
         )
         np.copyto(why, self._reasons.number(reason), where=(why == 0) & (room < most))
 
@@ -152,17 +152,17 @@ class DeviceRules:
             if allocate(self._table, self._reach, row, plans, state) is not None:
                 return None
         except AllocationFault as fault:
-            return Reason("DevicesUnusable", self._plugin, f"has devices that cannot be used: {fault}")
+            return Reason("DevicesUnusable", self._plugin, f"had devices that cannot be used: {fault}")
         asked = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
         if self._would_do([_unbound(plan) for plan in plans], row, state):
             named = ", ".join(dict.fromkeys(name for plan in plans for _, name, _ in plan.constraints))
-            return Reason("DeviceConstraintNotMet", self._plugin, f"has no {asked} that meet the constraint on {named}")
+            return Reason("DeviceConstraintNotMet", self._plugin, f"had no {asked} that meet the constraint on {named}")
         empty = DeviceState(self._table)
         empty.taken[:] = 0
         empty.amounts[:] = 0
         if self._would_do(plans, row, empty):
-            return Reason("DevicesInUse", self._plugin, f"has too few free devices: {asked}")
-        return Reason("InsufficientDevices", self._plugin, f"has too few devices: {asked}")
+            return Reason("DevicesInUse", self._plugin, f"had too few free devices for {asked}")
+        return Reason("InsufficientDevices", self._plugin, f"had too few devices for {asked}")
 
     def _would_do(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> bool:
         try:
