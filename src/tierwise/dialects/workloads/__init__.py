@@ -12,7 +12,7 @@ from typing import Final
 from tierwise.api import codec
 from tierwise.api.codec import Raw, api_group
 from tierwise.api.errors import InputError
-from tierwise.dialects.workloads import kubernetes
+from tierwise.dialects.workloads import kubernetes, sets
 from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
 from tierwise.port import Key, Objects, key_of_raw
 
@@ -24,6 +24,8 @@ WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "StatefulSet"): kubernetes.stateful_set,
     ("apps", "DaemonSet"): kubernetes.daemon_set,
     ("batch", "CronJob"): kubernetes.cron_job,
+    ("jobset.x-k8s.io", "JobSet"): sets.job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
     ("batch", "Job"): kubernetes.job,
 }
 """What becomes of an object, by API group and kind."""

@@ -1,0 +1,127 @@
+"""The group that the pods of a workload start in: the PodGroup that its operator writes for a gang scheduler.
+
+Volcano's by default, as most operators know it; that of scheduler-plugins where a workload asks for it by scheduler
+name or policy. Pods whose template names a group already, in any language, stay in that one, and none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.dialects.languages import whose
+from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
+from tierwise.dialects.workloads.children import Child, Owner, named
+from tierwise.port import key_of, key_of_raw
+
+__all__ = ["Gang", "in_gang", "queue"]
+
+_ROLE: Final = "volcano.sh/task-spec"
+_QUEUE_LABEL: Final = "volcano.sh/queue-name"
+_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_PLUGINS: Final = "scheduler-plugins-scheduler"
+_INHERITED: Final = "volcano.sh/"
+_MODE: Final = "volcano.sh/network-topology-mode"
+_TIER: Final = "volcano.sh/network-topology-highest-tier"
+_TIER_OF_RAY: Final = f"{_TIER}-allowed"
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """What a group of pods needs to start."""
+
+    name: str
+    minimum: int
+    queue: str = ""
+    priority_class: str = ""
+    topology: Raw = {}
+    timeout: int | None = None
+    plugins: bool = False
+    """Whether scheduler-plugins' PodGroup is asked for."""
+
+
+def queue(owner: Owner) -> str:
+    """The queue that a workload names, in Volcano's words or KAI's."""
+    labels = owner.labels
+    return owner.annotations.get(QUEUE_ANNOTATION) or labels.get(_QUEUE_LABEL) or labels.get(KAI_QUEUE, "")
+
+
+def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:
+    """The group, and its pods with the marks of it; `roles` name the task of each."""
+    if not pods or any(_elsewhere(child, gang) for child in {id(child): child for child in pods}.values()):
+        return list(pods)
+    # Pods that were there before name no group that is made now: the others start without them.
+    present = _present(owner, gang, pods)
+    if present >= len(pods):
+        return list(pods)
+    gang = msgspec.structs.replace(gang, minimum=max(gang.minimum - present, 1))
+    plugins = gang.plugins or any(_scheduler(child) == _PLUGINS for child in pods)
+    given = list(roles) or [""] * len(pods)
+    marks: dict[str, Mapping[str, str]] = {
+        role: {GROUP_ANNOTATION: gang.name} | ({_ROLE: role} if role else {}) for role in dict.fromkeys(given)
+    }
+    made: dict[tuple[int, str], Child] = {}
+    for child, role in zip(pods, given, strict=True):
+        if (id(child), role) not in made:
+            added = ("labels", {_LABEL: gang.name}) if plugins else ("annotations", marks[role])
+            made[id(child), role] = msgspec.structs.replace(child, raw=_marked(child.raw, *added))
+    group = _plugin_group(owner, gang) if plugins else _volcano_group(owner, gang)
+    return [Child(group), *(made[id(child), role] for child, role in zip(pods, given, strict=True))]
+
+
+def _present(owner: Owner, gang: Gang, pods: Sequence[Child]) -> int:
+    """How many of the pods exist, and are not in the group."""
+    keys = {key for child in pods if not (key := key_of_raw(child.raw)).name.endswith("-")}
+    found = {key: record for key in keys if isinstance(record := owner.family.objects.record(key), Pod)}
+    found |= {key_of(one): one for one in owner.pods() if len(keys) < len(pods)}
+    return sum(whose(one) != f"{owner.namespace}/{gang.name}" for one in found.values())
+
+
+def _scheduler(child: Child) -> object:
+    spec = child.raw.get("spec")
+    return spec.get("schedulerName") if isinstance(spec, dict) else None
+
+
+def _elsewhere(child: Child, gang: Gang) -> bool:
+    """Whether a pod is in a group of another name."""
+    meta = child.raw["metadata"]
+    assert isinstance(meta, dict)
+    pod: Pod = codec.decode({**child.raw, "metadata": {**meta, "name": str(meta["name"]).rstrip("-")}})
+    return whose(pod) not in ("", f"{pod.metadata.namespace}/{gang.name}")
+
+
+def _marked(raw: Raw, field: str, marks: Mapping[str, str]) -> Raw:
+    meta = raw["metadata"]
+    assert isinstance(meta, dict)
+    return {**raw, "metadata": {**meta, field: {**meta.get(field, {}), **marks}}}
+
+
+def _volcano_group(owner: Owner, gang: Gang) -> Raw:
+    spec: Raw = {"minMember": gang.minimum, "queue": gang.queue or queue(owner) or "default"}
+    if gang.priority_class:
+        spec["priorityClassName"] = gang.priority_class
+    topology = gang.topology or _topology({**owner.labels, **owner.annotations})
+    if topology:
+        spec["networkTopology"] = topology
+    kept = {key: text for key, text in owner.annotations.items() if key.startswith(_INHERITED)}
+    return named(owner, "scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, {"spec": spec}, annotations=kept)
+
+
+def _plugin_group(owner: Owner, gang: Gang) -> Raw:
+    spec: Raw = {"minMember": gang.minimum}
+    if gang.timeout is not None:
+        spec["scheduleTimeoutSeconds"] = gang.timeout
+    return named(owner, "scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.name, {"spec": spec})
+
+
+def _topology(marks: Mapping[str, str]) -> Raw:
+    """How near the pods must stand, as labels (KubeRay's way) or annotations of the workload say it."""
+    if not {_MODE, _TIER, _TIER_OF_RAY} & marks.keys():
+        return {}
+    tier = marks.get(_TIER) or marks.get(_TIER_OF_RAY, "")
+    found: Raw = {"mode": "soft" if marks.get(_MODE, "").lower() == "soft" else "hard"}
+    return found | ({"highestTierAllowed": int(tier)} if tier.isascii() and tier.isdigit() and len(tier) < 10 else {})

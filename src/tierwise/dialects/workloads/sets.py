@@ -1,0 +1,164 @@
+"""Sets of Kubernetes' sigs: JobSets, which are Jobs, and LeaderWorkerSets, which are groups of pods.
+
+A JobSet is no gang by itself. Each group of a LeaderWorkerSet is one, as its operator writes it for Volcano: a leader
+without its workers serves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.dialects.workloads.children import Child, Expansion, Owner, digest, named, pod
+from tierwise.dialects.workloads.fields import Fields, few
+from tierwise.dialects.workloads.gangs import Gang, in_gang
+
+__all__ = ["job_set", "leader_worker_set"]
+
+_JOB_SET: Final = "jobset.sigs.k8s.io"
+_EXCLUSIVE: Final = f"alpha.{_JOB_SET}/exclusive-topology"
+_BY_SELECTOR: Final = f"alpha.{_JOB_SET}/node-selector"
+_CONTROLLER: Final = f"{_JOB_SET}/jobset-controller"
+
+
+def job_set(owner: Owner) -> Expansion:
+    """A Job for each replica of each replicated job, all at once, whatever waits for what when they start."""
+    spec = owner.spec
+    replicated = list(spec.each("replicatedJobs"))
+    replicas = [entry.count("replicas", 1) for entry in replicated]
+    shown = [str(number) for number in replicas]
+    everything = few(spec, "replicatedJobs", sum(replicas))
+    pods = (
+        n * entry.at("template", "spec").number("parallelism", 1) for n, entry in zip(replicas, replicated, strict=True)
+    )
+    few(spec, "replicatedJobs", sum(pods))
+    if spec.text("managedBy", _CONTROLLER) != _CONTROLLER:
+        return Expansion(note=f"it is managed by {spec.text('managedBy')}")
+    if spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    if _is_over(owner):
+        return Expansion()
+    children: list[Child] = []
+    for place, entry in enumerate(replicated):
+        pod(owner, entry.at("template", "spec", "template"), owner.name)  # or it is refused
+        role = entry.text("name")
+        for index in range(replicas[place]):
+            name = f"{owner.name}-{role}-{index}"
+            marks = {
+                f"{_JOB_SET}/jobset-name": owner.name,
+                f"{_JOB_SET}/jobset-uid": owner.uid,
+                f"{_JOB_SET}/replicatedjob-name": role,
+                f"{_JOB_SET}/restart-attempt": str(owner.fields.at("status").number("restarts", 0)),
+                f"{_JOB_SET}/replicatedjob-replicas": shown[place],
+                f"{_JOB_SET}/global-replicas": str(everything),
+                f"{_JOB_SET}/job-index": str(index),
+                f"{_JOB_SET}/job-key": digest(f"{owner.namespace}/{name}", 40),
+                f"{_JOB_SET}/job-global-index": str(sum(replicas[:place]) + index),
+            }
+            group = entry.text("groupName", "default")
+            marks |= {f"{_JOB_SET}/group-name": group}
+            children.append(Child(_job(owner, entry.at("template"), name, marks), f"{entry.path}.template"))
+    return Expansion(children)
+
+
+def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str]) -> Raw:
+    """One Job, with the marks of its place in the set on itself and on its pods."""
+    meta, inner = template.at("metadata"), template.at("spec", "template")
+    exclusive = meta.texts("annotations").get(_EXCLUSIVE) or owner.annotations.get(_EXCLUSIVE, "")
+    by_selector = _BY_SELECTOR in {**owner.annotations, **meta.texts("annotations")}
+    told = marks | ({_EXCLUSIVE: exclusive} if exclusive else {})
+    of_pod = inner.at("metadata")
+    spec = inner.at("spec").raw
+    if exclusive and not by_selector:
+        spec = _alone(spec, f"{_JOB_SET}/job-key", marks[f"{_JOB_SET}/job-key"], exclusive)
+    pods: Raw = {
+        **inner.raw,
+        "metadata": {
+            **of_pod.raw,
+            "labels": of_pod.texts("labels") | marks,
+            "annotations": of_pod.texts("annotations") | told,
+        },
+        "spec": {"subdomain": owner.name, **spec},
+    }
+    body: Raw = {"spec": {"completionMode": "Indexed", **template.at("spec").raw, "template": pods, "suspend": False}}
+    own = {"labels": meta.texts("labels") | marks, "annotations": meta.texts("annotations") | told}
+    return named(owner, "batch/v1", "Job", name, body, **own)
+
+
+def _is_over(owner: Owner) -> bool:
+    status = owner.fields.at("status")
+    ended = {entry.text("type") for entry in status.each("conditions") if entry.text("status") == "True"}
+    return bool(status.text("terminalState") or ended & {"Completed", "Failed"})
+
+
+def _alone(raw: Raw, label: str, value: str, topology: str) -> Raw:
+    """A pod's spec that keeps pods of one value of a label in a domain, and those of others out of it."""
+    affinity = Fields(raw).at("affinity")
+    same = {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}
+    others = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]
+    added = {"podAffinity": same, "podAntiAffinity": {"matchExpressions": others}}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms: Raw = {}
+    for field, selector in added.items():
+        given = affinity.at(field)
+        term = {"labelSelector": selector, "topologyKey": topology}
+        terms[field] = {**given.raw, required: [*(entry.raw for entry in given.each(required)), term]}
+    return {**raw, "affinity": {**affinity.raw, **terms}}
+
+
+# LeaderWorkerSets.
+
+
+_SET: Final = "leaderworkerset.sigs.k8s.io"
+
+
+def leader_worker_set(owner: Owner) -> Expansion:
+    """Groups of a leader and its workers, each a gang."""
+    spec, body = owner.spec, owner.spec.at("leaderWorkerTemplate")
+    groups, size = spec.count("replicas", 1), body.count("size", 1)
+    few(spec, "replicas", groups * size)
+    workers = body.at("workerTemplate")
+    leaders = body.at("leaderTemplate") or workers
+    revision = digest(body.raw)
+    children: list[Child] = []
+    for group in range(groups):
+        name = f"{owner.name}-{group}"
+        labels = {
+            f"{_SET}/name": owner.name,
+            f"{_SET}/group-index": str(group),
+            f"{_SET}/group-key": digest(f"{owner.namespace}/{name}", 40),
+            f"{_SET}/template-revision-hash": revision,
+        }
+        members = [_member(owner, leaders if index == 0 else workers, labels, name, index) for index in range(size)]
+        children += in_gang(owner, Gang(f"{name}-{revision}", size), members)
+    return Expansion(children)
+
+
+def _member(owner: Owner, template: Fields, group: dict[str, str], leader: str, index: int) -> Child:
+    """The leader of a group, or one of its workers."""
+    body = owner.spec.at("leaderWorkerTemplate")
+    size, parted = body.number("size", 1), body.at("subGroupPolicy")
+    labels = {
+        **group,
+        f"{_SET}/worker-index": str(index),
+        "statefulset.kubernetes.io/pod-name": f"{leader}-{index}" if index else leader,
+        "apps.kubernetes.io/pod-index": str(index) if index else group[f"{_SET}/group-index"],
+    }
+    marks = {f"{_SET}/size": str(size)} | ({f"{_SET}/leader-name": leader} if index else {})
+    spec = template.at("spec").raw
+    exclusive = owner.annotations.get(f"{_SET}/exclusive-topology", "")
+    if exclusive:
+        marks[f"{_SET}/exclusive-topology"] = exclusive
+        spec = _alone(spec, f"{_SET}/group-key", group[f"{_SET}/group-key"], exclusive)
+    own = parted.number("subGroupSize", 0)
+    if own > 0 and (index or parted.text("subGroupPolicyType") != "LeaderExcluded"):
+        extra = (size - 1) % own == 0 and size % own != 0  # the leader is beside the first sub-group
+        part = str(max(index - 1, 0) // own if extra else index // own)
+        key = digest(f"{leader}/{part}", 40)
+        labels |= {f"{_SET}/subgroup-index": part, f"{_SET}/subgroup-key": key}
+        marks[f"{_SET}/subgroup-size"] = str(own)
+        exclusive = owner.annotations.get(f"{_SET}/subgroup-exclusive-topology", "")
+        if exclusive:
+            spec = _alone(spec, f"{_SET}/subgroup-key", key, exclusive)
+    name = f"{leader}-{index}" if index else leader
+    return pod(owner, template, name, labels=labels, annotations=marks, spec=spec)
