@@ -206,6 +206,7 @@ def test_the_groups_of_a_composite_start_together() -> None:
     assert 6 == len(bound)
     assert all(racks[bound[f"p{i}-0"]] == racks[bound[f"p{i}-1"]] for i in range(3))
     assert {} == run(WORLD, _pipeline(4, 2, 4))[0]
+    assert {} == run(WORLD, _pipeline(2, 3, 2))[0]  # no rack holds three
     assert 6 == len(run(WORLD, _pipeline(4, 2, 3))[0])
 
 
