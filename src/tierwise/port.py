@@ -1,7 +1,7 @@
-"""All that the core knows of the outside: objects to look at, effects to ask for, outcomes to hear of.
+"""The interface between the core and a cluster: objects to read, effects to request, outcomes of effects.
 
-Scheduler and controllers read `Objects` and return effects; a `Cluster` (embedded or real) performs them.
-Nothing here does I/O, and nothing below `sim` and `kube` knows which cluster it is talking to.
+Scheduler and controllers read `Objects` and return effects; a `Cluster` (embedded or real) performs them. Nothing here
+does I/O, and no package below `sim` and `kube` knows which cluster it is used with.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The stages of a cycle: enqueue, allocate, backfill, eviction by task and by gang, and the search that they share."""
+"""The actions of a cycle (enqueue, allocate, backfill, the evicting ones), and the placement search that they share."""

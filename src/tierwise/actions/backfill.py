@@ -1,4 +1,4 @@
-"""backfill: place best-effort pods, which ask for nothing but a pod slot, once the rest of their gang stands."""
+"""backfill: place best-effort pods, which request only a pod slot, after the rest of their gang is placed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""enqueue: let pending jobs into their queue where nothing objects; only then are their pods created.
+"""enqueue: move pending podGroups to phase Inqueue if no plugin objects; their pods are created only then.
 
-A profile without the action lets in every job whose queue is there and open (`promote`): controllers create the pods of
-a job once its podGroup has left phase Pending, so nobody else could begin.
+A profile without this action admits every job whose queue exists and is open (`promote`), because controllers create
+the pods of a job only after its podGroup has left phase Pending.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Admission: what a cluster should not accept, and what people should be told before they wait for it.
+"""Admission: which objects a cluster should refuse, and which warnings their authors should get.
 
-`validate` judges a whole collection, for the command of that name; a webhook calls `judge`, the same checks for one
-object that is about to come or change, and `complete` for its defaults. Changes nothing, and never raises for what an
-object says.
+`validate` checks a whole collection, for the command of that name. The webhook calls `judge`, the same checks for one
+object that is created or updated, and `complete` for defaults. Nothing here changes objects in place or raises because
+of an object's content.
 """
 
 from __future__ import annotations

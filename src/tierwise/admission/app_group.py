@@ -1,4 +1,4 @@
-"""AppGroups: what their definition asks for, and dependencies on workloads that are not there."""
+"""Checks of AppGroups: the schema of their definition, and dependencies on workloads that do not exist."""
 
 from __future__ import annotations
 

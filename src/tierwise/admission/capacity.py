@@ -1,7 +1,7 @@
-"""Whether any domain of the cluster could ever hold a gang's minimum, were it empty.
+"""Whether any domain of the cluster, if it were empty, could hold a gang's minimum.
 
-Used by the checks of pod groups and jobs to warn of gangs that would wait for ever. Looks at allocatable amounts
-alone, and errs on the side of "yes": whoever is warned here can never be placed, but not the other way round.
+Called by the checks of pod groups and jobs, to warn about gangs that would wait forever. It looks at allocatable
+amounts only and errs on the side of "yes": a gang that is warned about can never be placed; the converse does not hold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a check may know of the other objects: queues, named tiers, priority classes, and what domains can hold.
+"""What a check may know about other objects: queues, tier names, priority classes, capacities of domains.
 
-Built once by `validate` and handed to every check. Absence proves little: a file may describe only a part of a
-cluster, so a name that is not found is wrong only where objects of its kind are given, and else doubtful.
+Built once by `validate` and passed to every check. A file may describe only a part of a cluster, so a missing name is
+an error only if other objects of its kind are given, and a warning otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with claims, templates and classes of devices, and with pods that name them."""
+"""Checks of ResourceClaims, their templates and DeviceClasses, and of pods that refer to them."""
 
 from __future__ import annotations
 

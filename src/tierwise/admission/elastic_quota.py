@@ -1,4 +1,4 @@
-"""Elastic quotas: each one by itself, the tree that they form together, and the pods that are in them."""
+"""Checks of ElasticQuotas: each on its own, the tree that they form, and the pods in them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What admission says about objects: errors, which make them invalid, and warnings, which do not.
+"""The results of admission: errors, which make an object invalid, and warnings, which do not.
 
-Checks yield issues about one object; `validate` puts the object's name to them and gathers them in a verdict.
+A check yields issues about one object; `validate` adds the object's name and collects them into a verdict.
 """
 
 from __future__ import annotations

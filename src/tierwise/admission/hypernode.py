@@ -1,4 +1,4 @@
-"""HyperNodes: each one by itself, and the tree that they form together."""
+"""Checks of HyperNodes: each on its own, and the tree that they form."""
 
 from __future__ import annotations
 

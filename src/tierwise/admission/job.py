@@ -1,4 +1,4 @@
-"""Volcano's batch jobs: what one may ask for, and what may change once it is there."""
+"""Checks of Volcano Jobs: what a Job may ask for, and which fields may be updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Koordinator's objects: layers that form a chain, gangs that can be, and what they ask of the network."""
+"""Checks of Koordinator's objects: layers that form a chain, gangs that can be satisfied, network requirements."""
 
 from __future__ import annotations
 

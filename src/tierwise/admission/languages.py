@@ -1,4 +1,6 @@
-"""Groups of the languages besides Volcano's and Koordinator's: what they may say, and whom their pods may name."""
+"""Checks of groups in the other languages (not Volcano's or Koordinator's): their fields, and the pods that refer to
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How near a gang asks to be: the fields that pod groups, sub-groups, jobs and partitions share."""
+"""Checks of `networkTopology`, the fields that pod groups, sub-groups, jobs and partitions share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and pods, lightly: a real API server checks them thoroughly, a file of manifests has nobody to do so."""
+"""Basic checks of Nodes and Pods in manifests; an API server checks them more thoroughly."""
 
 from __future__ import annotations
 

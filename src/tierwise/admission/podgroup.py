@@ -1,4 +1,4 @@
-"""Pod groups: what must start together, and how near."""
+"""Checks of Volcano PodGroups: minimums, sub-groups and topology."""
 
 from __future__ import annotations
 

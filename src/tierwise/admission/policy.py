@@ -1,6 +1,7 @@
-"""Life-cycle policies of jobs and tasks: on which event or exit code, which action, after which time.
+"""Checks of the lifecycle policies of jobs and tasks: event or exit code, action, timeout.
 
-Beyond what Volcano refuses, people are told of policies that do nothing, and of one that does more than it says.
+Beyond the errors of Volcano's webhook it warns about policies without effect, and about one that does more than it
+says.
 """
 
 from __future__ import annotations

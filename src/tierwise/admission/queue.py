@@ -1,4 +1,4 @@
-"""Queues: each one by itself, the tree that they form together, and which of them may be deleted."""
+"""Checks of Queues: each on its own, the tree that they form, and which may be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of a job: replicas and minimums, partitions, templates, and what they wait for."""
+"""Checks of the tasks of a Volcano Job: replicas, minimums, partitions, templates and dependencies."""
 
 from __future__ import annotations
 

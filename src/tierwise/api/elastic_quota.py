@@ -1,7 +1,7 @@
-"""Koordinator's ElasticQuota as its users write it: spec, labels and annotations.
+"""Koordinator's ElasticQuota as users write it: spec, labels and annotations.
 
-Built by the codec; what it means in scheduling stands in `dialects.elastic_quota`, what is allowed in `admission`.
-Labels and annotations carry half of a quota, so their names stand here, and so does how their JSON is read.
+Built by the codec. `dialects.koordinator.elastic_quota` gives it its meaning in scheduling, `admission` checks it. Half
+of a quota is in labels and annotations, so their names, and the parsing of their JSON, are here.
 """
 
 from collections.abc import Iterator, Mapping

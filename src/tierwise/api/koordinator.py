@@ -1,8 +1,8 @@
-"""Koordinator's objects: the layers of a network, gangs, and what a gang says of its network, as users write them.
+"""Koordinator's objects as users write them: network layers, gangs, and a gang's network requirements.
 
 Built by the codec. Both spellings are here: that of the proposal (`hierarchy`, `networkTopologyAware`) and that of
-Koordinator itself (`networkTopologySpec`, annotations). What they mean stands in `dialects.layers` and
-`dialects.koordinator`, what is allowed in `admission`.
+Koordinator itself (`networkTopologySpec`, annotations). `dialects.koordinator` gives them their meaning, `admission`
+checks them.
 """
 
 import msgspec

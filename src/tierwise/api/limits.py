@@ -1,7 +1,6 @@
-"""How large one object may be: what the definitions, admission and the controllers hold everybody to.
+"""How large one object may be: the limits that definitions, admission and controllers share.
 
-One number for all of them, described in docs/reference/limits.md. An object beyond a limit is named and not served;
-nothing is served in part.
+docs/reference/limits.md lists them. An object beyond a limit is named in a message and not processed, not even in part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AppGroups and NetworkTopologies: which services call which, and what the network between zones and regions costs.
+"""AppGroups and NetworkTopologies: which services call which, and the costs of the network between zones and regions.
 
-Built by the codec. Both kinds exist in two forms, each with its own API group: the one that is shipped, and the one of
-the proposal that introduced them ("KEP"). Both forms of a kind have the same attributes here; only what the manifests
-call them differs. What they mean in scheduling stands in `dialects.services`, what is allowed in `admission`.
+Built by the codec. Both kinds exist in two forms, each with its own API group: the one that is released, and the one in
+the proposal that introduced them ("KEP"). Both forms have the same attributes here; only the names of fields in
+manifests differ. `dialects.network_aware.services` gives them their meaning, `admission` checks them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

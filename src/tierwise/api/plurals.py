@@ -1,4 +1,4 @@
-"""Numbers with their words, in the English that messages are written in. One place, so that "1 pods" cannot happen."""
+"""Numbers with singular and plural nouns for messages, in one place so that "1 pods" cannot happen."""
 
 from __future__ import annotations
 

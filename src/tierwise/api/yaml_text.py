@@ -2,8 +2,8 @@
 
 Called by whoever reads YAML: the manifest loader, the configuration. A text that keeps to the plain part of YAML which
 kubectl and people write goes through yaml-rs, some six times as fast as PyYAML; everything else, and everything that
-yaml-rs refuses, goes through `yaml_events`, which alone decides what is an error. The two must give the same data:
-`WILD` names all that they are known to read differently, and a differential test looks for more.
+yaml-rs refuses, goes through PyYAML (`build`), which alone decides what is an error. The two must give the same data:
+`_WILD` names all that they are known to read differently, and a differential test looks for more.
 """
 
 import math

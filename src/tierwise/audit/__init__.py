@@ -1,7 +1,7 @@
-"""The auditor: what must hold of any cluster that tierwise schedules, checked by counting.
+"""The auditor: checks, by counting, what must hold in any cluster that tierwise schedules.
 
-Reads objects and nothing else, and shares no code with the scheduler beyond the records: where both are wrong they are
-wrong in different ways. Slow and plain on purpose.
+It reads objects only and shares no code with the scheduler except the records, so that a bug in one is not repeated in
+the other. Slow and plain on purpose.
 """
 
 from __future__ import annotations

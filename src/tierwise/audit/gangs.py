@@ -1,7 +1,7 @@
-"""A gang of Volcano's stands whole or not at all.
+"""Check that each Volcano gang runs whole or not at all.
 
-A gang that was whole (its phase or its marks say so) and has lost pods since is not a broken promise of the scheduler,
-and is left to its policies.
+A gang that was whole before (its phase or its annotations say so) and has lost pods since is no violation by the
+scheduler; its policies deal with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Koordinator's gangs stand where they must gather: all pods in one domain of the layer that they must not cross.
+"""Check that Koordinator's gathered gangs are inside one domain of the layer that they must not cross.
 
-A domain is the path of label values from the outermost layer inwards, as the ClusterNetworkTopology `default` lists the
-layers. Where layers cannot be read, or a gang names one that is not there, nothing is promised.
+A domain is the path of label values from the outermost layer inwards, in the order of the ClusterNetworkTopology
+`default`. If the layers cannot be read, or a gang names one that does not exist, nothing is checked.
 """
 
 from __future__ import annotations

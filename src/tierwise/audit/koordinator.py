@@ -1,8 +1,8 @@
-"""A gang of Koordinator's, and every gang that starts with it, stands whole or not at all.
+"""Check that a Koordinator gang, together with all gangs of its gang group, runs whole or not at all.
 
-A gang is a PodGroup of its own kind, or what annotations of its pods declare; gangs of one namespace that all list the
-same group start as one. Whether one without an object was whole before it lost pods is told by its pods: it was, where
-one of them has ended or is younger than the first binding, and may have been where fewer are left than it needs.
+A gang is a PodGroup, or is declared by annotations of its pods; gangs of one namespace that all list the same group
+start together. For a gang without an object, its pods show whether it was whole before: it was if one of them has ended
+or is younger than the first binding, and may have been if fewer are left than it needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A gang of any further language stands whole or not at all, and where its constraint has it.
+"""Check that gangs of the other languages run whole or not at all, and within their topology constraint.
 
-Each language is read here by itself, from its records and the marks on pods. A gang that has been whole and has lost
-pods since is not a broken promise.
+Each language is read here independently, from its records and from labels and annotations of pods. A gang that was
+whole and has lost pods since is no violation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What stands where: no node holds more than it has, no pod stands on a node that is not there, and none was bound
-that names what cannot be honoured.
+"""Check nodes: none is oversubscribed, no pod is on a node that does not exist, and no pod was bound that asks for
+something unsupported.
 """
 
 from __future__ import annotations

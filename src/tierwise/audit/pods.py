@@ -1,4 +1,4 @@
-"""What auditors ask of pods: who holds a node, what they ask for, to which gang they belong."""
+"""What the auditors ask about pods: whether they hold a node, their requests, their gang."""
 
 from __future__ import annotations
 

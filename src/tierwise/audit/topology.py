@@ -1,4 +1,4 @@
-"""Hard network topology is kept: the pods of a gang, and of each of its sub-groups, stand within one hyperNode."""
+"""Check hard network topology: the pods of a gang, and of each sub-group, are inside one hyperNode."""
 
 from __future__ import annotations
 

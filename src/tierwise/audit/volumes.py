@@ -1,6 +1,6 @@
-"""No pod that tierwise bound stands where its volumes cannot follow, or with a claim that has none.
+"""Check that no pod bound by tierwise is on a node that its volumes cannot reach, or has an unbound claim.
 
-Volumes are looked at as they are now; what was attached or provisioned since is somebody else's story.
+Volumes are checked as they are now; volumes that were attached or provisioned later are not tierwise's decision.
 """
 
 from __future__ import annotations

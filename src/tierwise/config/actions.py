@@ -1,7 +1,7 @@
-"""The actions that a profile may name: the one table of them.
+"""The actions that a profile may name, in one table.
 
-The scheduler runs an action by its family; the reader of a cluster, admission, replays and tests ask the same table
-which actions evict, and whether pods fall one by one.
+The scheduler looks up an action's family here; the snapshot reader, admission, replays and tests look up which actions
+evict, and whether they evict pod by pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Controllers: pure functions from what a cluster holds to the effects that bring it where its objects say.
+"""Controllers: pure functions from the objects of a cluster to the effects that reconcile them.
 
-`run` calls them all. Each one is level-triggered and idempotent: applied to its own result it has nothing to do, so
-whoever calls `run` repeats it until it returns nothing. No controller reads a clock, does I/O or calls another.
+`run` calls all of them. Each is level-triggered and idempotent: applied to its own result it returns nothing, so the
+caller repeats `run` until it returns nothing. No controller reads a clock, does I/O or calls another controller.
 """
 
 from tierwise.config.profile import DEFAULT, Profile

@@ -1,8 +1,7 @@
-"""What every elastic quota asks for, may use now and uses: the annotations and the status that Koordinator shows.
+"""What every elastic quota requests, may use and uses: the annotations and the status that Koordinator shows.
 
-Called by `controllers.run`. The figures are those that the scheduler counts with (`plugins.quota_tree`), written in the
-resources that a quota's max lists. A quota that holds more than its runtime is given the time since when, which is
-how long `giveback` waits for it.
+Called by `controllers.run`. The figures are those of the scheduler (`plugins.elastic_quota.tree`), for the resources in
+a quota's max. A quota that holds more than its runtime gets a timestamp, from which `giveback` measures its delay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The counts of every PodGroup of Koordinator's: how many of its pods are bound, run, are done or have failed.
+"""The counts in the status of Koordinator's PodGroups: pods that are bound, running, succeeded and failed.
 
-Called by `controllers.run`. The phase is the scheduler's (`explain.gang_status`).
+Called by `controllers.run`. The scheduler writes the phase (`status.koordinator`).
 """
 
 from __future__ import annotations

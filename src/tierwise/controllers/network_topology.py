@@ -1,8 +1,7 @@
-"""Every NetworkTopology: weights from measurements, what links carry already, and how many nodes there are.
+"""The controller of NetworkTopologies: weights from measurements, reserved bandwidth of links, number of nodes.
 
-Called by `controllers.run`. Of the weights it owns the set named "NetperfCosts" alone; in the others it writes what is
-reserved on their links, and nothing else. Whatever it writes follows from the objects of this moment, so it is exact
-after any history.
+Called by `controllers.run`. Of the weights it owns only the set "NetperfCosts"; in the other sets it writes reserved
+bandwidth and nothing else. All values follow from the current objects, so they are exact regardless of history.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pod groups for pods that name none: a plain pod's own, or one for all pods of the object that made them.
+"""PodGroups for pods that name none: one for a plain pod, or one for all pods of the same owner.
 
-Called by `controllers.run`. A group exists as long as a pod belongs to it, and its spec follows from its pods and from
-the objects that own them; so whatever was seen or missed on the way, the same objects end with the same groups. The
-status of a group is the scheduler's (`explain.status`); groups that people or other controllers made are left alone.
+Called by `controllers.run`. A group exists as long as it has pods, and its spec follows from its pods and their owners,
+so equal objects always lead to equal groups. The scheduler writes the status of groups (`status.pod_group`); groups
+that users or other controllers created are left alone.
 """
 
 from __future__ import annotations

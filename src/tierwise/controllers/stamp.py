@@ -1,4 +1,4 @@
-"""How controllers write the time that they were handed; they never ask for it themselves."""
+"""How controllers write the time that they are given; they never read a clock."""
 
 from tierwise.api.meta import format_time, parse_time
 

@@ -1,5 +1,5 @@
-"""Programs that run on nodes: what the network between them takes, and what their interfaces carry.
+"""Programs that run on nodes: they measure the network between zones, and advertise the speed of interfaces.
 
-Each has a pure part that says what to write, as effects, and a small part that looks at the machine. They know no
-cluster: whoever runs them hands the effects to one, or prints them.
+Each has a pure part that returns effects, and a small part that looks at the machine. They do not talk to a cluster:
+the caller applies the effects or prints them.
 """

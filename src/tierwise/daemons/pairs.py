@@ -1,7 +1,7 @@
-"""Who measures whom: one pair of nodes for each ordered pair of zones of a region, and of regions.
+"""Which nodes measure which: one pair of nodes for each ordered pair of zones in a region, and of regions.
 
-Intra-zone costs are taken to be alike, so a cluster of any size is measured by as few connections as it has pairs of
-zones and regions.
+Costs inside a zone are assumed to be equal, so the number of connections depends on the number of zones and regions,
+not on the number of nodes.
 """
 
 from __future__ import annotations

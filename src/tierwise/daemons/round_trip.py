@@ -1,7 +1,7 @@
-"""Time small messages there and back over one TCP connection; and answer those of others.
+"""Measure round-trip times over one TCP connection, and answer the measurements of other nodes.
 
 Traffic is bounded on both sides: a measurement sends a fixed number of 16-byte messages and stops at its deadline, and
-whoever answers closes a connection that sends more than a measurement ever would, or nothing for a while.
+the answering side closes a connection that sends more than a measurement would, or is silent for too long.
 """
 
 from __future__ import annotations

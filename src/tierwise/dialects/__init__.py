@@ -1,1 +1,1 @@
-"""What a family of API objects means in the words of the model: one file each."""
+"""Translates API objects into model types: one folder for each family of objects."""

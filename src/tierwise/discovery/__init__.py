@@ -1,7 +1,6 @@
-"""Topology discovery: what sites write down about their networks, as one form of tree, and that tree as hyperNodes.
+"""Topology discovery: reads descriptions of networks into one form of tree, and writes such a tree as hyperNodes.
 
-One pure reader for each source (`slurm_conf`, `slurm_yaml`, `labels`, `topograph`, `host_map`, `ufm`,
-`from_hypernodes`) gives a `Discovered`: a `Tree` and remarks about the text. `naming` gives its domains names,
-`manifests` writes them as hyperNodes, and `changes` tells two sets of hyperNodes apart. Nothing here opens a file or a
-connection: `fetch` does.
+One pure reader for each source (`slurm`, `labels`, `topograph`, `host_map`, `ufm`, `from_hypernodes`) returns a
+`Discovered`: a `Tree` and remarks about the text. `naming` names its domains, `manifests` writes them as hyperNodes,
+and `changes` compares two sets of hyperNodes. Nothing here opens a file or a connection: `fetch` does.
 """

@@ -1,7 +1,8 @@
-"""What is known of the last tries to fetch a source: kept in a ConfigMap beside the configuration.
+"""The record of the last attempts to fetch a source, kept in a ConfigMap beside the configuration.
 
-Whoever fetches writes it, and the discovery controllers read it: so they stay functions of what a cluster holds. It
-keeps the last tree that was read, however many tries have failed since, and says when the next one is due.
+The process that fetches writes it and the discovery controllers read it, so these stay functions of a cluster's
+objects. It keeps the last tree that was read, however many attempts have failed since, and the time of the next
+attempt.
 """
 
 from __future__ import annotations

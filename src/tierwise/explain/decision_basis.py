@@ -1,7 +1,7 @@
-"""Go through a cycle's decisions again and say what each job's search saw: tiers too tight, domains that scored.
+"""Replay a cycle's decisions to explain what the search of each job saw: tiers that were too tight, domains and scores.
 
-Normal cycles keep no such notes; whoever wants to tell the story replays the placements in their order on a fresh
-ledger and asks, before each, the questions that the search asked. Same snapshot, profile and report, same answers.
+Normal cycles do not record this. The placements are replayed in order on a fresh ledger, and before each one the
+questions of the search are asked again. Equal snapshot, profile and report give equal answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a job and its sub-groups stand: the innermost domain of each. One answer for JSON, status and live views."""
+"""The innermost domain of a job and of each of its sub-groups, for JSON, status and live views."""
 
 from __future__ import annotations
 

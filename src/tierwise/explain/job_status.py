@@ -1,4 +1,4 @@
-"""How jobs fare at one moment: phase, retries, pods and place, and the same for their partitions."""
+"""The state of jobs at one moment: phase, retries, pods and domain, and the same for their partitions."""
 
 from __future__ import annotations
 

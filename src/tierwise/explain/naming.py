@@ -1,4 +1,4 @@
-"""What things are called in front of people: jobs without the uid in their pod group's name, tiers with their names."""
+"""Names in output: jobs without the uid in their pod group's name, tiers with their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that a run gave a place, and how they are told of: by job, with ranks as ranges."""
+"""The pods that a run placed, by job, with ranks as ranges."""
 
 from __future__ import annotations
 

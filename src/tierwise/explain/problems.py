@@ -1,4 +1,4 @@
-"""What is well-formed but wrong in itself: named, set aside, and the rest works."""
+"""Objects that are well-formed but wrong: each is named and set aside, and the rest is processed."""
 
 from __future__ import annotations
 

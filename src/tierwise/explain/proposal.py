@@ -1,4 +1,4 @@
-"""What was recommended for a job and what came of it, and how its ranks stand: in words and for programs."""
+"""The proposal for a job, whether it was used, and how its ranks are placed: as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many names in few words: "worker 0-15", "rack-[0-3,7]"."""
+"""Many names in short form: "worker 0-15", "rack-[0-3,7]"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened when: one line for each thing that people would notice, pods that fare alike told of together."""
+"""What happened when: one line for each notable event, shared by pods that changed in the same way."""
 
 from __future__ import annotations
 

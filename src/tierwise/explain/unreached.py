@@ -1,4 +1,4 @@
-"""Why no cycle looked for a place for a pod: it has one, it is behind a gate, or its job never had its turn."""
+"""Why no cycle searched for a node for a pod: it has one, it is gated, or its job was never served."""
 
 from __future__ import annotations
 

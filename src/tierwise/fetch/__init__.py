@@ -1,5 +1,6 @@
-"""Topology sources from outside: files, cluster manifests and a fabric manager, handed to the readers of `discovery`.
+"""Reads topology sources from outside (files, manifests, a fabric manager) and passes them to the readers of
+`discovery`.
 
-Called by the command line, and by `runtime.fetching` for a cluster. The only part of discovery that does
-I/O; what goes wrong is an InputError or a `FetchError` with one line for people.
+Called by the command line, and by `runtime.topology_sources` on a cluster. The only part of discovery that does I/O;
+failures are an InputError or a `FetchError` with a one-line message.
 """

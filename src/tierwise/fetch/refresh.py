@@ -1,7 +1,7 @@
-"""One try to fetch a configured source, and the record that it leaves for the controllers.
+"""One attempt to fetch a configured source, and the record of it for the controllers.
 
-Called by `runtime.fetching` when `discovery.record.due` says so. Never raises for a source
-that fails: a failure is a record too.
+Called by `runtime.topology_sources` when `discovery.fetch_record.due` says so. Never raises for a source that fails: a
+failure is recorded too.
 """
 
 from __future__ import annotations

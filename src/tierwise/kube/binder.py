@@ -8,7 +8,7 @@ The rule for a gang of which some binds fail:
    whether we still lead: the next leader may have given the node to others.
 3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods stand, the less there is
    to mend. The next cycle, which comes at once, places what is missing beside what stands, within the gang's domain;
-   if that is not possible in time, what stands is released (`scheduler.release`).
+   if that is not possible in time, what stands is released (`scheduler.partial_gangs`).
 4. A bind whose outcome stays unknown, because no answer came or the lease was lost before one did, is held as assumed
    and looked up until there is an answer; nothing is sent for that pod before.
 """

@@ -2,7 +2,7 @@
 
 Minimums: of the job (minMember), of its roles (minTaskMember), of sub-jobs (subGroupSize) and of their number
 (minSubGroups). Roles are left out entirely where their sum exceeds the job's minimum: Volcano does so, and so do we.
-How the minimums are counted is in `framework.standing`; this plugin says that they hold.
+`framework.ledger` counts them (`job_ready`); this plugin decides that they apply.
 
 Where single tasks are evicted, a job may lose tasks down to its minimum and no further; roles and sub-jobs are not
 looked at, as in Volcano. Where whole gangs are weighed it has no say: bundles see to it there.

@@ -3,7 +3,7 @@
     used + minResources of jobs let in in this cycle + this job's minResources <= hard
 
 per resource that both a quota and the job's minResources name, for every quota of the namespace. Jobs without
-minResources pass. What quotas leave is read from the snapshot: see `dialects.quotas`.
+minResources pass. What quotas leave is read from the snapshot: see `snapshot.quotas`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""HTTP servers that cannot be held up by those who connect and say nothing, or nearly nothing.
+"""HTTP servers that idle or slow clients cannot block.
 
-Every server of the project listens through `listen`: webhook, health and metrics, pages. A connection that has not sent
-the head of a request in time is cut, so is one that does not end its TLS handshake, and only so many are open at a
-time: where there are more, the one that was quiet for longest makes way, so whoever comes next is served.
-`listening` runs a server beside a program that is not asynchronous, in a thread of its own.
+Every server of the project (webhook, health and metrics, pages) uses `listen`. A connection is closed if it does not
+send the head of a request, or finish its TLS handshake, in time. The number of open connections is limited; beyond the
+limit the one that was idle longest is closed, so that a new client is served. `listening` runs a server in a thread
+beside a synchronous program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The loop: wait for a change or for time to pass, let the controllers act, decide, apply, publish.
+"""The main loop: wait for a change or a timeout, run the controllers, run a cycle, apply effects, publish status.
 
-It knows a `Cluster` and nothing behind it, so it runs on the embedded one as well. One turn is complete in itself:
-whatever a process knew beyond what the cluster holds is lost with it and not missed.
+It knows the `Cluster` interface only, so it also runs on the embedded cluster. Each turn is complete in itself: a
+process holds no state that is not in the cluster, so nothing is lost when it ends.
 """
 
 from __future__ import annotations

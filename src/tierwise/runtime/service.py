@@ -1,7 +1,7 @@
-"""A process in a cluster: it takes the lease, keeps turning, says how it is, and ends in order.
+"""A process in a cluster: takes the lease, runs the loop, reports its health, and shuts down cleanly.
 
-SIGTERM and SIGINT let the turn under way end, its binds included; then the lease is given back, and the next one goes
-on at once. A second signal ends the process on the spot, which is safe as well: what it was doing is in the cluster.
+SIGTERM and SIGINT let the current turn finish, including its binds; then the lease is released, so that the next leader
+starts at once. A second signal ends the process immediately, which is safe too: all state is in the cluster.
 """
 
 from __future__ import annotations

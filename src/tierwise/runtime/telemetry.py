@@ -1,7 +1,6 @@
-"""What a running scheduler tells of itself: metrics, log lines and the last cycle, made from each turn of the loop.
+"""Metrics, log lines and the last report of a running scheduler, made from each turn of the loop.
 
-An observer of the loop. The figures of the connection are asked for when somebody looks at the metrics, because they
-move between turns.
+An observer of the loop. Figures of the connection change between turns, so they are read when metrics are scraped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a report asks of the cluster: pods to bind, and pods to nominate while their gang waits for room."""
+"""The effects of a report: pods to bind, and pods to nominate while their gang waits for resources."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""No object can stop the loop: what raises is traced to one object, which is set aside by name, and the rest goes on.
+"""The guard that keeps any object from stopping the loop: an object that makes a stage raise is found and set aside.
 
-One mechanism for every stage: reading, controllers, the cycle, effects, statuses; used by the live loop and by the
-embedded rounds. A stage is a function of `Objects`. Where it raises, it is rehearsed with fewer and fewer objects until
-the first that makes it raise is found; that one is left out, or read as a pod that only takes up room where it has a
-node, and the stage runs again. An object that was set aside is tried again after a while that doubles each time.
+One mechanism for every stage (reading, controllers, the cycle, effects, statuses), used by the live loop and by the
+embedded rounds. A stage is a function of `Objects`. If it raises, it is run again with fewer and fewer objects until
+the first one that makes it raise is found. That object is left out, or, if it is a pod on a node, is read as a pod that
+only uses resources; then the stage runs again. Objects that were set aside are retried after a delay that doubles each
+time.
 
-Nothing else in the core catches what it does not expect: a rule that each reader of a field would have to remember is
-a rule that one of them forgets.
+Nothing else in the core catches unexpected exceptions: a rule that every reader of a field had to follow would be
+forgotten by one of them.
 """
 
 from __future__ import annotations

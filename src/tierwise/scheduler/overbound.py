@@ -1,9 +1,9 @@
-"""Pods that were bound to room which somebody else had taken: two schedulers have decided at the same moment.
+"""Pods on an overcommitted node: two schedulers bound pods to the same resources at the same time.
 
-The API server binds whatever it is asked to, and a kubelet refuses the pods that come last to a node that is full. So
-the pods of such a node are gone through as a kubelet would: those that it has taken up, then gang by gang in the order
-in which these were bound. Who finds no room there is to be taken back, if he is ours; so is a pod of ours that a
-kubelet has refused. Every scheduler that follows the rule comes to the same order, because it is read off the pods.
+The API server accepts every bind, and a kubelet rejects the pods that arrive last on a full node. This module goes
+through the pods of such a node as a kubelet would: first the pods that it has started, then gang by gang in the order
+of binding. Pods of ours that do not fit are evicted, and so are those that a kubelet has rejected. Every scheduler that
+follows this rule finds the same order, because it is derived from the pods alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Gangs of which only a part was bound: found, marked with the time, and released where the rest finds no place.
+"""Gangs that are bound only in part: find them, mark them with the time, and evict them if the rest finds no place.
 
-A bind may fail, a scheduler may die half-way, and pods that came last to a full node are taken back (`overbound`).
-Every cycle places what is missing beside what stands, so a part of a gang is normally whole a moment later. Where it is
-not after some time, what stands is evicted: it would hold room for nothing. A gang that was whole once and has lost
-pods since is not meant: that is for its policies and its replacements.
+A bind may fail, a scheduler may crash half-way, and pods are evicted from overcommitted nodes (`overbound`). Every
+cycle places missing pods beside those that run, so a partial gang is normally complete a moment later. If it is not
+after some time, its pods are evicted, because they hold resources without use. A gang that was whole and has lost pods
+since is not meant: its policies and replacements deal with it.
 
-Marks are annotations of the gang's pod group, of whichever dialect, so a restart goes on where the last process
-stopped. A gang that only the annotations of its pods declare has nowhere to keep a mark: its pods tell (`evidence`).
-Pods that nobody would make anew are left alone, and people are told.
+The marks are annotations on the gang's pod group, in every language, so they survive a restart. A gang that is declared
+only by annotations of its pods has no such object; there the pods themselves show how long it has waited. Pods without
+an owner that would create them again are never evicted; a message says so.
 """
 
 from __future__ import annotations

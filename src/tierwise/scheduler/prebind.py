@@ -1,11 +1,11 @@
-"""What stands between a place that was found and a bind: things to write, and things that others do about them.
+"""The step between placement and bind: objects to write first, and actions of others to wait for.
 
-Plugins say it task by task (`PreBind`), and here it is decided for gangs. What must be written goes onto the report as
-effects before the binds. Where somebody else has to act on it first, such as a provisioner that makes a volume, nothing
-waits for that: the gang is nominated, so its room is kept, and the next cycle looks again. Everything that is known
-about it stands in the objects, so a restart goes on where the last process stopped.
+Plugins report it per task (`PreBind`); this module decides per gang. Writes become effects before the binds. If
+somebody else must act on them first, such as a provisioner that creates a volume, the gang is nominated, so that its
+resources stay reserved, and the next cycle checks again; nothing blocks. All state is in the objects, so it survives a
+restart.
 
-A gang is bound only once nothing that its minimum needs is waited for; where some of it fails, all of it is taken back.
+A gang is bound only when nothing that its minimum needs is outstanding; if a part fails, all of it is undone.
 """
 
 from __future__ import annotations

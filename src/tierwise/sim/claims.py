@@ -1,7 +1,7 @@
-"""Claims of devices as Kubernetes' controller manager looks after them; on a real cluster that runs by itself.
+"""ResourceClaims in the embedded cluster: does what Kubernetes' controller manager does on a real one.
 
-Pods get the claims that their templates promise; claims are no longer reserved for pods that have ended, give back
-their devices when nobody uses them, and go with the pod that they were made for.
+Creates the claims of pods from their templates, removes reservations of pods that have ended, deallocates unused
+claims, and deletes claims together with the pod that they were created for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The embedded cluster: an object store that carries out effects.
+"""The embedded cluster: an object store that applies effects.
 
-Without a clock it knows one moment alone: an evicted or deleted pod is gone at once, and `advance_pods` lets that
-moment pass, so that bound pods run and terminating ones are gone. With a clock it does what an API server does:
-objects are born at a time, and a pod that stands on a node gets its time to terminate, until whoever plays the
-kubelet removes it.
+Without a clock there is only one moment: an evicted or deleted pod is gone at once, and `advance_pods` makes bound pods
+run and removes terminating ones. With a clock it behaves like an API server: objects have creation times, and a pod on
+a node gets its grace period, until the simulated kubelet removes it.
 """
 
 from __future__ import annotations

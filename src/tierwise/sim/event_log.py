@@ -1,6 +1,6 @@
-"""Takes note of what happens in a simulated cluster: effects that were carried out, and phases that changed.
+"""The log of a simulated cluster: effects that were applied, and phases that changed.
 
-`Simulation` hands it everything in order; who shows it, and how, is up to the command line.
+`Simulation` passes everything in order; the command line decides how to show it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What befalls a simulated cluster from outside: pods that fail, machines that are lost and come back.
+"""Failures to inject into a simulated cluster: pods that fail, machines that are lost and come back.
 
 Written on the command line as `POD=EXIT@TIME` and `NODE@TIME`; times count from the start of the run.
 """

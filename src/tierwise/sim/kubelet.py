@@ -1,7 +1,7 @@
-"""Simulated kubelets: what becomes of a pod on its node as time passes, written down as real kubelets write it.
+"""Simulated kubelets: the status of a pod on its node as time passes, written as real kubelets write it.
 
-A pod's life is a function of the pod and the time; nothing is remembered but what stands in its status. So the same
-pods at the same times live the same lives, and a run can be taken up where it stopped.
+The status is a function of the pod and the time, and no other state is kept. So equal inputs give equal runs, and a run
+can be resumed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The machines behind the nodes, and the node controller that watches over them.
+"""The machines behind the nodes, and the node controller that watches them.
 
-A machine that is lost falls silent. Nobody notices for a while; then its node turns not ready and is tainted, its pods
-are told to go once they tolerate that no longer, and as nobody is there to stop them they are gone when their grace is
-over: as on a cluster whose provider takes lost machines away. A machine that comes back has lost its containers.
+A lost machine stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
+tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost machines. A
+machine that comes back has lost its containers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Controllers and scheduler on the embedded cluster, round by round, until nothing changes any more."""
+"""Runs controllers and scheduler on the embedded cluster, round by round, until nothing changes."""
 
 from __future__ import annotations
 

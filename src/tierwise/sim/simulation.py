@@ -1,7 +1,7 @@
-"""The whole life of what is submitted: controllers, scheduler and kubelets on one cluster, while a clock goes on.
+"""Simulate submitted jobs from start to end: controllers, scheduler and kubelets on one cluster with a virtual clock.
 
-At each moment everything that follows from that moment happens, until nothing changes any more; then the clock jumps
-to the next moment at which something will. Nothing waits for real: whoever shows a life to people decides how fast.
+At each moment everything that follows from the current state happens, until nothing changes; then the clock jumps to
+the next moment at which something will. Nothing sleeps: the caller decides how fast the run is shown.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Reading a cluster's objects into the snapshot of a cycle, anew or following what changed."""
+"""Reads a cluster's objects into the snapshot of a cycle, from scratch or incrementally."""

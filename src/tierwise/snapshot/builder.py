@@ -1,4 +1,4 @@
-"""Objects into the snapshot of one cycle. The same objects, in whatever order, give the same snapshot."""
+"""Builds the snapshot of one cycle from objects; their order does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two snapshots of the same objects say the same: a check of what a reader has kept against a fresh reading."""
+"""Compares two snapshots of the same objects: the one kept incrementally with one read from scratch."""
 
 from __future__ import annotations
 

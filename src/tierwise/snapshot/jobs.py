@@ -1,4 +1,4 @@
-"""Jobs from cohorts of pods: a job whose group and pods have not changed is kept, and only numbered anew."""
+"""Builds jobs from cohorts of pods. A job whose group and pods are unchanged is kept and only renumbered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where pods can stand: the nodes of a cluster in the order of its tree."""
+"""The nodes of a cluster in tree order."""
 
 from __future__ import annotations
 

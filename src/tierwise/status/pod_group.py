@@ -1,6 +1,6 @@
-"""What a cycle means for pod groups: phase, conditions, counts, chosen domains, events. Only changes are asked for.
+"""The status of pod groups after a cycle: phase, conditions, counts, chosen domains, events; only changes are written.
 
-The one place that writes the status of a pod group, as in Volcano, where that is the scheduler's. Whoever runs a cycle
+The only module that writes the status of a Volcano PodGroup; in Volcano that is the scheduler's task too. The caller
 applies these effects after those of the scheduler.
 """
 

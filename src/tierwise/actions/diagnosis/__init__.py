@@ -1,1 +1,1 @@
-"""Why a gang found no place, and what its candidate domains scored."""
+"""Why a gang found no place, and how its candidate domains scored."""

@@ -1,7 +1,8 @@
-"""Say why a gang found no place: which domains were searched, how far the best of each tier came, what was short.
+"""Explain why a gang found no place: the domains that were searched, the best one of each tier, and what it was short
+of.
 
-The domains that are told of are those that the search may use. A gang with running tasks is searched for in one
-domain, the widest around them that its limit allows, so that one is named and no other.
+Only domains that the search may use are reported. A gang with running tasks is searched for in one domain, the widest
+around them that its limit allows, so only that one is named.
 """
 
 from __future__ import annotations

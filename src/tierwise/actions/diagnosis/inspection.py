@@ -1,6 +1,6 @@
-"""Look closely at one pod when its job's turn comes: what `explain` shows.
+"""Inspect one pod when its job is served: the data that `explain` shows.
 
-A probe is handed in with the cycle; normal runs pass none and pay nothing for it.
+A `PodInspector` is passed to the cycle; normal cycles pass none and have no extra cost.
 """
 
 from __future__ import annotations

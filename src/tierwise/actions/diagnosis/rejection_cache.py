@@ -1,8 +1,8 @@
-"""What was refused in this pass, so that asking again costs nothing.
+"""Remember the rejections of this pass, so that equal jobs are rejected without another search.
 
-While nothing is released, room only shrinks: a gang of the same kind that needs as much or more is refused as well.
-Kinds are remembered only where counting is exact and the answer depends on nothing but room. What a job is told are its
-own numbers and the room of the moment; jobs that ask for the same, with nothing placed in between, share the sentence.
+While nothing is released, capacity only shrinks: a gang of the same kind that needs as much or more is rejected too. A
+kind is cached only where counting is exact and the answer depends on capacity alone. Each job's message has its own
+figures; jobs with equal requests share one message as long as nothing was placed in between.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Give every job that waits its verdict, once all actions of a cycle are over: never, not now, or not allowed.
+"""Give each waiting job a verdict after all actions of a cycle: never, not now, or not allowed.
 
-*Never* is a job that would not fit if every other pod were gone: the nodes are cleared on the ledger, the job is
-searched for as the cycle searches, and the ledger is rewound. What is told then is how far it came on the cleared
-nodes. Any other job is not allowed where a queue, a quota or a gate refused it, and else waits for room.
-Nodes count as they are, with their labels, taints and cordons, but for conditions that pass by themselves: a job that
-would fit once nodes are ready again waits for them. Where required pod affinity or a rule that follows
-running pods might be met by pods that are gone on the cleared nodes, only counting may say never.
+*Never*: the job would not fit even if every other pod were gone. The ledger is cleared of all other pods, the job is
+searched for as in a cycle, and the ledger is rewound; the message says how far the search came. *Not allowed*: a queue,
+a quota or a gate rejected the job. *Not now*: everything else.
+
+Labels, taints and cordons of nodes count as they are. Conditions that pass by themselves do not: a job that would fit
+once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
+satisfied by pods that are cleared, only counting may conclude *never*.
 """
 
 from __future__ import annotations

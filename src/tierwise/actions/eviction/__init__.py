@@ -1,1 +1,1 @@
-"""Making room: victims, bundles, feasibility, and the evicting actions that a profile names."""
+"""Eviction: preemptors, victims, bundles, feasibility checks, and the evicting actions that a profile names."""

@@ -1,10 +1,10 @@
-"""Victims that fall together: per gang and domain a safe bundle, which leaves the gang whole, and the core.
+"""Group a gang's running tasks in a domain into bundles of victims: a safe bundle, and the core.
 
-A gang's running tasks in a domain stand in the order in which they would go: those that stand where room is wanted
-first, then those that cover more of the need, lower priority, smaller, younger, by name. The first ones, as far as
-every minimum of the gang allows (its own, its roles', its sub-jobs'), are safe to take; the rest is the core, taken
-whole or not at all. All of a gang that is broken already is safe. What would make no room is in no safe bundle, and in
-a core only beside what does.
+Tasks are sorted by who is evicted first: tasks on nodes where capacity is needed, then those that cover more of the
+need, lower priority, smaller, younger, by name. The first ones, as far as every minimum of the gang (its own, its
+roles', its sub-jobs') allows, form the safe bundle, which leaves the gang whole. The rest is the core, which is evicted
+whole or not at all. All tasks of a gang that is below its minimum already are safe. Tasks that would free nothing of
+what is needed are in no safe bundle, and in a core only together with tasks that do.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Plans in which tasks fall one by one: the tightest place that can be made, with the fewest evictions in it.
+"""Plan evictions pod by pod: the tightest place that can be freed, with the fewest evictions.
 
-What Koordinator does for a job, and for a pod within its quota, and Kubernetes for any pod. Gangs among the victims are
-not looked at: what is needed of them goes, the rest stays. Places are those that the job's topology allows, all of one
-kind (of one tier, or of one way to gather) weighed against each other before the next kind is looked at.
+Koordinator preempts like this for a job, and for a pod within its quota; Kubernetes does for any pod. The gangs of
+victims are not considered: the pods that are needed are evicted, and the others stay. Candidate places are those that
+the job's topology allows; all of one kind (one tier, or one gather option) are compared before the next kind is tried.
 
-Tasks of one plain shape are priced on every node, and the cheapest choice is exact. Whatever else (several shapes,
-rules between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important going first.
+For tasks of one plain shape every node is priced and the cheapest choice is exact. Everything else (several shapes,
+rules between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important victims first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""preempt and reclaim as Volcano has them: task by task, victims on one node at a time.
+"""preempt and reclaim as in Volcano: task by task, with victims on one node at a time.
 
-preempt takes from less important jobs of the same queue, and from less important tasks of the same job; reclaim takes
-from other queues. Only those go who free what is short on the node, or in the queue, and nobody who is not needed once
-all tasks have their nodes. A job's evictions are kept only if its minimum finds a place with them. Jobs with a hard
-topology are left to the gang variants, which know domains.
+preempt evicts tasks of less important jobs in the same queue, and less important tasks of the same job; reclaim evicts
+tasks of other queues. Only tasks that free something that is short on the node or in the queue are evicted, and those
+that turn out to be unnecessary are kept. A job's evictions are kept only if its minimum fits with them. Jobs with a
+hard topology are left to the gang actions, which know domains.
 """
 
 from __future__ import annotations

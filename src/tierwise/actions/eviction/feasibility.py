@@ -1,7 +1,7 @@
-"""Would a gang fit in a domain if these tasks were gone? Asked often, so counted where counting is exact.
+"""Would a gang fit in a domain if certain tasks were gone? Asked often, so it is counted wherever counting is exact.
 
-`Counted` serves demands of one plain shape: room per row with the victims' amounts added, summed over the domains
-that confine the gang. `Tried` serves everything else: evict on the ledger, search, rewind.
+`_Counted` serves demands of one plain shape: fit counts per row with the victims' amounts added, summed over the gang's
+domains. `_Tried` serves everything else: evict on the ledger, search, rewind.
 """
 
 from __future__ import annotations

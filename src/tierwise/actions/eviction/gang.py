@@ -1,11 +1,12 @@
-"""Room for a whole gang, by evicting as little as possible, inside one domain: five actions, one way to go about it.
+"""Evict for a whole gang, inside one domain, with as few victims as possible: five actions with one algorithm.
 
-For a job that starves: every domain that it may use is weighed. In each, the running gangs' tasks are bundled and
-sorted, the filters are asked once, the fewest bundles that make room are found, and whoever is not needed is spared.
-The cheapest domain wins; its victims are evicted and the gang is nominated in one statement, or nothing happens.
-gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. In job-preempt, quota-preempt
-(Koordinator's) and pod-preempt (Kubernetes') tasks fall one by one whatever their gang, and the tightest place counts
-before the cheapest (`plans_by_pod`); quota-preempt takes from the job's own queue, the others from every one.
+For each starving job every domain that it may use is considered. In a domain the running tasks are bundled and sorted,
+the victim filters are asked once, the fewest bundles that free enough are found, and unnecessary victims are dropped.
+The cheapest domain wins: its victims are evicted and the gang is nominated in one statement, or nothing happens.
+
+gang-preempt and gang-reclaim differ in who may be a victim and in the order of bundles. job-preempt and quota-preempt
+(Koordinator's) and pod-preempt (Kubernetes') evict pod by pod regardless of gangs, and prefer the tightest place to the
+cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the others from every queue.
 """
 
 from __future__ import annotations

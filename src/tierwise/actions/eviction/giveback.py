@@ -1,7 +1,7 @@
-"""giveback: quotas that hold more than their share give it back, whoever may need it.
+"""giveback: quotas that hold more than their share return it, whether or not a particular job needs it.
 
-Who must go is the lending plugin's word (`Lending`). Where the profile does not let it happen, or not yet, jobs that
-wait for room although their own quota would allow them hear who holds it.
+The lending plugin chooses the victims (`Lending`). If the profile does not allow it, or not yet, jobs that wait
+although their own quota would allow them are told which quota holds the resources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Room made for a refused job at once, by the preempting actions of a profile, one after the other.
+"""Preempt for a rejected job at once, with the preempting actions of a profile in order.
 
-Kubernetes and Koordinator preempt for a pod in the same turn in which it found no place: whoever comes after it sees
-the room that it needs as taken. `allocate` calls this where a profile says so; elsewhere each action runs over all
-jobs.
+Kubernetes and Koordinator preempt for a pod in the same attempt in which it found no node, and later pods see the
+nominated resources as taken. `allocate` calls this where a profile says so; in other profiles each evicting action runs
+over all jobs.
 """
 
 from __future__ import annotations

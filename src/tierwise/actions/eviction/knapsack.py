@@ -1,9 +1,9 @@
-"""How many tasks each row of a domain takes so that together they cost the least.
+"""Choose how many tasks each row of a domain takes, at the lowest total cost: an exact knapsack over the rows.
 
-A knapsack over the rows, exact. Without multiples what is free is used first, and of rows with the same prices only
-as many are looked at as could be needed, the first by name; so the work follows what is missing, not the cluster.
-With multiples (in each domain of a tier so many tasks, or twice as many, ...) it is one knapsack inside the other,
-from the rows up. Among equal choices the first parts by name take the most.
+Without multiples, free capacity is used first, and of rows with equal prices only as many as could be needed are
+considered, the first by name; so the work follows what is missing, not the size of the cluster. With multiples (each
+domain of a tier takes a multiple of a number) there is one knapsack inside the other, from the rows up. Among equal
+choices the first parts by name take the most.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who must go from each node so that it takes so many tasks: all are thought away, and come back while there is room.
+"""Which tasks must be evicted from each node so that it takes a given number of new tasks.
 
-Candidates come back the most important first, as `weighing` has it, and before them those whose going a disruption
-budget forbids; whoever finds no room any more beside the new tasks is a victim. All nodes are counted at once, one
-number of tasks after the other; exact for tasks of one plain shape.
+All candidates are removed, and then put back while they still fit beside the new tasks: first those that a disruption
+budget protects, then by importance. Those that do not fit are the victims. All nodes are counted at once, one number of
+tasks after the other; exact for tasks of one plain shape.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""On whose behalf room is made, and of whom not: jobs that starve, those of their tasks that may cause evictions, and
-the jobs that a cycle leaves alone because it has just placed them.
+"""Which jobs may evict: jobs that starve, and their tasks that may preempt.
+
+Also which jobs are not evicted, because this cycle has placed them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cheapest victims in one domain: bundles in order until the gang fits, then whoever is not needed is spared."""
+"""The cheapest victims in one domain: add bundles in order until the gang fits, then drop unnecessary victims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gathering: a job that asks to be gathered is placed in the ways that its plugin names, counted and then written."""
+"""Place gathered jobs: try the gather options of the plugin in order, counting first and then writing to the ledger.
+
+Called by `allocate`, for the minimum and for the surplus. Tasks of one shape are counted by `framework.gathering`.
+"""
 
 from __future__ import annotations
 

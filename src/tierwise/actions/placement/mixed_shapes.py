@@ -1,13 +1,13 @@
-"""Tasks of several shapes on the rows of a domain, counted exactly.
+"""Place tasks of several shapes on the rows of a domain, by exact counting.
 
-What some rows take together is a set of mixtures, so many tasks of each shape. Such a set is closed downwards, so one
-array tells it: for every number of tasks of all shapes but one, how many of that one (the most numerous) fit beside
-them, -1 where the others alone do not fit. Two disjoint sets of rows take every sum of what each of them takes, which
-is a convolution of their arrays; counted from the rows up, a mixture that fits is found whenever there is one.
+A mixture is a number of tasks of each shape. The mixtures that some rows can take together form a set that is closed
+downwards, so one array describes it: for every number of tasks of all shapes but the most numerous, how many of that
+one fit beside them (-1 if the others alone do not fit). Two disjoint sets of rows take every sum of their mixtures,
+which is a convolution of the arrays; counting from the rows up finds a mixture that fits whenever there is one.
 
-`fit_mixed` places one task group below one domain so; `packing` deals several task groups to inner domains with the
-same arrays. The work is bounded, and `OutOfBoundError` says when it would be more: 2^23 cells of arrays are kept and
-2^28 are added up, which two shapes of a thousand tasks each, or three of thirty, stay far below.
+`fit_mixed` places one task group below one domain; `backtracking` assigns several task groups to inner domains with the
+same arrays. The work is bounded: at most 2^23 array cells are kept and 2^28 are added, and `OutOfBoundError` is raised
+beyond. Two shapes of a thousand tasks each, or three of thirty, are far below that.
 """
 
 from __future__ import annotations

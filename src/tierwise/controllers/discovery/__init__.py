@@ -1,1 +1,1 @@
-"""HyperNodes and their status: made from labels and other sources."""
+"""Controllers that create HyperNodes from labels and other sources, and that write topology status."""

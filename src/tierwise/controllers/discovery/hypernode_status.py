@@ -1,8 +1,7 @@
-"""The status of every hyperNode: how many nodes stand below it, and what is wrong with its declaration.
+"""The status of every hyperNode: the number of nodes below it, and the problems of its declaration.
 
-Called by `controllers.run`. Writes status only; `discovery_label` and `discovery_other` make and remove hyperNodes.
-A condition for each kind of problem stands beside `Ready`, and `Discovered` is false while the source that a hyperNode
-comes from cannot be read.
+Called by `controllers.run`. Writes status only; `labels` and `sources` create and delete hyperNodes. Beside `Ready`
+there is a condition for each kind of problem, and `Discovered` is false while the source of a hyperNode cannot be read.
 """
 
 from __future__ import annotations

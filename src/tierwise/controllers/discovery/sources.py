@@ -1,7 +1,7 @@
-"""HyperNodes from every other discovery source: topograph's labels on nodes, and what was fetched from outside.
+"""HyperNodes from all other discovery sources: topograph's node labels, and records of fetched sources.
 
-Called by `controllers.run`. A source that cannot be read changes nothing: its old hyperNodes stay, and `hypernode`
-says on each of them what is wrong. Fetching itself is `fetch.refresh`'s business, which leaves a record.
+Called by `controllers.run`. If a source cannot be read its hyperNodes stay as they are, and `hypernode_status` reports
+the problem on each of them. `fetch.refresh` does the fetching and leaves the records.
 """
 
 from __future__ import annotations

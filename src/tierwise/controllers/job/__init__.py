@@ -1,8 +1,8 @@
-"""Volcano's batch jobs: a pod group that says what must start together, the pods of every task, and a phase.
+"""The controller of Volcano Jobs: the pod group, the pods of every task, and the phase.
 
-Called by `controllers.run`, job after job, in two strides. First `transitions` decides whether the job changes its
-phase; that is only written down. Where there is none, every module brings its objects to what the written status asks
-for. docs/controllers/job.md tells the whole story.
+Called by `controllers.run` for each job, in two steps. First `transitions` decides whether the job changes its phase; a
+change is only written to the status. If there is none, every other module reconciles its objects with the written
+status. docs/controllers/job.md describes it in full.
 """
 
 from __future__ import annotations

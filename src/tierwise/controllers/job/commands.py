@@ -1,7 +1,7 @@
-"""Commands: what users ask of a job by putting an object beside it, such as `vcctl job suspend` does.
+"""Commands: actions that users request with a Command object, as `vcctl job suspend` does.
 
-A command is carried out once: the turn it leads to is written down with the command's mark, and only then is the
-object deleted. The mark stays until the object is gone, so a deletion that is lost is asked for again, not the turn.
+A command is executed once: the resulting phase change is written together with a mark of the command, and only then is
+the object deleted. The mark stays until the object is gone, so a lost deletion is retried without another phase change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What has happened to a job, read off the state of its objects: the events that life-cycle policies name.
+"""The lifecycle events of a job, derived from the state of its objects.
 
-An event here is a condition that holds, not a message that arrives: it is seen however often somebody looks, and as
-long as nothing was done about it. Whatever a policy does ends the condition, so nothing is done twice.
-docs/controllers/job.md says of every event how it is recognised.
+An event here is a condition that holds, not a message: it is seen on every reconciliation until something is done about
+it. Every action of a policy ends the condition, so nothing is done twice. docs/controllers/job.md says how each event
+is recognised.
 """
 
 from __future__ import annotations

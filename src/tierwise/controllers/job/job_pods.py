@@ -1,7 +1,7 @@
-"""The pods of one job, and what each is to it: of now, of the past, or one too many.
+"""The pods of one job, classified: current, outdated, or surplus.
 
-Built once for each look and handed to every module. A pod belongs to the past once the job, or a part of the job that
-it is in, was restarted after it was made; its marks tell when that was.
+Built once per reconciliation and passed to every module. A pod is outdated once the job, or the part that it belongs
+to, was restarted after the pod was created; annotations record when that was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a job's plugins make beside its pods: there while the job wants pods, gone once it does not.
+"""Objects that a job's plugins create beside its pods: created while the job wants pods, deleted afterwards.
 
-Called by the job controller. An object of the same name that somebody else made is never touched.
+Called by the job controller. An object of the same name with another owner is never touched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The life of a job as a table: which phases there are, what each wants, and where each action leads from it.
+"""The phases of a job as a table: whether each wants pods, and where each action leads.
 
-Read by `life`, which decides, and by whoever asks what a phase wants; nothing here looks at a job.
+Read by `transitions`, which decides, and by the modules that create and delete objects; nothing here looks at a job.
 
     Pending ⇄ Running ─────────────────────▶ Completed, Failed
        │         │

@@ -1,8 +1,8 @@
-"""The pod group of a job: what must start together, and how near to each other.
+"""The pod group of a job: its minimums and its topology.
 
-Called by the job controller. Owns the fields of the spec that follow from the job; other fields, and the status,
-belong to others and are left as they are. A job that wants no pods has none, and one that starts anew gets a new one,
-so that it waits for its queue like any other.
+Called by the job controller. Owns the spec fields that follow from the job, and leaves all other fields and the status
+alone. A job that wants no pods has no pod group, and a restarted job gets a new one, so that it is queued like any
+other.
 """
 
 from __future__ import annotations

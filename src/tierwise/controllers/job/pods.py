@@ -1,8 +1,8 @@
-"""The pods of a job: one for each index of each task, made from the task's template.
+"""The pods of a job: one for each index of each task, created from the task's template.
 
-Called by the job controller. Pods are made once the pod group has left Pending, so that a job which has to wait for
-its queue costs nothing; a pod that disappeared is made anew, one that ended is not. Pods of the past, and pods that the
-job does not ask for any more, are deleted; once the job wants no pods, so are all that still wait or run.
+Called by the job controller. Pods are created once the pod group has left Pending, so that a queued job costs nothing.
+A pod that disappeared is created again; one that ended is not. Outdated and surplus pods are deleted, and once the job
+wants no pods, so are all that are pending or running.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which action the life-cycle policies of a job answer to what has happened, and when.
+"""Which action the lifecycle policies of a job give for an event, and when.
 
-A task's policies come before its job's, and among those of one level a policy for the exit code before one for the
-event. A policy with a timeout acts only if the condition still holds once that time is over.
+A task's policies take precedence over its job's, and on one level a policy for the exit code over one for the event. A
+policy with a timeout acts only if the condition still holds after that time.
 """
 
 from __future__ import annotations

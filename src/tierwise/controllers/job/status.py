@@ -1,6 +1,6 @@
-"""The status of a job: where it is in its life, how many of its pods wait, run and have ended, what is remembered.
+"""The status of a job: phase, counts of pods, and the controller's own records.
 
-Called by the job controller; asks for a patch only where something differs from what is written.
+Called by the job controller; returns a patch only if something differs from the current status.
 """
 
 from __future__ import annotations

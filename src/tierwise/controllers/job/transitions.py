@@ -1,7 +1,7 @@
-"""Whether a job takes a turn now, and which: by command, by policy, or because of where its pods have come to.
+"""Whether a job changes its phase now, and how: by command, by policy, or because of the state of its pods.
 
-Decides only. A turn is written into the status before anything is done about it, so that whoever looks next, at
-whatever state, goes on from there; the modules that make and delete things follow what is written.
+This module only decides. A change is written to the status before anything is done about it, so the next reconciliation
+continues from there after any crash; the modules that create and delete objects follow the written status.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole story of one job: its limits, the search tier by tier, its parts and where they stand, evictions."""
+"""Everything about one job: its limits, the search tier by tier, its parts and where they run, evictions."""
 
 from __future__ import annotations
 

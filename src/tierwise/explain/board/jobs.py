@@ -1,4 +1,4 @@
-"""Every job in a line: who it is, how its pods fare, where it stands, and the one sentence why it waits."""
+"""One line for each job: its identity, counts of its pods, its domain, and the sentence that says why it waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands where: every task of a job that holds a row, or is kept one, and how it came there."""
+"""Where pods run: every task of a job that has a node or is nominated to one, and how it got there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: what each declares, what the profile's plugins say it deserves, what it uses, and who waits in it."""
+"""Queues: what each declares, what it deserves according to the plugins, what it uses, and how many jobs wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How room was made for a job, or why it was not: domains weighed, bundles with their efficiency, who was spared."""
+"""Why and how pods were evicted for a job, or why not: domains compared, bundles with their efficiency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of `submit`: a frame of the live view, and what is said when all is over."""
+"""The pages of `submit`: a frame of the live view, and the summary at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits, and for what: jobs with one reason are told of together."""
+"""The jobs that wait and why; jobs with the same reason are listed together."""
 
 from __future__ import annotations
 

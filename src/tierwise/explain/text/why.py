@@ -1,6 +1,6 @@
-"""The answer of `why`: in a few lines, where a pod stands, would stand now, or what it waits for.
+"""The answer of `why`: in a few lines, where a pod runs, where it would run now, or what it waits for.
 
-The short form of a pod's story (`pod_story`): one look at the state as it is, and what the cluster itself last said.
+The short form of the page in `explain_pod`: one look at the current state, and what the cluster itself last reported.
 """
 
 from __future__ import annotations

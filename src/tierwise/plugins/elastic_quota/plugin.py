@@ -1,6 +1,6 @@
 """elasticquota: Koordinator's quotas, which lend what they do not use.
 
-Per resource that a quota's max lists, the runtime (`quota_tree`) is computed once per cycle from what the pods of
+Per resource that a quota's max lists, the runtime (`tree`) is computed once per cycle from what the pods of
 every quota ask for. A job is given more while, for each quota that is asked,
 
     held + asked           <= runtime, or max where runtime quotas are off

@@ -13,7 +13,7 @@
 
 Each part is worth up to 100 times its weight, without rounding. A part that cannot tell nodes apart adds nothing,
 where Kubernetes adds the same to every node. Scales are taken over all nodes that are neither cordoned nor unready,
-so they do not depend on which nodes are asked about (see `preferences`). Kubernetes' default spread constraints,
+so they do not depend on which nodes are asked about (see `node_affinity`). Kubernetes' default spread constraints,
 which depend on services and replica sets, are not made up.
 """
 

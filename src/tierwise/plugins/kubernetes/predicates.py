@@ -1,7 +1,8 @@
 """Kubernetes' node filters: cordons, readiness, selectors, node affinity, taints, and the rules between pods.
 
-Resources, pod slots and host ports are not asked about here: they are columns of the ledger and counted as room.
-What changes while tasks are placed is in `pod_rules`; this module answers what does not, once per shape.
+Resources, pod slots and host ports are not asked about here: they are columns of the ledger, and fit counts
+include them. Filters that change while tasks are placed are in `pod_affinity`; this module has the static ones, which
+are computed once per shape.
 
 Arguments, as Volcano spells them, all true by default: `predicate.NodeAffinityEnable` (node selector and affinity),
 `predicate.TaintTolerationEnable`, `predicate.PodAffinityEnable`, `predicate.PodTopologySpreadEnable`.

@@ -7,7 +7,7 @@ does not depend on how many dependencies are placed. docs/plugins/network-overhe
 
 Arguments: `namespaces` (["default"]), `weightsName` ("UserDefined"), `networkTopologyName` ("nt-default"), `strict`
 (false: one violated limit is enough), `bothWays` (false: pods that depend on this one are scored too), `lookAhead`
-(false: so are those that still wait, where `outlook` would place them).
+(false: so are those that still wait, where `lookahead` would place them).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A domain with room for n units has `n // g` slots for gangs of g units. Taking x of them costs
 `g · (n // g - (n - x) // g)` slots of that size, weighed by how many such gangs wait, in every domain around the rows.
 The split that costs least over all tiers is found exactly by merging tables of children: what x units cost in a
-domain, for every x. This looks at the amounts taken and not only at what is touched, so it is dearer than `cover`.
+domain, for every x. This looks at the amounts taken and not only at what is touched, so it costs more time than
+`min_cost_cover`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ and all the candidates of the same job before it, still has at least the share t
 that differ by no more than 0.000001 are equal, as in Volcano. No say in reclaim.
 
 Where a queue declares a path (annotations volcano.sh/hierarchy and volcano.sh/hierarchy-weights), queues are ordered
-by hierarchical share as well: see `fair_tree`.
+by hierarchical share as well: see `hdrf`.
 """
 
 from __future__ import annotations

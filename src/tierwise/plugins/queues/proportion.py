@@ -4,7 +4,7 @@ Per resource, computed once per cycle:
 
     deserved = max(guarantee, min(real capability, request, level * weight))
 
-with the highest level for which all of it adds up to no more than the cluster has (`water`). The request of a queue
+with the highest level at which the sum does not exceed the cluster (`water_fill`). The request of a queue
 is what it holds and what its pending tasks ask for, whatever the phase of their job: Volcano counts so, and so do we.
 Everything else compares what a queue holds now, which follows the ledger, with what it deserves:
 

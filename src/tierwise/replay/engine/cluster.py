@@ -1,7 +1,7 @@
-"""The books of a replay: who stands where, who waits, and what has come of it so far.
+"""The state of a replay: which jobs run where, which wait, and the totals so far.
 
-Whoever drives a replay tells the books what happens, in the order of time; they alone change its state, so GPU-hours
-add up whatever the driver. What follows from the state (idle GPUs, the backlog) is derived here, also on resuming.
+The driver of a replay reports what happens, in order of time; only this module changes the state, so GPU-hours add up
+for every driver. Derived values (idle GPUs, the backlog) are computed here, also when a run is resumed.
 """
 
 from __future__ import annotations
