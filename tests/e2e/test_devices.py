@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import Json
-from tests.e2e.driver import TEMPLATE, Driver
+from tests.e2e.driver import CLASS, TEMPLATE, Driver
 from tests.e2e.world import World, job
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +126,48 @@ def test_devices_of_a_gang_that_cannot_start_are_given_back(world: World) -> Non
         assert {} == world.running("train")
         world.api.patch("Node", "n0", {"spec": {"unschedulable": False}})
         world.until(lambda: len(world.running("train")) == 2)
+        _sound(world, driver)
+
+
+def test_pods_that_share_a_claim(world: World) -> None:
+    """A claim that several pods name is allocated once and reserved for all of them."""
+    with Driver(world.api, each=1) as driver:
+        _nodes(world, driver, 2)
+        request = {"name": "gpu", "exactly": {"deviceClassName": CLASS, "count": 1}}
+        meta = {"name": "shared", "namespace": "default"}
+        spec = {"devices": {"requests": [request]}}
+        world.api.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec})
+        shared = _task("w", 3)
+        shared["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "shared"}]
+        world.run()
+        world.api.create(job("train", shared))
+        world.until(lambda: len(world.running("train")) == 3)
+
+        assert 1 == len(set(world.running("train").values()))
+        assert 1 == len(driver.held()["shared"])
+        claim = world.api.get("ResourceClaim", "shared")
+        assert {p["metadata"]["uid"] for p in world.pods("train")} == {u["uid"] for u in claim["status"]["reservedFor"]}
+        _sound(world, driver)
+
+
+def test_extended_resources_that_a_class_serves(world: World) -> None:
+    """Pods that ask for a number of GPUs get claims that are made for them, and are told of them."""
+    with Driver(world.api, each=1) as driver:
+        _nodes(world, driver, 1)
+        world.api.patch("DeviceClass", CLASS, {"spec": {"extendedResourceName": "example.com/gpu"}})
+        plain = _task("w", 2)
+        del plain["template"]["spec"]["resourceClaims"]
+        amounts = {"example.com/gpu": "2"}
+        resources = {"requests": {"cpu": "1", **amounts}, "limits": amounts}
+        plain["template"]["spec"]["containers"][0]["resources"] = resources
+        world.run()
+        world.api.create(job("train", plain))
+        world.until(lambda: len(world.running("train")) == 2)
+
+        held = driver.held()
+        assert [2, 2] == [len(some) for some in held.values()]
+        told = {p["status"]["extendedResourceClaimStatus"]["resourceClaimName"] for p in world.pods("train")}
+        assert told == set(held)
         _sound(world, driver)
 
 
