@@ -654,3 +654,22 @@ def test_devices_of_different_capacity_are_not_alike() -> None:
     history = run(_machine("n0", *devices), device_class(), wanted, pod("p", "c"))
 
     assert ["small", "large"] == given(history, "c")
+
+
+def test_who_only_looks_may_choose_a_device_that_is_held() -> None:
+    """And leaves the free one to the next claim, though the two are alike otherwise."""
+    looking = claim("look", exactly(adminAccess=True))
+    devices = _machine("n0", device("free"), device("held"))
+
+    history = run(
+        devices,
+        device_class(),
+        looking,
+        claim("take", exactly()),
+        _held("x", "held"),
+        pod("q", "x", on="n0"),
+        pod("p", "look", "take"),
+    )
+
+    assert ["held"] == given(history, "look")
+    assert ["free"] == given(history, "take")

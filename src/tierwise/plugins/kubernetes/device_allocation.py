@@ -333,7 +333,7 @@ class _Search:
     def _take(self, claim: int, at: int, request: PlannedRequest, needed: int, view_at: int, device_at: int) -> bool:
         if not needed:
             return self._request(claim, at + 1)
-        tried: set[int] = set()
+        tried: set[tuple[int, bool]] = set()
         for v in range(view_at, len(self._views)):
             view = self._views[v]
             if view.incomplete or view.invalid:
@@ -342,7 +342,8 @@ class _Search:
                 device = view.devices[d]
                 number = int(self._table.kind[device])
                 kind = self._table.kinds[number]
-                if self._busy(claim, request, device) or number in tried:
+                alike = number, bool(self._state.taken[device])  # who only looks may choose what others hold
+                if self._busy(claim, request, device) or alike in tried:
                     continue
                 if not self._selectable(request, self._claims[claim], device):
                     continue
@@ -355,7 +356,7 @@ class _Search:
                     return True
                 self._remove(claim, request, device, view)
                 if kind.plain and view.pool.row >= 0:
-                    tried.add(number)  # what did not work with this one works with none that is like it
+                    tried.add(alike)  # what did not work with this one works with none that is like it
         return False
 
     def _selectable(self, request: PlannedRequest, claim: PlannedClaim, device: int) -> bool:
