@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.limits import PODS
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
@@ -174,7 +175,7 @@ def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason 
         return (), {}, Reason("PodGroupNotFound", "pod", text)
     alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
     for sub in sorted(every, key=lambda sub: natural(sub.name)):
-        alike.setdefault((sub.minimum, sub.constraint), []).append(sub)
+        alike.setdefault((min(sub.minimum, PODS), sub.constraint), []).append(sub)
     if least < len(every) and len(alike) > 1:
         text = f"{least} of {len(every)} sub-groups that differ in size or constraint"
         return (), {}, not_supported(text, "a choice is made among sub-groups that are alike")

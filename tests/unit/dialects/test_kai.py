@@ -149,8 +149,9 @@ def test_a_parent_that_asks_for_nothing_is_no_level() -> None:
         [_sub("a", 1), _sub("a", 1)],
         [_sub("a", 1, parent="nobody")],
         [_sub("a", 1, parent="b"), _sub("b", 1, parent="a")],
+        [_sub("a", 1), *(_sub(f"x{i}", 1, parent=f"x{i - 1}" if i else "a") for i in range(3000))],
     ],
-    ids=["twice", "lost", "circle"],
+    ids=["twice", "lost", "circle", "deep"],
 )
 def test_sub_groups_that_are_no_tree_are_invalid(subs: list[Raw]) -> None:
     """KAI's webhook refuses them; a file has none."""
@@ -268,6 +269,7 @@ def test_what_cannot_be_is_told() -> None:
         "spec.queue",
         "spec.topologyConstraint.requiredTopologyLevel",
         "spec.subGroups[1].topologyConstraint.topology",
+        "spec",
     ] == [finding.path for finding in verdict.warnings]
 
 

@@ -112,6 +112,11 @@ def test_what_does_not_add_up_is_invalid() -> None:
         assert any("InvalidGroup" in told.message for told in validate(objects_of(WORLD, gang)).warnings)
 
 
+def test_a_total_beyond_all_limits_waits() -> None:
+    """Nothing is made for each of a trillion pods."""
+    assert {} == run(WORLD, kueue_gang("g", 1, total=10**12, slice_required_topology=RACK, slice_size=1))[0]
+
+
 def _of_job(name: str, pods: int) -> list[Raw]:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
     marks = {"kueue.x-k8s.io/podset-required-topology": RACK}

@@ -7,6 +7,7 @@ what the search does anyway, from the tightest domain outwards, and is a soft li
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
 from tierwise.api.kai import SubGroup as SubGroupRecord
+from tierwise.api.limits import DEPTH
 from tierwise.api.natural import natural
 from tierwise.dialects.groups import Group, SubGroup, created, smallest
 from tierwise.dialects.label_trees import LabelTree
@@ -81,8 +83,11 @@ def _group(path: str, record: PodGroup) -> Group:
     namespace, _, name = path.partition("/")
     spec = record.spec
     listed = (*spec.sub_groups, *spec.subgroups)
-    subs = tuple(_children(listed, None, ()))
-    fault = _fault(listed, subs)
+    below: dict[str, list[SubGroupRecord]] = {}
+    for sub in listed:
+        below.setdefault(sub.parent or "", []).append(sub)
+    fault = _fault(listed, below)
+    subs = tuple(_children(below, "")) if not fault else ()
     started = bool(record.metadata.annotations.get(STARTED))
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
@@ -101,34 +106,29 @@ def _group(path: str, record: PodGroup) -> Group:
     )
 
 
-def _children(records: Sequence[SubGroupRecord], parent: str | None, above: tuple[str, ...]) -> Iterator[SubGroup]:
-    """The sub-groups that name this parent, each with those that name it; `above` are the names around them."""
-    for record in records:
-        if (record.parent or None) == parent and record.name not in above:
-            below = tuple(_children(records, record.name, (*above, record.name)))
-            least = smallest(below, record.min_sub_group) if below else max(record.min_member, 1)
-            constraint = _constraint(record.topology_constraint) if record.topology_constraint is not None else None
-            yield SubGroup(record.name, least, constraint, below, record.min_sub_group)
+def _children(below: Mapping[str, Sequence[SubGroupRecord]], parent: str) -> Iterator[SubGroup]:
+    """The sub-groups that name this parent, each with those that name it."""
+    for record in below.get(parent, ()):
+        inner = tuple(_children(below, record.name))
+        least = smallest(inner, record.min_sub_group) if inner else max(record.min_member, 1)
+        constraint = _constraint(record.topology_constraint) if record.topology_constraint is not None else None
+        yield SubGroup(record.name, least, constraint, inner, record.min_sub_group)
 
 
-def _fault(records: Sequence[SubGroupRecord], subs: Sequence[SubGroup]) -> str:
-    """What keeps sub-groups from being a tree: two of one name, a parent that nobody is, or a circle."""
-    names = [record.name for record in records]
-    twice = next((name for name in names if names.count(name) > 1), None)
+def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGroupRecord]]) -> str:
+    """What keeps sub-groups from being a tree: two of one name, a parent that nobody is, a circle, too deep a chain."""
+    names = Counter(record.name for record in records)
+    twice = next((name for name, number in names.items() if number > 1), None)
     if twice is not None:
         return f"there are two sub-groups of the name {twice}"
     lost = next((r for r in records if r.parent and r.parent not in names), None)
     if lost is not None:
         return f"the parent {lost.parent} of sub-group {lost.name} does not exist"
-    if sum(1 for sub in subs for _ in _every(sub)) < len(records):
-        return "sub-groups stand in a circle"
-    return ""
-
-
-def _every(sub: SubGroup) -> Iterator[SubGroup]:
-    yield sub
-    for inner in sub.sub_groups:
-        yield from _every(inner)
+    layer, seen = list(below.get("", ())), 0
+    for _ in range(DEPTH):
+        seen += len(layer)
+        layer = [inner for record in layer for inner in below.get(record.name, ())]
+    return f"sub-groups stand in a circle, or more than {DEPTH} deep" if layer or seen < len(records) else ""
 
 
 def _constraint(asked: TopologyConstraint) -> Constraint | None:

@@ -8,7 +8,7 @@ a node label: all pods stand on nodes with one value of it, wherever that value 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Object
@@ -48,6 +48,10 @@ SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 DEEPEST: Final = 4
 """Levels of groups that the API allows."""
+
+
+Inside = Mapping[str, Sequence[PodGroup | CompositePodGroup]]
+"""What stands right below each composite, by the path of the composite."""
 
 
 def named(pod: Pod) -> str:
@@ -94,8 +98,13 @@ def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
             result[path] = _below_basic(path, record, composites[top])
         else:
             below.setdefault(top, []).append(record)
+    inside: dict[str, list[PodGroup | CompositePodGroup]] = {}
+    every: list[PodGroup | CompositePodGroup] = [*composites.values(), *objects.every(PodGroup).values()]
+    for part in every if below else ():
+        around = f"{part.metadata.namespace or 'default'}/{part.spec.parent_composite_pod_group_name}"
+        inside.setdefault(around, []).append(part)
     for top, groups in below.items():
-        group = _of_composite(top, composites, groups)
+        group = _of_composite(top, composites[top], inside, groups)
         result |= {f"{top.partition('/')[0]}/{record.metadata.name}": group for record in groups}
     return result
 
@@ -136,12 +145,11 @@ def _of_pod_group(path: str, record: PodGroup) -> Group:
     )
 
 
-def _of_composite(path: str, composites: Mapping[str, CompositePodGroup], groups: list[PodGroup]) -> Group:
+def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: list[PodGroup]) -> Group:
     """A composite and all PodGroups below it, at whatever depth."""
     namespace, _, name = path.partition("/")
-    record = composites[path]
     spec = record.spec
-    subs = tuple(_children(path, composites, groups, DEEPEST))
+    subs = tuple(_children(path, inside, DEEPEST))
     gang = spec.scheduling_policy.gang
     least = max(gang.min_group_count, 1) if gang is not None else 1
     own = spec.scheduling_constraints
@@ -166,29 +174,18 @@ def _of_composite(path: str, composites: Mapping[str, CompositePodGroup], groups
     )
 
 
-def _children(
-    path: str, composites: Mapping[str, CompositePodGroup], groups: list[PodGroup], depth: int
-) -> Iterator[SubGroup]:
+def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
     """What stands right below a composite, with all that stands below that."""
-    namespace, _, name = path.partition("/")
-    for record in groups:
-        if record.spec.parent_composite_pod_group_name == name:
-            spec = record.spec
-            least = _minimum(spec.scheduling_policy)
-            yield SubGroup(record.metadata.name, least, _constraint(spec.scheduling_constraints))
-    inner = (c for c in composites.values() if c.spec.parent_composite_pod_group_name == name)
-    for composite in inner if depth else ():
-        if (composite.metadata.namespace or "default") == namespace:
-            below = tuple(_children(f"{namespace}/{composite.metadata.name}", composites, groups, depth - 1))
-            gang = composite.spec.scheduling_policy.gang
+    namespace = path.partition("/")[0]
+    for record in inside.get(path, ()):
+        constraint = _constraint(record.spec.scheduling_constraints)
+        if isinstance(record, PodGroup):
+            yield SubGroup(record.metadata.name, _minimum(record.spec.scheduling_policy), constraint)
+        elif depth:
+            below = tuple(_children(f"{namespace}/{record.metadata.name}", inside, depth - 1))
+            gang = record.spec.scheduling_policy.gang
             least = max(gang.min_group_count, 1) if gang is not None else 1
-            yield SubGroup(
-                composite.metadata.name,
-                smallest(below, least),
-                _constraint(composite.spec.scheduling_constraints),
-                below,
-                least,
-            )
+            yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least)
 
 
 def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason:

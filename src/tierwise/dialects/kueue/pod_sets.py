@@ -16,6 +16,7 @@ from typing import Final
 from tierwise.api.codec import Object, Unknown
 from tierwise.api.core import Pod
 from tierwise.api.kueue import GROUP, ResourceFlavor, Topology, Workload
+from tierwise.api.limits import PODS
 from tierwise.api.meta import read_number
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
@@ -164,6 +165,8 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
         return not_supported("several topologies in one pod group", "its pods ask for different ones")
     if total is None and _grouped(first):
         return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} does not say how many pods its group has")
+    if total is not None and total > PODS:
+        return Reason("InvalidGroup", "pod", f"{total} pods are more than the {PODS} that a gang may have")
     if total is None:
         owner = next(reference for reference in first.metadata.owner_references if reference.controller)
         text = f"how many pods {owner.kind} {owner.name} makes is not known here; a pod group says so itself"
