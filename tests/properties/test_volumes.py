@@ -18,7 +18,7 @@ from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.ledger import Pool
-from tierwise.port import Key
+from tierwise.port import Create, Delete, Key, key_of_raw
 from tierwise.scheduler import cycle, open_cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
@@ -179,12 +179,19 @@ def test_a_cycle_leaves_the_ledger_as_its_decisions_say(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_following_a_cluster_reads_what_reading_it_anew_does(seed: int) -> None:
-    """Claims are bound, volumes come and pods move: what was kept is what is there."""
-    world = draw.objects(*_world(random.Random(seed), gang=True))
+    """Claims are bound, storage and pods come and go, pods move: what was kept is what is there."""
+    dice = random.Random(seed)
+    manifests = _world(dice, gang=True)
+    world = draw.objects(*manifests)
     cluster, reader = EmbeddedCluster(world), Reader(DEFAULT)
     reader.read(world.changed({}, [Key("", "Pod", *path.split("/")) for path in world.every(Pod)]), NOW)
-    for turn in range(4):
+    for turn in range(6):
         snapshot = reader.read(cluster.read(), NOW + turn)
         assert [] == differences(snapshot, build(cluster.read(), NOW + turn))
         cluster.apply(effects(snapshot, cycle(snapshot, DEFAULT)))
-        cluster.apply(provision(cluster.read()).effects)
+        if dice.random() < 0.5:
+            cluster.apply(provision(cluster.read()).effects)
+        there = {key_of_raw(raw): raw for raw in manifests if raw["kind"] != "Node"}
+        for key in dice.sample(sorted(there), min(len(there), 2)):
+            gone = cluster.read().record(key) is None
+            cluster.apply([Create(there[key]) if gone else Delete(key)])

@@ -6,7 +6,6 @@ with volumes are looked at anew, and those that are read differently are named.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -14,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, Volume
+from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS, ReadVolumes, VolumeReader
 from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
@@ -32,9 +32,12 @@ class VolumeFollower:
     def __init__(self) -> None:
         self.read: dict[str, ReadVolumes] = {}
         self._pods: dict[str, Pod] = {}
-        self._reader = VolumeReader(Objects())
-        self._seen = Objects()
-        self._outdated = False  # storage objects have changed since the reader looked
+        self._at = Objects()  # what the reader has seen
+        self._reader = VolumeReader(self._at)
+        self._uses: dict[str, tuple[str, ...]] = {}  # by pod: what others may use as well
+        self._users: dict[str, set[str]] = {}  # who uses it
+        self._read_by: dict[str, tuple[str, ...]] = {}  # by pod: the claims and volumes that it was read from
+        self._readers: dict[str, set[str]] = {}  # who was read from it
 
     @property
     def storage(self) -> Storage:
@@ -47,35 +50,62 @@ class VolumeFollower:
 
     def follow(self, objects: Objects, paths: Iterable[str], pods: Mapping[str, Pod]) -> set[str]:
         """Take note of pods that have changed, and of the storage objects; whose volumes are read differently now."""
-        moved = False
+        stale: set[str] = set()
         for path in paths:
             pod = pods.get(path)
             counts = pod is not None and pod.status.phase not in _ENDED and any(map(_matters, pod.spec.volumes))
             if pod is not None and counts:
                 before = self._pods.get(path)
-                moved = moved or before is None or _differs(before, pod)
+                if before is None or _differs(before, pod):
+                    stale.add(path)
                 self._pods[path] = pod
             elif self._pods.pop(path, None) is not None:
-                moved = True
-        self._outdated = self._outdated or not objects.alike(self._seen, *STORAGE_KINDS)
-        self._seen = objects
-        if (not self._pods and not self.read) or not (moved or self._outdated):
+                stale.add(path)
+        if not self._pods and not stale:
             return set()
-        if self._outdated:
-            self._reader, self._outdated = VolumeReader(objects), False
-        return self._look()
+        if not objects.alike(self._at, *STORAGE_KINDS):
+            stale |= self._concerned(objects)
+            self._reader, self._at = VolumeReader(objects), objects
+        return self._look(stale) if stale else set()
 
-    def _look(self) -> set[str]:
-        users = Counter(use for pod in self._pods.values() for use in self._reader.uses(pod))
-        before, self.read = self.read, {path: self._reader.of(pod, users) for path, pod in self._pods.items()}
-        changed = {path for path in before if path not in self.read}
-        for path, found in self.read.items():
-            known = before.get(path)
-            if known is None or known.body != found.body or known.claims != found.claims or known.names != found.names:
+    def _concerned(self, objects: Objects) -> set[str]:
+        """Pods that may be read differently for what has changed among the storage objects."""
+        if not objects.alike(self._at, StorageClass, CsiNode):
+            return set(self._pods)
+        keys = [f"claim {path}" for path in objects.changes(self._at, PersistentVolumeClaim)]
+        for name in objects.changes(self._at, PersistentVolume):
+            keys.append(f"volume {name}")
+            for record in (self._at.every(PersistentVolume).get(name), objects.every(PersistentVolume).get(name)):
+                meant = record.spec.claim_ref if record is not None else None
+                if meant is not None:
+                    keys.append(f"claim {meant.namespace}/{meant.name}")
+        return {path for key in keys for path in self._readers.get(key, ())}
+
+    def _look(self, stale: set[str]) -> set[str]:
+        """Read pods anew, and those that use the same as one that has begun or ceased to."""
+        touched = set(stale)
+        for path in stale:
+            pod = self._pods.get(path)
+            before, after = self._uses.get(path, ()), tuple(self._reader.uses(pod)) if pod is not None else ()
+            for use in {*before} ^ {*after}:
+                touched |= self._users.get(use, set())
+            _index(self._users, self._uses, path, after)
+            _index(self._readers, self._read_by, path, tuple(self._reader.sources(pod)) if pod is not None else ())
+        changed: set[str] = set()
+        for path in touched:
+            pod, known = self._pods.get(path), self.read.get(path)
+            if pod is None:
+                if self.read.pop(path, None) is not None:
+                    changed.add(path)
+                continue
+            found = self._reader.of(pod, self._number)
+            if known is None or (known.body, known.claims, known.names) != (found.body, found.claims, found.names):
+                self.read[path] = found
                 changed.add(path)
-            else:
-                self.read[path] = known
         return changed
+
+    def _number(self, use: str) -> int:
+        return len(self._users.get(use, ()))
 
     def columns(self) -> set[str]:
         """The resources that count attached volumes: of drivers with limits that some pod has volumes of."""
@@ -90,8 +120,11 @@ class VolumeFollower:
         names = [name for name in axis.names if name.startswith(ATTACH_PREFIX)]
         if not names:
             return table
-        standing = (pod for pod in self._pods.values() if pod.spec.node_name)
-        besides = self._reader.attached_besides(standing)
+        used: dict[str, set[str]] = {}
+        for path, pod in self._pods.items():
+            if pod.spec.node_name:
+                used.setdefault(pod.spec.node_name, set()).update(self._uses.get(path, ()))
+        besides = self._reader.attached_besides(used)
         allocatable = table.allocatable.copy()
         for name in names:
             driver = name.removeprefix(ATTACH_PREFIX)
@@ -103,6 +136,18 @@ class VolumeFollower:
                     column[row] = max(limit, 0) - besides.get(driver, {}).get(node, 0)
             allocatable[axis.index[name]] = column
         return replace(table, allocatable=allocatable)
+
+
+def _index(by_key: dict[str, set[str]], keys_of: dict[str, tuple[str, ...]], path: str, keys: tuple[str, ...]) -> None:
+    """Note what a pod stands under from now on, and nothing else."""
+    for key in keys_of.pop(path, ()):
+        by_key[key].discard(path)
+        if not by_key[key]:
+            del by_key[key]
+    if keys:
+        keys_of[path] = keys
+        for key in keys:
+            by_key.setdefault(key, set()).add(path)
 
 
 def _matters(volume: Volume) -> bool:

@@ -6,7 +6,7 @@ for claims without a volume (`storage`), and how many volumes each node may atta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -132,7 +132,16 @@ class VolumeReader:
         for attached in self._attached(pod):
             yield f"volume {attached.driver}/{attached.handle}"
 
-    def of(self, pod: Pod, users: Mapping[str, int]) -> ReadVolumes:
+    def sources(self, pod: Pod) -> Iterator[str]:
+        """The claims and volumes that are looked at for a pod."""
+        namespace = pod.metadata.namespace or "default"
+        for _, name in claims_of(pod):
+            yield f"claim {namespace}/{name}"
+            claim = self._claims.get(f"{namespace}/{name}")
+            if claim is not None and claim.spec.volume_name:
+                yield f"volume {claim.spec.volume_name}"
+
+    def of(self, pod: Pod, users: Callable[[str], int]) -> ReadVolumes:
         """What the volumes of a pod allow; `users` says how many pods use each of what `uses` names.
 
         A pod on a node has what it has: only what others must not take from it counts.
@@ -143,7 +152,7 @@ class VolumeReader:
         for one in mine:
             if one.driver not in limited:
                 continue
-            if users.get(f"volume {one.driver}/{one.handle}", 0) > 1:
+            if users(f"volume {one.driver}/{one.handle}") > 1:
                 shared.add((one.driver, one.handle))
             else:
                 own[one.driver] = own.get(one.driver, 0) + 1
@@ -152,7 +161,7 @@ class VolumeReader:
             f"{namespace}/{name}"
             for volume, name in claims_of(pod)
             if volume.persistent_volume_claim is not None
-            and users.get(f"claim {namespace}/{name}", 0) > 1
+            and users(f"claim {namespace}/{name}") > 1
             and (claim := self._claims.get(f"{namespace}/{name}")) is not None
             and _READ_WRITE_ONCE_POD in claim.spec.access_modes
         }
@@ -171,7 +180,9 @@ class VolumeReader:
             return ReadVolumes(terms, _encode(terms), names)
         return self._placed_by(pod, terms, names, users)
 
-    def _placed_by(self, pod: Pod, terms: PodVolumes, names: tuple[str, ...], users: Mapping[str, int]) -> ReadVolumes:
+    def _placed_by(
+        self, pod: Pod, terms: PodVolumes, names: tuple[str, ...], users: Callable[[str], int]
+    ) -> ReadVolumes:
         """With the volumes that tie a pod to nodes, and the claims that get theirs with its place."""
         settled: dict[VolumeTerms, None] = {}
         wanted: dict[str, tuple[ClaimTerms, Claim]] = {}
@@ -184,7 +195,7 @@ class VolumeReader:
                     found = msgspec.structs.replace(found, zones=())
                 settled[found] = None
             else:
-                shared = users.get(f"claim {namespace}/{name}", 0) > 1
+                shared = users(f"claim {namespace}/{name}") > 1
                 wanted[name] = self._wanted(claim, shared=shared)
         ordered = sorted(wanted.values(), key=lambda pair: pair[0].size)  # stable, as Kubernetes serves few claims
         terms = msgspec.structs.replace(
@@ -389,13 +400,10 @@ class VolumeReader:
         """The drivers of which some node may attach only so many volumes."""
         return frozenset(self.limits)
 
-    def attached_besides(self, standing: Iterable[Pod]) -> dict[str, dict[str, int]]:
-        """By driver and node, how many volumes are attached that no pod there uses."""
+    def attached_besides(self, used: Mapping[str, Collection[str]]) -> dict[str, dict[str, int]]:
+        """By driver and node, how many volumes are attached that no pod there uses; `used` as `uses` names them."""
         if not self._attachments or not self.limits:
             return {}
-        used: dict[str, set[Attachable]] = {}
-        for pod in standing:
-            used.setdefault(pod.spec.node_name, set()).update(self._attached(pod))
         found: dict[str, dict[str, int]] = {}
         known: set[tuple[str, str, str]] = set()
         for attachment in self._attachments.values():
@@ -405,7 +413,7 @@ class VolumeReader:
                 continue
             one = Attachable(spec.attacher, volume.spec.csi.volume_handle)
             here = (spec.node_name, one.driver, one.handle)
-            if one in used.get(spec.node_name, ()) or here in known:
+            if f"volume {one.driver}/{one.handle}" in used.get(spec.node_name, ()) or here in known:
                 continue
             known.add(here)
             nodes = found.setdefault(spec.attacher, {})
