@@ -12,6 +12,7 @@ from tierwise.bench.command import bench
 from tierwise.bench.compare import Reference, agree, compare
 from tierwise.bench.ends import PROFILES, ends
 from tierwise.bench.everyday import with_minimums
+from tierwise.bench.evictions import protected
 from tierwise.bench.lab import Lab, Size
 from tierwise.bench.measure import Row, at_least, at_most, decisions
 from tierwise.bench.rows import ROWS, chosen
@@ -29,6 +30,7 @@ from tierwise.bench.worlds import (
 )
 from tierwise.config.profile import DEFAULT
 from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
 
 SMALL = Size(
@@ -237,3 +239,19 @@ def test_excessive_min_resources_decide() -> None:
     report = cycle(snapshot(where, [first, *greedy, *rest[2:]]), DEFAULT)
 
     assert [job.key for job in greedy] == list(report.rejections)
+
+
+def test_a_vain_attempt_is_remembered_for_its_like() -> None:
+    """Five alike jobs hear what one of them alone hears, word for word; one that is more important is asked anew."""
+    preempting = replace(DEFAULT, actions=("allocate", "backfill", "preempt"))
+
+    def heard(full: Snapshot) -> list[object]:
+        report = cycle(full, preempting)
+        return [attempt.obstacle for attempts in report.eviction_attempts.values() for attempt in attempts]
+
+    five = protected(cluster(24), 4, 5)
+    spared = replace(five.jobs[1], minimum=1, subs=(replace(five.jobs[1].subs[0], minimum=1),))
+    one_loose = replace(five, jobs=(five.jobs[0], spared, *five.jobs[2:]))
+
+    assert 5 * heard(protected(cluster(24), 4, 1)) == heard(five)
+    assert cycle(one_loose, preempting).evictions or len(set(map(str, heard(one_loose)))) == 1

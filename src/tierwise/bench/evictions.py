@@ -11,14 +11,29 @@ from msgspec.structs import replace
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Row, at_most, best_of
-from tierwise.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, flat_cluster, jobs, snapshot
+from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, BenchCluster, GangSpec, cluster, flat_cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = ["EVICTING", "CrowdedCluster", "cheapest", "crowded_cluster", "destroyed", "e1", "p9a", "p9b", "p9c"]
+__all__ = [
+    "EVICTING",
+    "CrowdedCluster",
+    "c3a",
+    "c3b",
+    "c4",
+    "cheapest",
+    "crowded_cluster",
+    "destroyed",
+    "e1",
+    "p9a",
+    "p9b",
+    "p9c",
+    "protected",
+    "scattered",
+]
 
 
 # Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.
@@ -190,3 +205,67 @@ def _ratios(lab: Lab) -> list[float]:
         else:
             ratios.append(evicted / least_evicted if not broken else 1.0 + broken)
     return ratios
+
+
+# Clusters full of small gangs that stand on many nodes each, and gangs that cannot lose a single pod.
+
+
+def scattered(where: BenchCluster, preemptors: int, *, need: int = 16, tier: int = 2) -> Snapshot:
+    """As many gangs of eight pods as nodes, a GPU each, every pod on another node; gangs of whole nodes want room."""
+    nodes = len(where.nodes)
+    made = jobs(
+        [
+            *[GangSpec(CLASSES[0], GPUS_PER_NODE, where.top)] * nodes,
+            *[GangSpec(_WHOLE_NODE, need, tier)] * preemptors,
+        ]
+    )
+    lead, running, hungry = made[0], made[1 : nodes + 1], made[nodes + 1 :]
+    stride = max(1, nodes // GPUS_PER_NODE - 1)
+    standing = [
+        _standing(job, [(number + i * stride) % nodes for i in range(GPUS_PER_NODE)], GPUS_PER_NODE)
+        for number, job in enumerate(running)
+    ]
+    return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
+
+
+def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
+    """Every node taken by gangs that have nothing to spare, and jobs of four pods that matter more."""
+    rows = _shares(np.random.default_rng(gangs), len(where.nodes), gangs)
+    tall = where.top
+    made = jobs([*(GangSpec(_WHOLE_NODE, len(r), tall) for r in rows), *[GangSpec(_WHOLE_NODE, 4, tall)] * preemptors])
+    lead, running, hungry = made[0], made[1 : gangs + 1], made[gangs + 1 :]
+    standing = [_standing(job, r, len(r)) for job, r in zip(running, rows, strict=True)]
+    return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
+
+
+def c3a(lab: Lab) -> Row:
+    """Room for one gang among small, scattered ones."""
+    nodes = lab.size.everyday // 2
+    seconds = _evicting_seconds(scattered(cluster(nodes), 1), EVICTING, lab)
+    what = f"seconds for a preempting cycle, one gang of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
+    return Row("C3a", what, seconds, at_most(2, 0.5))
+
+
+def c3b(lab: Lab) -> Row:
+    """The same for ten."""
+    nodes = lab.size.everyday // 2
+    seconds = _evicting_seconds(scattered(cluster(nodes), 10), EVICTING, lab)
+    what = f"seconds for a preempting cycle, ten gangs of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
+    return Row("C3b", what, seconds, at_most(10, 2))
+
+
+def c4(lab: Lab) -> Row:
+    """Classic preemption for jobs for which nobody may go."""
+    nodes = lab.size.everyday // 2
+    full = protected(cluster(nodes), max(2, nodes // 8), 5)
+    seconds = _evicting_seconds(full, replace(DEFAULT, actions=("allocate", "backfill", "preempt")), lab, futile=True)
+    what = (
+        f"seconds for a cycle that preempts in vain, five jobs at {nodes:,} nodes full of gangs without a pod to spare"
+    )
+    return Row("C4", what, seconds, at_most(2, 0.2))
+
+
+def _evicting_seconds(full: Snapshot, profile: Profile, lab: Lab, *, futile: bool = False) -> float:
+    if bool(cycle(full, profile).evictions) == futile:
+        raise RuntimeError("somebody is meant to go" if not futile else "nobody is meant to go")
+    return best_of(max(1, lab.size.repeats // 10), lambda: cycle(full, profile), clock=time.process_time)

@@ -13,7 +13,7 @@ import numpy as np
 from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
-from tierwise.bench.evictions import e1, p9a, p9b, p9c
+from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, import_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
@@ -147,6 +147,9 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "S3b": s3b,
     "E1": e1,
     "N1": n1,
+    "C3a": c3a,
+    "C3b": c3b,
+    "C4": c4,
     **EVERYDAY,
     "D1a": d1a,
     "D1b": d1b,

@@ -102,6 +102,7 @@ class Ledger:
         self.held: dict[int, Ints] = {}  # by shape number: rows of its tasks at the start of the cycle
         self.leaving: dict[int, Ints] = {}  # those of them that were terminating
         self._tallies: list[Tally] = []
+        self._weights: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[Follower] = []
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
@@ -170,6 +171,7 @@ class Ledger:
             buckets = tally.bucket[rows]
             np.add.at(tally.values, buckets[buckets >= 0], weight)
         self._tallies.append(tally)
+        self._weights.clear()
 
     def follow(self, follower: Follower) -> None:
         """Register a follower of all later changes; the tasks at the start of the cycle are in `held`."""
@@ -183,11 +185,13 @@ class Ledger:
     def unregister(self, since: tuple[int, int]) -> None:
         """Remove the tallies and followers that were registered since."""
         del self._tallies[since[0] :], self._followers[since[1] :]
+        self._weights.clear()
 
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
         """Wrap the tallies and followers that were registered since, so that what they raise is attributed to their
         plugin.
         """
+        self._weights.clear()
         for i in range(since[0], len(self._tallies)):
             self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))
         for i in range(since[1], len(self._followers)):
@@ -214,16 +218,21 @@ class Ledger:
             self._journal.append((amounts, index, before))
             amounts[index] = before + sign * int(shape.request[r]) * counts
         self._charge_domains(shape, rows, counts)
-        for tally in self._tallies:
-            self._count(tally, shape, rows, counts)
+        for tally, weight in self._counting(shape):
+            self._count(tally, weight, rows, counts)
         for follower in self._followers:
             follower.count(self, shape, rows, counts)
         self.moved.append(rows)
 
-    def _count(self, tally: Tally, shape: Shape, rows: Ints, counts: Ints) -> None:
-        weight = tally.weight(shape)
-        if not weight:
-            return
+    def _counting(self, shape: Shape) -> list[tuple[Tally, int]]:
+        """The tallies that a shape counts in, and what each of its tasks adds: few of those that a cluster has."""
+        found = self._weights.get(shape.number)
+        if found is None:
+            weights = ((tally, tally.weight(shape)) for tally in self._tallies)
+            found = self._weights[shape.number] = [(tally, weight) for tally, weight in weights if weight]
+        return found
+
+    def _count(self, tally: Tally, weight: int, rows: Ints, counts: Ints) -> None:
         buckets = tally.bucket[rows]
         inside = buckets >= 0
         touched = buckets[inside]
@@ -362,8 +371,8 @@ class Ledger:
         for shape, held in kept:
             self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(held, minlength=len(rows))
             distinct, counts = np.unique(held, return_counts=True)
-            for tally in self._tallies:
-                self._count(tally, shape, distinct, counts)
+            for tally, weight in self._counting(shape):
+                self._count(tally, weight, distinct, counts)
         self.domain_idle[:] = np.stack([self._topology.totals(a) for a in np.maximum(self.idle, 0)])
         self.moved.append(rows)
 
@@ -372,8 +381,8 @@ class Ledger:
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             rows, counts = np.unique(running.row[own], return_counts=True)
-            for tally in self._tallies:
-                self._count(tally, running.tasks[own[0]].shape, rows, -counts)
+            for tally, weight in self._counting(running.tasks[own[0]].shape):
+                self._count(tally, weight, rows, -counts)
             for follower in self._followers:
                 follower.count(self, running.tasks[own[0]].shape, rows, -counts)
 

@@ -53,6 +53,7 @@ class _ClassicPreemptor:
         self._by_node = by_node
         self._running: RunningTable = cycle.running
         self._settled = ProtectedJobs(cycle)
+        self._futile: dict[object, Reason] = {}  # by kind of job and moment: why nobody went for it
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.position[eviction.task.key]] = True
@@ -64,6 +65,10 @@ class _ClassicPreemptor:
             cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
             return
         cycle.nominations.release(job)
+        kind = self._kind(job)
+        if kind is not None and kind in self._futile:
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._futile[kind]))
+            return
         self._settled.catch_up()
         before = self._gone.copy()
         with cycle.ledger.statement():
@@ -76,9 +81,23 @@ class _ClassicPreemptor:
             ready = whole and job_ready(cycle.ledger, job, waiting=True)
             enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
         if not enough:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._why_not(job)))
+            why = self._why_not(job)
+            if kind is not None:
+                self._futile[kind] = why
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
             return
         self._carry_out(job, spots, self._needed(job, spots, victims))
+
+    def _kind(self, job: Job) -> object | None:
+        """What the answer depends on, the moment included; None for a job of which something stands already."""
+        cycle = self._cycle
+        if len(job.subs) != 1 or job.policies or job.roles or job.subs[0].ready or len(job.subs[0].held):
+            return None
+        (sub,) = job.subs
+        asked = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
+        best_effort = tuple((p.shape.number, cycle.backlog.left(p)) for _, p in job.best_effort_pod_sets)
+        moment = cycle.ledger.mark(), cycle.ledger.releases, len(cycle.report.decisions), len(cycle.report.evictions)
+        return job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort, moment
 
     def _beyond_it(self, job: Job) -> Reason | None:
         """Jobs that evict nobody, and jobs that are to stand close together, which single nodes cannot promise."""
