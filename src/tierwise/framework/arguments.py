@@ -1,4 +1,4 @@
-"""Read plugin arguments as Volcano does: what cannot be parsed keeps the default, and so does a negative weight."""
+"""Parse plugin arguments as Volcano does: values that cannot be parsed, and negative weights, become the default."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which extension points a plugin takes part in: said by the plugin, checked when a profile that names it is read.
+"""Which extension points a plugin implements: declared by the plugin, checked when a profile that names it is read.
 
-`@takes_part(StaticFilter, NodeScorer)` stands above a plugin's class, `@chooses(Plain, Hierarchical)` above a function
-that makes one of several such classes. A declaration is held against the class: a method that is missing, takes other
-parameters, is nearly named like one of a point or belongs to a point that is not declared is an error that names
-plugin and method, so a misspelt word never is a plugin that does nothing.
+`@takes_part(StaticFilter, NodeScorer)` decorates a plugin class, `@chooses(Plain, Hierarchical)` a function that
+constructs one of several such classes. The class is checked against its declaration: a method that is missing, has
+other parameters, looks like a misspelt method of a point, or belongs to a point that is not declared is an error that
+names plugin and method. So a typo never results in a plugin that does nothing.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
 """The switches of each point, as Volcano spells them behind `enable`."""
 
 _NEAR: Final = 0.85
-"""How alike a method must be to one of a point to be taken for a misspelling of it."""
+"""How similar a method's name must be to one of a point to count as a misspelling of it."""
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What a plugin says of itself: its points, and its arguments as the fields of a struct."""
+    """What a plugin declares: its extension points, and its arguments as the fields of a struct."""
 
     points: tuple[type, ...]
     arguments: type[msgspec.Struct] | None = None
@@ -104,7 +104,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def switches(self) -> frozenset[str]:
-        """What a profile may switch off in it."""
+        """The switches by which a profile may disable parts of it."""
         return frozenset(switch for name in self.names for switch in SWITCHES[name])
 
     @property
@@ -114,7 +114,7 @@ class Declaration(msgspec.Struct, frozen=True):
         return tuple(field.encode_name for field in fields)
 
     def wrong_argument(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
-        """The first argument that cannot be read, and why; None where all of them can."""
+        """The first argument that cannot be parsed, and why; None if all can."""
         known = self.argument_names
         for name in arguments:
             if name not in known:
@@ -131,7 +131,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 class Idle:
-    """What a function makes where its plugin has nothing to do: it takes part in nothing."""
+    """What a plugin function returns if the plugin has nothing to do: an object with no extension points."""
 
 
 def takes_part(*points: type, arguments: type[msgspec.Struct] | None = None) -> Callable[[C], C]:
@@ -148,7 +148,7 @@ def takes_part(*points: type, arguments: type[msgspec.Struct] | None = None) -> 
 
 
 def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Callable[[T], T]:
-    """Declare the classes that a function chooses between; it may make `Idle` as well."""
+    """Declare the classes that a function chooses between; it may also return `Idle`."""
 
     def declare(factory: T) -> T:
         found = [said for kind in classes if (said := declared(kind)) is not None]
@@ -160,13 +160,13 @@ def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Ca
 
 
 def declared(factory: object) -> Declaration | None:
-    """What a class or a function declares itself; None where it declares nothing, whatever its base class says."""
+    """What a class or function itself declares, not its base classes; None if nothing."""
     found = getattr(factory, "__dict__", {}).get(_MARK)
     return found if isinstance(found, Declaration) else None
 
 
 def check_plugin(name: str, factory: object) -> Declaration:
-    """The declaration of a plugin as a table of plugins names it; InputError where it does not hold."""
+    """The declaration of a plugin in a table of plugins; InputError if it is wrong."""
     declaration = check_declaration(name, factory)
     if not callable(factory) or not (isinstance(factory, type) or declaration.makes):
         raise InputError(f"plugin {name}: {_called(factory)} is neither a class nor a function")
@@ -180,7 +180,7 @@ def check_plugin(name: str, factory: object) -> Declaration:
 
 
 def check_declaration(name: str, factory: object) -> Declaration:
-    """The same without how it is made: a class that a function chooses is made as the function likes."""
+    """The same check without the constructor, for a class that a function constructs."""
     declaration = declared(factory)
     if declaration is None or not (declaration.points or declaration.makes):
         how = "takes_part above its class does" if isinstance(factory, type) else "chooses above the function does"
@@ -205,7 +205,7 @@ def _is_struct(found: object) -> bool:
 
 
 def _check_point(name: str, plugin: type, point: type) -> None:
-    """A class has what a point asks for, and as the point asks for it."""
+    """Check that a class has the methods and attributes that a point requires."""
     for method in _METHODS[point]:
         found = getattr(plugin, method, None)
         if found is None:
@@ -228,26 +228,26 @@ def _check_point(name: str, plugin: type, point: type) -> None:
 
 
 def _annotated(plugin: type) -> set[str]:
-    """The attributes that a class or one of its bases announces."""
+    """The attributes that a class or one of its bases annotates."""
     return {name for kind in plugin.__mro__ for name in vars(kind).get("__annotations__", {})}
 
 
 def wrong_attribute(plugin: object) -> str:
-    """What is wrong with the attributes of a victim filter, or of its class as far as it sets them; else nothing."""
+    """What is wrong with the attributes of a victim filter, or of its class as far as set there; "" if nothing."""
     of_class = isinstance(plugin, type)
     answers: object = getattr(plugin, "answers", frozenset() if of_class else None)
     counts = getattr(plugin, "counts", False if of_class else None)
     if inspect.isdatadescriptor(answers) or inspect.isdatadescriptor(counts):
-        return ""  # of a class: slots and properties, which its instances fill
+        return ""  # slots and properties of a class are set by its instances
     if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
         return f"answers must be a frozenset of purposes, not {answers!r}"
     return "" if isinstance(counts, bool) else f"counts must be true or false, not {counts!r}"
 
 
 def _check_parameters(name: str, plugin: type, point: type, method: str) -> None:
-    """A method can be called as its point calls it, and gives the parameters their own names.
+    """Check that a method can be called as its point calls it, with the same parameter names.
 
-    A name may be led by an underscore, as unused ones are; names in another order would be arguments mixed up.
+    An unused parameter may have a leading underscore. Names in another order would mean swapped arguments.
     """
     asked = list(inspect.signature(getattr(point, method)).parameters.values())[1:]
     positional = [p.name for p in asked if p.kind is not p.KEYWORD_ONLY]
@@ -274,7 +274,7 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
 
 
 def _check_others(name: str, plugin: type, points: tuple[type, ...]) -> None:
-    """No method of a class belongs, or seems to belong, to a point that it does not declare."""
+    """Check that no method belongs, or seems to belong, to a point that is not declared."""
     from difflib import get_close_matches
 
     missing = [method for method, point in METHODS.items() if point not in points]

@@ -1,7 +1,7 @@
-"""The extension points: one Protocol each. A plugin declares which it takes part in (`framework.declaration`).
+"""The extension points: one Protocol each. A plugin declares the points that it implements (`framework.declaration`).
 
-A plugin is constructed once per cycle with its arguments and a `CycleView`; it keeps no state between cycles,
-calls no other plugin, writes no array. What a plugin raises, or answers wrongly, ends at the pipeline. A new point
+A plugin is constructed once per cycle with its arguments and a `CycleView`. It keeps no state between cycles, calls no
+other plugin and writes to no array. The pipeline catches what a plugin raises, and checks its answers. A new point
 needs a decision record.
 """
 
@@ -79,11 +79,11 @@ __all__ = [
 
 Arguments = Mapping[str, object]
 Gradients = Iterable[Ints]
-"""Groups of candidate domains, none of them empty; a group is tried only if none before it had a solution."""
+"""Groups of candidate domains, none of them empty; a group is tried only if no earlier group had a solution."""
 
 
 class CycleView(msgspec.Struct, frozen=True):
-    """What a plugin sees: eight nouns, no verbs. The ledger is for reading."""
+    """What a plugin sees of a cycle. The ledger is read-only for plugins."""
 
     axis: Axis
     nodes: NodeTable
@@ -101,26 +101,26 @@ class Ask(msgspec.Struct, frozen=True):
     shape: Shape
     sub: SubJob
     job: Job
-    distance_decided: bool = False  # distance is decided already: the nodes in question are equally near
+    distance_decided: bool = False  # the caller has chosen the nearest domain; only nodes inside it are scored
 
 
 class ScoreEffect(enum.IntEnum):
-    """Which nodes' scores change once a task stands on a node; decides which placing kernel is exact."""
+    """Which nodes' scores change when a task is placed on a node; determines which placement kernel is exact."""
 
-    FIXED = 0  # none
-    ROW = 1  # its own, upwards
-    SPAN = 2  # its own, upwards, by at least as much as any other node's
-    FREE = 3  # any, either way
+    FIXED = 0  # no node's score changes
+    ROW = 1  # the score of that node rises, no other changes
+    SPAN = 2  # the score of that node rises at least as much as any other's
+    FREE = 3  # any score may rise or fall
 
 
 class StaticFilter(Protocol):
-    """Says which nodes cannot take tasks of a shape, whatever else is placed in this cycle, and why."""
+    """Which nodes cannot run tasks of a shape, and why; independent of what is placed in this cycle."""
 
     def why_not(self, shape: Shape) -> Why: ...
 
 
 class MovingFilter(Protocol):
-    """The same where the answer changes as tasks are placed; asked only for shapes that it concerns."""
+    """A filter whose answer changes as tasks are placed; asked only for shapes that it concerns."""
 
     def concerns(self, shape: Shape) -> bool: ...
 
@@ -128,28 +128,28 @@ class MovingFilter(Protocol):
 
 
 class NodeScorer(Protocol):
-    """Ranks the nodes of a span for the next task; higher is better. `fits` says which of them can take it at all."""
+    """Scores the nodes of a span for the next task; higher is better. `fits` says which of them can run it at all."""
 
     def effect(self, ask: Ask) -> ScoreEffect: ...
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
 
-    def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may differ once a task stands on `row`
+    def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may change once a task is placed on `row`
 
 
 class DomainScorer(Protocol):
-    """Ranks candidate domains for a sub-job; higher is better.
+    """Scores candidate domains for a sub-job; higher is better.
 
-    With `copies`, the sum over that many alike sub-jobs which a domain takes one after the other.
+    With `copies`, the sum of the scores of that many equal sub-jobs, placed in the domain one after the other.
     """
 
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats: ...
 
 
 class SearchSpace(Protocol):
-    """Says where a gang may be searched for: its highest tier, and the candidates in the order of trial.
+    """Where a gang may be placed: the highest tier allowed, and the candidate domains in the order of trial.
 
-    `evicting` asks for the domains that could hold the gang if they were cleared, not for those with room.
+    With `evicting`, the domains that could hold the gang if they were empty, instead of those with free capacity.
     """
 
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
@@ -158,11 +158,11 @@ class SearchSpace(Protocol):
 
 
 class Units(msgspec.Struct, frozen=True):
-    """What is to be split over domains: `count` units of `size` tasks each, any of which may go anywhere.
+    """What is to be divided among domains: `count` interchangeable units of `size` tasks each.
 
-    `own` is how many of them the rows of a domain hold that stand in no domain below it, `held` the sum over all that
-    is below; both are 0 where the limit of the units forbids them. With `shape` None the tasks are of several shapes,
-    and both are estimates: a domain may hold less, so only the proposed domain counts, not the split.
+    `own` is how many units the rows directly in each domain (not in a child) hold, `held` the sum over everything
+    below; both are 0 for domains that the units' limit forbids. With `shape` None the tasks have several shapes and
+    both are estimates: a domain may hold less, so only the proposed domain is used, not the division.
     """
 
     shape: Shape | None
@@ -173,46 +173,46 @@ class Units(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A recommendation: one of the candidates, and how many units go to the own rows of which domains below it."""
+    """A recommended candidate domain, and how many units are placed directly in which domains below it."""
 
     domain: int
     pieces: Ints  # in the order of their rows
     counts: Ints  # they add up to the units
     plugin: str
-    why: str  # what was aimed at, and how far it was looked into
+    why: str  # the objective, and how thoroughly it was optimised
 
 
 class Abstained(msgspec.Struct, frozen=True):
-    """A proposer that could have said something, and did not."""
+    """A proposer could have recommended a domain and did not; with the reason."""
 
     plugin: str
     why: str
 
 
 class Proposer(Protocol):
-    """Recommends one of the candidates of a gradient that hold all units now, and a split; None where none does.
+    """Recommends one of the candidates of a gradient that hold all units now, and a division; None if there is none.
 
-    A recommendation is tried before everything else. Where it does not work out the ordinary search goes on, so
-    nothing is lost by a wrong one.
+    A recommendation is tried before everything else. If it fails the ordinary search continues, so a wrong one does no
+    harm.
     """
 
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
 
 
 class Gathering(Protocol):
-    """Says in which ways so many tasks of a job are gathered, best first; none where the job does not ask for it."""
+    """The options for gathering a number of tasks of a job, best first; none if the job is not gathered."""
 
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]: ...
 
 
 class QueueOrder(Protocol):
-    """Sort key of queues; the smallest goes first."""
+    """Sort key of queues; the smallest is served first."""
 
     def queue_key(self, queue: Queue) -> tuple[float, ...]: ...
 
 
 class JobOrder(Protocol):
-    """Sort key of jobs inside a queue; the smallest goes first."""
+    """Sort key of jobs inside a queue; the smallest is served first."""
 
     def job_key(self, job: Job) -> tuple[float, ...]: ...
 
@@ -224,51 +224,51 @@ class SubJobOrder(Protocol):
 
 
 class TaskOrder(Protocol):
-    """Sort key of a sub-job's parts."""
+    """Sort key of a sub-job's pod sets."""
 
     def task_key(self, pod_set: PodSet) -> tuple[float, ...]: ...
 
 
 class Gate(Protocol):
-    """Says why a job must not be tried in this cycle; None lets it pass."""
+    """Why a job must not be tried in this cycle; None if it may."""
 
     def admit(self, job: Job) -> Reason | None: ...
 
 
 class EnqueueGate(Protocol):
-    """Says why a job must not leave phase Pending; None lets it pass."""
+    """Why a podGroup must not leave phase Pending; None if it may."""
 
     def may_enqueue(self, job: Job) -> Reason | None: ...
 
 
 class EnqueuePermit(Protocol):
-    """Says that a job has waited long enough: later tiers' objections to its entry do not count."""
+    """Whether a job is admitted regardless of objections in later tiers, because it has waited long enough."""
 
     def must_enqueue(self, job: Job) -> bool: ...
 
 
 class Purpose(enum.Enum):
-    """Why room is made by evicting."""
+    """Why tasks are evicted."""
 
     PREEMPT = "preempt"  # for a more important job of the same queue
     RECLAIM = "reclaim"  # for a queue that has less than it deserves
 
 
 class Preemptor(msgspec.Struct, frozen=True):
-    """On whose behalf tasks would be evicted."""
+    """The job for which tasks would be evicted, and what it needs."""
 
     purpose: Purpose
     job: Job
     need: Ints  # what the job lacks, per resource
-    gang: bool  # whole gangs are weighed; False where single tasks make room for a single task
+    gang: bool  # evict for a whole gang; False: single tasks for a single task
     running: RunningTable
     across: bool = False  # preempts in all queues, not only in its own
-    by_pod: bool = False  # tasks fall one by one, each by its own priority, whatever becomes of their gang
-    short: Bools | None = None  # the resources that are short where it could go; None where nobody has looked
+    by_pod: bool = False  # evict pod by pod, by pod priority, regardless of gangs
+    short: Bools | None = None  # the resources that are short; None if unknown
 
     @property
     def weighed(self) -> Ints:
-        """The resources in which gains and costs are counted: those needed that are short."""
+        """The resources in which gains and costs are counted: those that are needed and short."""
         needed = self.need > 0
         short = needed & self.short if self.short is not None else needed
         result: Ints = np.flatnonzero(short if short.any() else needed)
@@ -276,12 +276,12 @@ class Preemptor(msgspec.Struct, frozen=True):
 
 
 class VictimFilter(Protocol):
-    """Says which candidates must be spared. Every filter has a veto, whatever its place in the profile.
+    """Which candidates must not be evicted. Every filter has a veto, regardless of its position in the profile.
 
-    `victims` are positions in the running table, in the order in which they would go. A filter that counts
-    (how many may go) sets `counts` and is asked last, about those whom no other filter spares.
-    `answers` are the purposes for which it names victims, as Volcano's plugins register for Preemptable and
-    Reclaimable: where no filter answers nobody goes. A filter that only protects some answers for none.
+    `victims` are indices into the running table, in the order of eviction. A filter that limits the number of victims
+    sets `counts` and is asked last, about the candidates that no other filter protects. `answers` are the purposes for
+    which it names victims, as Volcano's plugins register for Preemptable and Reclaimable: if no filter answers, nothing
+    is evicted. A filter that only protects pods answers for no purpose.
     """
 
     answers: frozenset[Purpose]
@@ -291,28 +291,28 @@ class VictimFilter(Protocol):
 
 
 class Quota(Protocol):
-    """Says why a job's queue must not be given more; None where it may."""
+    """Why a job's queue may not use more; None if it may."""
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None: ...
 
 
 class GlobalQueue(Protocol):
-    """Says whether jobs of all queues wait in one line, each in its own order, instead of queue by queue."""
+    """Whether the jobs of all queues are ordered together instead of queue by queue."""
 
     def global_queue(self) -> bool: ...
 
 
 class Debt(msgspec.Struct, frozen=True):
-    """What a queue holds that others were promised, in figures and in words."""
+    """What a queue holds beyond its share, as amounts and as text."""
 
     queue: str
-    over: Ints  # per resource; not positive where nothing is owed
+    over: Ints  # per resource; zero or negative where nothing is owed
     text: str
-    due: bool  # it must be paid back now
+    due: bool  # it must be returned now
 
 
 class Lending(Protocol):
-    """Says which queues hold more than their share of what they were lent, and who must go for it."""
+    """Which queues hold more than their share of lent resources, and which pods are evicted to return it."""
 
     def debts(self) -> Iterable[Debt]: ...
 
@@ -320,31 +320,31 @@ class Lending(Protocol):
 
 
 class Entitlement(Protocol):
-    """Knows what queues are entitled to; asked by those who show it, never by an action."""
+    """What queues are entitled to; used for output only, never by an action."""
 
     def entitled(self) -> Ints: ...  # (resources x queues), queues as the ledger has them; 2**60 and more is no limit
 
 
 class Overuse(Protocol):
-    """Says why a queue gets no turn in this cycle any more; None where it does."""
+    """Why a queue is not served any more in this cycle; None if it is."""
 
     def overused(self, queue: Queue) -> Reason | None: ...
 
 
 class ReclaimGate(Protocol):
-    """Says why a job may not take from other queues; None where it may."""
+    """Why a job may not reclaim from other queues; None if it may."""
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
 
 
 class VictimQueueOrder(Protocol):
-    """Sort key of the queues that victims come from, for the queue that takes; the smallest loses first."""
+    """Sort key of victims' queues, given the reclaiming queue; the smallest loses first."""
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]: ...
 
 
 class GangCheck(Protocol):
-    """Says why a gang can never fit, whatever is evicted; None where it might."""
+    """Why a gang can never fit, whatever is evicted; None if it might."""
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None: ...
 
@@ -357,53 +357,53 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Delaying(Protocol):
-    """Says whether a gang had better wait than stand on these rows; None where it takes the place."""
+    """Whether a gang should wait instead of using these rows; None if it should use them."""
 
     def defer(self, job: Job, rows: Ints) -> Delay | None: ...
 
 
 class VictimSelector(Protocol):
-    """Chooses among the bundles of a domain in place of the built-in order; None where it has no opinion."""
+    """Selects bundles of a domain instead of the built-in order; None to use the built-in order."""
 
     def select_victims(
         self, preemptor: Preemptor, bundles: Bundles
-    ) -> Ints | None: ...  # positions, the first to go first
+    ) -> Ints | None: ...  # positions, in the order of eviction
 
 
 class Starving(Protocol):
-    """Says whether a job still lacks tasks that it may evict for."""
+    """Whether a job still lacks tasks that it may evict for."""
 
     def starving(self, job: Job) -> bool: ...
 
 
 class Complaints(Protocol):
-    """Says which tasks it cannot serve as they ask for, and why; people are told, and the cycle goes on."""
+    """Which requests of tasks it cannot satisfy, and why; reported to users, and the cycle goes on."""
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """What comes between the place that was found for a task and its bind."""
+    """What must happen between finding a place for a task and binding it."""
 
-    writes: tuple[Prepare, ...] = ()  # to be made first
-    waits: Reason | None = None  # for what somebody else does then; the task is nominated until it is done
-    until: float | None = None  # how long it waits at most; None where there is no end to it
-    failed: Reason | None = None  # it will not be done: all that was written for the gang is taken back
-    undo: tuple[Prepare, ...] = ()  # takes back what was written, now or in an earlier cycle
+    writes: tuple[Prepare, ...] = ()  # to be written first
+    waits: Reason | None = None  # for another component; the task is nominated until then
+    until: float | None = None  # the deadline of the wait; None for none
+    failed: Reason | None = None  # it failed: all writes for the gang are undone
+    undo: tuple[Prepare, ...] = ()  # undoes writes of this or an earlier cycle
 
 
 class PreBind(Protocol):
-    """Says what must be written, and waited for, before a task is bound to a row; None where nothing must.
+    """What must be written, and waited for, before a task is bound to a row; None if nothing.
 
-    Asked once for each task at the end of a cycle, when all places are found; with row -1 about a task with claims that
-    has no place any more, of whose answer `undo` counts.
+    Asked once for each task at the end of a cycle. Also asked with row -1 for a task with claims that has lost its
+    place; then only `undo` of the answer is used.
     """
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None: ...
 
 
 class NodeFigures(Protocol):
-    """Says what a node's answer and score for the next task are made of, for people who ask; one entry per row."""
+    """The inputs of a node's answer and score for the next task, for `explain`; one entry per row."""
 
     def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]: ...
 

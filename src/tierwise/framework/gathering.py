@@ -1,14 +1,14 @@
-"""Deal tasks of one shape over a tree, all below one domain, in whole multiples per tier.
+"""Distribute tasks of one shape over a tree, all below one domain, in whole multiples per tier.
 
-A `SlotTree` is the tree with what every node offers; a `GatherOption` says how tasks are to be gathered on it.
-Everything is counting on arrays: nothing here knows a ledger, so evictions can ask about room that is not there yet.
+A `SlotTree` is the tree with the capacity of every node; a `GatherOption` says how tasks are to be gathered. Everything
+is counted on arrays without a ledger, so evicting actions can use it with capacity that would be freed.
 
-In the domains of one tier tasks come in multiples of the least common multiple of what is asked for at that tier and
-below, so what a domain can hold is an arithmetic sequence, and sums of such sequences are one again: the tree is
-counted once from the nodes up, the count is exact, and dealing from the top down never has to take anything back.
+In the domains of one tier tasks come in multiples of the least common multiple of the numbers required at that tier and
+below. What a domain can hold is therefore an arithmetic sequence, and so are sums of them: the tree is counted once
+from the nodes up, the count is exact, and distributing from the top down never needs to backtrack.
 
-Words: *low* and *top* are the fewest and the most tasks that a domain may take, *drawn* are tasks that others should
-stand near, *standing* are those of the gang itself. `gather_reference` in the tests states the same rule plainly.
+*low* and *top* are the fewest and the most tasks that a domain may take, *drawn* are tasks that others should be near
+to, *standing* are placed tasks of the gang itself. `gather_reference` in the tests states the same rule plainly.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class GatherOption(msgspec.Struct, frozen=True):
 
     tier: int
     multiples: Multiples = ()  # (tier, number): in each domain of the tier tasks come in multiples of the number
-    compare: tuple[int, ...] = ()  # of candidates with equal room, the domains around them in these tiers come first
-    pipeline: int = 1  # so many tasks, one rank after the other, go together as far as possible
-    by_name: bool = False  # domains are filled by name, not the roomiest first
+    compare: tuple[int, ...] = ()  # tiers whose domains are compared for candidates of equal capacity
+    pipeline: int = 1  # this many consecutive ranks stay together where possible
+    by_name: bool = False  # domains are filled by name, not the largest first
 
 
 class Gathered(msgspec.Struct, frozen=True, eq=False):
@@ -46,7 +46,7 @@ class Gathered(msgspec.Struct, frozen=True, eq=False):
 
 
 class Quanta(msgspec.Struct, frozen=True, eq=False):
-    """With what stands there already, tasks of a domain or row come in multiples of its number."""
+    """The number whose multiples each domain or row takes, placed tasks included."""
 
     domains: Ints
     rows: Ints
@@ -55,7 +55,7 @@ class Quanta(msgspec.Struct, frozen=True, eq=False):
 
 
 class SlotTree(msgspec.Struct, frozen=True, dict=True):
-    """A tree, what its nodes offer to one shape, and who stands there already."""
+    """A tree, the capacity of its nodes for one shape, and the tasks that are placed already."""
 
     topology: Topology
     rank: Ints  # natural order of the nodes' names
@@ -79,13 +79,13 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
                 yield Gathered(best, _Deal(self, sums, option).run(best, count))
 
     def places(self, option: GatherOption, count: int) -> Ints:
-        """The domains of the way's tier that hold so many tasks, in no order; rows for tier 0."""
+        """The domains of the option's tier that hold so many tasks, in no order; rows for tier 0."""
         places, row_wise = self._candidates(option.tier)
         result: Ints = places[_Sums(self, option.multiples).holds(places, count, rows=row_wise)]
         return result
 
     def quanta(self, option: GatherOption) -> Quanta:
-        """In which numbers tasks come on rows and in domains."""
+        """In which multiples tasks come on rows and in domains."""
         sums, parents = _Sums(self, option.multiples), self.topology.parent
         domains = np.where(parents >= 0, sums.within[parents], sums.whole)
         return Quanta(domains, sums.within[self.topology.leaf], self.held_below, self.standing)
@@ -96,7 +96,7 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
         return int(_Sums(self, option.multiples).most(places, count, rows=row_wise).max(initial=0))
 
     def offers(self, option: GatherOption) -> tuple[Ints, Ints]:
-        """The domains of the way's tier, roomiest first, and what each can take; rows for tier 0."""
+        """The domains of the option's tier, largest capacity first, and what each can take; rows for tier 0."""
         places, row_wise = self._candidates(option.tier)
         sums = _Sums(self, option.multiples)
         top = (sums.row_top if row_wise else sums.top)[places]
@@ -105,7 +105,7 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
         return places[order], top[order]
 
     def nearest_rows(self) -> Ints:
-        """The rows of the tree that have room, best first for a single task."""
+        """The rows of the tree with free capacity, best first for a single task."""
         rows = np.flatnonzero(self.inside & (self.room > 0))
         return rows[self._order(_Sums(self, ()), GatherOption(0), rows, rows=True)]
 
@@ -119,11 +119,11 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def inside(self) -> Bools:
-        """Which rows belong to the tree: those in no domain of it take no gathered task."""
+        """Which rows belong to the tree; gathered tasks are never placed on other rows."""
         return self.topology.leaf != ROOT if len(self.topology) > 1 else np.ones(len(self.room), dtype=bool)
 
     def _candidates(self, tier: int) -> tuple[Ints, bool]:
-        """The domains of a tier, or the rows for tier 0; only those around what stands already."""
+        """The domains of a tier, or the rows for tier 0; only those around the gang's placed tasks."""
         stands = np.flatnonzero(self.standing)
         if tier <= 0:
             return (stands if len(stands) == 1 else stands[:0] if len(stands) else np.flatnonzero(self.inside)), True
@@ -219,7 +219,7 @@ class _Sums:
 
 
 class _Deal:
-    """Hands tasks out below one domain, in rank order."""
+    """Assigns rows to tasks below one domain, in rank order."""
 
     def __init__(self, slot_tree: SlotTree, sums: _Sums, option: GatherOption) -> None:
         self._ground = slot_tree
@@ -227,7 +227,7 @@ class _Deal:
         self._way = option
 
     def run(self, domain: int, count: int) -> Ints:
-        """A row for each of so many tasks: pipelines that stand together come first, then what is left of them."""
+        """A row for each task: first pipelines that stay together, then the rest."""
         topology, sums = self._ground.topology, self._sums
         children = np.array(topology.children[domain], dtype=np.int64)
         after = int(topology.end[children[-1]]) if len(children) else int(topology.start[domain])

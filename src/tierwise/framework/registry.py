@@ -1,9 +1,9 @@
-"""The table of plugins by name: those of tierwise, and those of other packages that are installed beside it.
+"""The table of plugins by name: those of tierwise, and those of other installed packages.
 
-A package offers plugins as entry points of the group `tierwise.plugins`. They are looked for when somebody asks for a
-name that is not built in, or for all there are, and imported when a profile names them: who uses none pays for none.
-What cannot be imported, declares itself wrongly or has a name that is taken is an InputError in one line, which names
-plugin and package.
+A package offers plugins as entry points of the group `tierwise.plugins`. Entry points are searched when a name is not
+built in, or when all plugins are listed, and are imported only when a profile names them. A plugin that cannot be
+imported, has a wrong declaration or uses a name that is taken is an InputError with one line that names plugin and
+package.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["GROUP", "InstalledPlugin", "Registry", "extended"]
 GROUP: Final = "tierwise.plugins"
 
 _OWN: Final = "tierwise"
-_RAISED: Final = (Exception, SystemExit)  # whatever a module of others does when it is imported
+_RAISED: Final = (Exception, SystemExit)  # importing a foreign module may raise anything
 _SHOWN: Final = 200
 
 
 class InstalledPlugin(msgspec.Struct, frozen=True):
-    """Where a plugin comes from; `rivals` are other packages that offer something of its name."""
+    """Where a plugin comes from; `rivals` are other packages that offer the same name."""
 
     name: str
     package: str
@@ -52,7 +52,7 @@ class InstalledPlugin(msgspec.Struct, frozen=True):
 
 
 class Registry(Mapping[str, Factory]):
-    """Plugins by name; looking one up imports it. `reserved` are names that mean something here already."""
+    """Plugins by name; looking one up imports it. `reserved` are names with another meaning here."""
 
     def __init__(self, own: Mapping[str, str], reserved: Collection[str] = ()) -> None:
         self._own = {name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own.items()}
@@ -141,12 +141,12 @@ class _Offers(Mapping[str, Declaration]):
 
 
 def extended(plugins: Mapping[str, Factory], more: dict[str, Factory]) -> Mapping[str, Factory]:
-    """A table with further plugins, which is as lazy as the one below it."""
+    """A table with further plugins, which also imports on lookup only."""
     return ChainMap(more, plugins)  # type: ignore[arg-type]  # nobody writes to it
 
 
 def _imported(plugin: InstalledPlugin) -> Factory:
-    """What an entry stands for; InputError in one line where that cannot be had."""
+    """The object of an entry point; InputError with one line if it cannot be imported."""
     module, _, attribute = plugin.target.partition(":")
     try:
         found: object = import_module(module)
@@ -161,7 +161,7 @@ def _imported(plugin: InstalledPlugin) -> Factory:
 
 
 def _first(entries: list[InstalledPlugin]) -> InstalledPlugin:
-    """The entry of a name, with the packages of the others."""
+    """The entry point for a name, with the other packages that offer it."""
     first, *rest = entries
     return msgspec.structs.replace(first, rivals=tuple(entry.source for entry in rest))
 
@@ -186,7 +186,7 @@ def _package(entry: EntryPoint) -> tuple[str, str]:
 def _offered() -> bool:
     """Whether any package names the group at all.
 
-    importlib.metadata takes a hundred times as long to import as it takes to look for a word in some small files.
+    Searching for a word in a few small files is a hundred times faster than importing importlib.metadata.
     """
     from pathlib import Path  # the core does without it
 

@@ -19,14 +19,14 @@ __all__ = ["MayLose", "ordinals", "sums_before", "who_goes"]
 MayLose = Callable[[int, Ints, Ints, Ints], Bools]
 """Whether an account may lose a victim, given what it holds at that moment: (level, held, accounts, victims).
 
-Asked for many at once: `held` is (resources x k), `accounts` and `victims` name the account and the victim of each
-column, `level` the row of `who_goes`' accounts that they stand in. It must be monotone: a no at some holding is a no
-at every smaller one, so whoever is refused once need not be asked again.
+Called for many victims at once: `held` is (resources x k), `accounts` and `victims` give the account and the victim of
+each column, `level` is their row in `who_goes`' accounts. It must be monotone: a no at some holding is a no at every
+smaller one, so a rejected victim need not be asked about again.
 """
 
 
 def ordinals(groups: Ints) -> Ints:
-    """How many entries of the same group stand before each entry."""
+    """How many entries of the same group precede each entry."""
     order = np.argsort(groups, kind="stable")
     ranked = groups[order]
     first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else np.zeros(0, dtype=np.int64)
@@ -37,7 +37,7 @@ def ordinals(groups: Ints) -> Ints:
 
 
 def sums_before(amounts: Ints, groups: Ints) -> Ints:
-    """Per column of `amounts` (resources x n), the sum of the columns of its group that stand before it."""
+    """Per column of `amounts` (resources x n), the sum of the preceding columns of its group."""
     order = np.argsort(groups, kind="stable")
     ranked = groups[order]
     ordered = amounts[:, order]
@@ -91,14 +91,14 @@ def _crowds(accounts: Ints, count: int) -> Ints:
 
 
 def _lost_before(requests: Ints, accounts: Ints) -> Ints:
-    """What each victim's accounts lose to those before it if they all go, (resources x victims x levels)."""
+    """What each victim's accounts lose to the preceding victims if these all go, (resources x victims x levels)."""
     levels, count = accounts.shape
     entries = sums_before(np.repeat(requests, levels, axis=1), accounts.T.ravel())  # victim by victim, all its levels
     return entries.reshape(len(requests), count, levels)
 
 
 def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, left: Ints, lost: Ints | None) -> Bools:
-    """Who of `left` may go: as things are, or with what is `lost` before."""
+    """Which of `left` may be evicted, with current holdings or after `lost` was subtracted."""
     result = np.ones(len(left), dtype=bool)
     for level, row in enumerate(accounts):
         there = np.flatnonzero(row[left] >= 0)
