@@ -353,6 +353,8 @@ def test_a_group_that_falls_as_one_falls_whole(mode: object) -> None:
     for gang, number in ((low, 3), (single, 1)):
         history = schedule(objects_of(WORLD[:3], gang, high), EVICTS, now=0.0)
         assert number == len([e for e in history.evictions if e.task.key.startswith("default/g")])
+        told = {c.type: c.reason for c in history.cluster.read().every(PodGroup)["default/g"].status.conditions}
+        assert ("PreemptionByScheduler" if gang is low else None) == told.get("DisruptionTarget")
 
 
 # -- checks
