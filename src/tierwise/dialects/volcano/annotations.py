@@ -1,4 +1,4 @@
-"""Marks that Volcano's users put on pods: their group, role, rank and queue, and whether they may be evicted."""
+"""Marks of pods, Volcano's above all: their group, role, rank and queue, and whether they may be evicted."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ __all__ = [
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 _ROLE: Final = "volcano.sh/task-spec"
 _INDEX: Final = "volcano.sh/task-index"
+_INDEXES: Final = (
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "training.kubeflow.org/replica-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Labels by which other controllers count the pods of one set, the most particular first."""
+_JOB_SET: Final = "jobset.sigs.k8s.io/job-index"
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
@@ -39,8 +47,14 @@ def role_of(pod: Pod) -> str:
 
 
 def index_of(pod: Pod) -> int | None:
-    """The place of a pod among those of its task, by label, else by annotation; None where it has none."""
-    index = pod.metadata.labels.get(_INDEX) or pod.metadata.annotations.get(_INDEX, "")
+    """The place of a pod among those of its task, by label, else by annotation; None where it has none.
+
+    Labels of other controllers count too, but not in a JobSet: there the index is one of several, and names sort right.
+    """
+    labels = pod.metadata.labels
+    index = labels.get(_INDEX) or pod.metadata.annotations.get(_INDEX, "")
+    if not index and labels and _JOB_SET not in labels:
+        index = next((labels[key] for key in _INDEXES if key in labels), "")
     return read_number(index)
 
 

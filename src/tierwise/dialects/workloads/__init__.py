@@ -12,7 +12,7 @@ from typing import Final
 from tierwise.api import codec
 from tierwise.api.codec import Raw, api_group
 from tierwise.api.errors import InputError
-from tierwise.dialects.workloads import kubernetes, sets
+from tierwise.dialects.workloads import kubeflow, kubernetes, ray, sets
 from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
 from tierwise.port import Key, Objects, key_of_raw
 
@@ -24,13 +24,23 @@ WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "StatefulSet"): kubernetes.stateful_set,
     ("apps", "DaemonSet"): kubernetes.daemon_set,
     ("batch", "CronJob"): kubernetes.cron_job,
+    ("trainer.kubeflow.org", "TrainJob"): kubeflow.train_job,
+    ("kubeflow.org", "PyTorchJob"): kubeflow.by_replica_type("pytorchReplicaSpecs", "pytorchjob-controller"),
+    ("kubeflow.org", "TFJob"): kubeflow.by_replica_type("tfReplicaSpecs", "tfjob-controller"),
+    ("kubeflow.org", "XGBoostJob"): kubeflow.by_replica_type("xgbReplicaSpecs", "xgboostjob-controller"),
+    ("kubeflow.org", "PaddleJob"): kubeflow.by_replica_type("paddleReplicaSpecs", "paddlejob-controller"),
+    ("kubeflow.org", "JAXJob"): kubeflow.by_replica_type("jaxReplicaSpecs", "jaxjob-controller"),
+    ("kubeflow.org", "MPIJob"): kubeflow.mpi_job,
+    ("ray.io", "RayJob"): ray.ray_job,
+    ("ray.io", "RayService"): ray.ray_service,
+    ("ray.io", "RayCluster"): ray.ray_cluster,
     ("jobset.x-k8s.io", "JobSet"): sets.job_set,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
     ("batch", "Job"): kubernetes.job,
 }
 """What becomes of an object, by API group and kind."""
 
-READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset()
+READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset(kubeflow.RUNTIMES)
 """Kinds that make nothing themselves, and are read for those that do."""
 
 

@@ -52,7 +52,7 @@ def queue(owner: Owner) -> str:
 
 def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:
     """The group, and its pods with the marks of it; `roles` name the task of each."""
-    if not pods or any(_elsewhere(child, gang) for child in {id(child): child for child in pods}.values()):
+    if not pods or any(_elsewhere(child, gang) for child in {child.template: child for child in pods}.values()):
         return list(pods)
     # Pods that were there before name no group that is made now: the others start without them.
     present = _present(owner, gang, pods)

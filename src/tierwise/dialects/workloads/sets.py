@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.dialects.workloads.children import Child, Expansion, Owner, digest, named, pod
+from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import Gang, in_gang
 
@@ -25,6 +25,8 @@ def job_set(owner: Owner) -> Expansion:
     """A Job for each replica of each replicated job, all at once, whatever waits for what when they start."""
     spec = owner.spec
     replicated = list(spec.each("replicatedJobs"))
+    if not replicated:
+        raise NoTemplateError("it has no pod template", field="spec.replicatedJobs")
     replicas = [entry.count("replicas", 1) for entry in replicated]
     shown = [str(number) for number in replicas]
     everything = few(spec, "replicatedJobs", sum(replicas))

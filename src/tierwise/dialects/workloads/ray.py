@@ -1,0 +1,147 @@
+"""Ray's clusters, and the jobs and services that have one.
+
+A cluster is a gang where it is asked for, as KubeRay does it: by the label `ray.io/gang-scheduling-enabled`, by a
+queue of Volcano's, or by pods that name a gang scheduler; else its pods start one by one, and Ray goes on with those.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierwise.api.codec import Raw, kind_of
+from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, alike, named, pod
+from tierwise.dialects.workloads.fields import Fields, few
+from tierwise.dialects.workloads.gangs import Gang, in_gang
+
+__all__ = ["ray_cluster", "ray_job", "ray_service"]
+
+_RAY: Final = "ray.io"
+_GANG: Final = f"{_RAY}/gang-scheduling-enabled"
+_QUEUES: Final = ("volcano.sh/queue-name", "kai.scheduler/queue")
+_SCHEDULERS: Final = ("volcano", "tierwise", "scheduler-plugins-scheduler")
+_FROM: Final = f"{_RAY}/originated-from-crd"
+_FROM_NAME: Final = f"{_RAY}/originated-from-cr-name"
+
+
+def ray_cluster(owner: Owner) -> Expansion:
+    """A head, and the workers of each group: as many as are wanted, between least and most, times hosts."""
+    spec = owner.spec
+    groups = [(entry, _desired(entry)) for entry in spec.each("workerGroupSpecs")]
+    few(spec, "workerGroupSpecs", 1 + sum(number for _, number in groups))
+    if spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    if spec.text("managedBy", _OPERATOR) != _OPERATOR:
+        return Expansion(note=f"it is managed by {spec.text('managedBy')}")
+    head = spec.at("headGroupSpec")
+    children = _of_group(owner, head.at("template"), "headgroup", 1, head=True)
+    roles = ["headgroup"]
+    for entry, number in groups:
+        name = entry.text("groupName")
+        children += _of_group(owner, entry.at("template"), name, number)
+        roles += [name] * number
+    if not _is_gang(owner, children):
+        return Expansion(children)
+    least = 1 + sum(
+        min(entry.count("minReplicas", 0) * entry.count("numOfHosts", 1), number) for entry, number in groups
+    )
+    minimum = least if spec.flag("enableInTreeAutoscaling") else len(children)
+    whose = owner.labels.get(_FROM_NAME, "") if owner.labels.get(_FROM) == "RayJob" else ""
+    gang = Gang(
+        f"ray-{whose or owner.name}-pg", minimum, priority_class=owner.labels.get(f"{_RAY}/priority-class-name", "")
+    )
+    return Expansion(in_gang(owner, gang, children, roles))
+
+
+_OPERATOR: Final = f"{_RAY}/kuberay-operator"
+
+
+def _desired(entry: Fields) -> int:
+    """How many workers a group has."""
+    least, most = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
+    wanted = entry.number("replicas", 0)
+    hosts = entry.count("numOfHosts", 1)
+    if entry.flag("suspend"):
+        return 0
+    number = least if wanted < least else min(wanted, most)
+    return few(entry, "replicas", number * hosts)
+
+
+def _of_group(owner: Owner, template: Fields, name: str, number: int, *, head: bool = False) -> list[Child]:
+    kind = "head" if head else "worker"
+    labels = {
+        f"{_RAY}/cluster": owner.name,
+        f"{_RAY}/node-type": kind,
+        f"{_RAY}/group": name,
+        f"{_RAY}/identifier": f"{owner.name}-{kind}",
+        f"{_RAY}/is-ray-node": "yes",
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+    }
+    prefix = f"{owner.name}-head-" if head else f"{owner.name}-{name}-worker-"
+    if not number:
+        return []
+    queue = {key: owner.labels[key] for key in _QUEUES if owner.labels.get(key)}
+    like = {f"{_RAY}/node-type": kind, f"{_RAY}/group": name}
+    return alike(pod(owner, template, prefix, labels=labels | queue), number, like)
+
+
+def _is_gang(owner: Owner, children: list[Child]) -> bool:
+    specs = (child.raw["spec"] for child in children)
+    named_schedulers = {spec.get("schedulerName") for spec in specs if isinstance(spec, dict)}
+    asked = any(key in owner.labels for key in (_GANG, *_QUEUES))
+    return asked or not named_schedulers.isdisjoint(_SCHEDULERS)
+
+
+def ray_job(owner: Owner) -> Expansion:
+    """A cluster, unless it chooses one that exists, and a Job that submits the work."""
+    spec = owner.spec
+    if spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    if owner.fields.at("status").text("jobDeploymentStatus") in ("Complete", "Failed"):
+        return Expansion()
+    cluster = spec.at("rayClusterSpec")
+    if not cluster:
+        if spec.at("clusterSelector"):
+            return Expansion([Child(_submitter(owner, Fields({})), "")] if _submits(spec) else [])
+        raise NoTemplateError("it has no pod template", field=cluster.path)
+    children = [Child(_cluster(owner, cluster), cluster.path)]
+    if _submits(spec):
+        children.append(Child(_submitter(owner, cluster), "spec.submitterPodTemplate"))
+    return Expansion(children)
+
+
+def ray_service(owner: Owner) -> Expansion:
+    """Its one cluster."""
+    if owner.spec.flag("suspend"):
+        return Expansion(note="it is suspended")
+    cluster = owner.spec.at("rayClusterConfig")
+    if not cluster:
+        raise NoTemplateError("it has no pod template", field=cluster.path)
+    return Expansion([Child(_cluster(owner, cluster), cluster.path)])
+
+
+def _cluster(owner: Owner, cluster: Fields) -> Raw:
+    """The RayCluster of a job or a service; one that it has already is not made again."""
+    present = next((one.metadata.name for one in owner.children() if kind_of(one).name == "RayCluster"), "")
+    labels = owner.labels | {_FROM: owner.kind, _FROM_NAME: owner.name}
+    name = present or owner.fields.at("status").text("rayClusterName") or f"{owner.name}-00001"
+    body: Raw = {"spec": cluster.raw}
+    return named(owner, f"{_RAY}/v1", "RayCluster", name, body, labels=labels, annotations=owner.annotations)
+
+
+def _submits(spec: Fields) -> bool:
+    return spec.text("submissionMode", "K8sJobMode") == "K8sJobMode"
+
+
+def _submitter(owner: Owner, cluster: Fields) -> Raw:
+    """The Job that submits: by its own template, or as small as KubeRay makes it, with the image of the head."""
+    template = owner.spec.at("submitterPodTemplate")
+    heads = list(cluster.at("headGroupSpec", "template", "spec").each("containers"))
+    image = heads[0].text("image") if heads else ""
+    needs = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "200Mi"}}
+    small: Raw = {"containers": [{"name": "ray-job-submitter", "image": image, "resources": needs}]}
+    pods: Raw = template.raw if template.at("spec") else {"spec": small}
+    spec = Fields(pods).at("spec").raw
+    body: Raw = {"spec": {"backoffLimit": 2, "template": {**pods, "spec": {"restartPolicy": "Never", **spec}}}}
+    labels = {_FROM: owner.kind, _FROM_NAME: owner.name, "app.kubernetes.io/created-by": "kuberay-operator"}
+    return named(owner, "batch/v1", "Job", owner.name, body, labels=labels)
