@@ -420,8 +420,8 @@ class PatchStatus(msgspec.Struct, frozen=True):
 class RecordEvent(msgspec.Struct, frozen=True):
     """Tell people something about an object; `type` is "Normal" or "Warning".
 
-    `decision` is the id of the decision that it tells of, to find it in the logs; a cluster writes it beside the text,
-    so that two events with one text are still the same to whoever counts them.
+    `decision` is the id of its decision, to find it in the logs; a cluster writes it outside the text, so that events
+    with equal texts are still counted as repetitions.
     """
 
     about: Key

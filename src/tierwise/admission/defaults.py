@@ -1,7 +1,7 @@
-"""The values that stand for what a manifest leaves out, written into it: for a webhook, and for whoever asks.
+"""Defaults: fills in the values that a manifest omits, as the webhooks of Volcano and Koordinator do.
 
-Fills in what the webhooks of Volcano and Koordinator fill in. Never changes what was given, but for the case of a
-topology's mode: it is read in any, and written in that of the definition.
+Never changes a value that was given, except for the letter case of a topology's mode, which is accepted in any case and
+written as in the definition.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _selectors(path: str, selectors: Sequence[DeviceSelector]) -> Iterator[Issue
 
     for i, one in enumerate(selectors):
         if one.cel is None:
-            yield warning(f"{path}[{i}]", "a selector of a type that is not known: whoever needs it will wait")
+            yield warning(f"{path}[{i}]", "a selector of an unknown type: pods that need it will wait")
             continue
         try:
             selector(one.cel.expression)

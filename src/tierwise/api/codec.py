@@ -1,7 +1,7 @@
 """Manifests to records and back, by group and kind.
 
-`decode` is the only way from raw data to records: whoever holds a record may rely on its types and on every
-quantity and time in it being readable. Called by the manifest loader, the embedded cluster and the real cluster's
+`decode` is the only way from raw data to records: code that has a record may rely on its types and on every
+quantity and time in it being valid. Called by the manifest loader, the embedded cluster and the real cluster's
 informers. Refuses nothing for its meaning: unknown enumeration values and numbers out of range are admission's.
 """
 

@@ -1,7 +1,7 @@
 """The defaults that an API server writes into a pod before a scheduler sees it.
 
 Called by the codec for every pod that is decoded, so that a pod from a file and the same pod from an API server are
-read alike, and by whoever reads a template of pods. Changes nothing that is filled in already.
+read alike, and by the readers of pod templates. Never changes a value that is set.
 
 - A limit without a request is a request, of a container and of the pod as a whole.
 - Requests of the whole pod for cpu and memory default to what its containers ask for, then to its limits.

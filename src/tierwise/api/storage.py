@@ -1,7 +1,7 @@
 """Kubernetes' storage objects, as far as scheduling looks at them: volumes, claims, classes, drivers on nodes.
 
-Built by the codec. Whoever asks which class a claim or a volume is of asks here, because an annotation from before
-classes had a field still counts first.
+Built by the codec. The class of a claim or a volume is determined here, because an annotation that is older than
+the field still takes precedence.
 """
 
 from collections.abc import Iterator

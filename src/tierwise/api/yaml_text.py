@@ -1,6 +1,6 @@
 """YAML text to plain data, fast where that is safe.
 
-Called by whoever reads YAML: the manifest loader, the configuration. A text that keeps to the plain part of YAML which
+Called by the manifest loader and the configuration. A text that keeps to the plain part of YAML which
 kubectl and people write goes through yaml-rs, some six times as fast as PyYAML; everything else, and everything that
 yaml-rs refuses, goes through PyYAML (`build`), which alone decides what is an error. The two must give the same data:
 `_WILD` names all that they are known to read differently, and a differential test looks for more.
@@ -287,7 +287,7 @@ class _Builder:
 
 
 def _copy(value: object) -> object:
-    """A copy that shares nothing: whoever changes one object must not change another that used the same anchor."""
+    """A deep copy, so that changing one object does not change another that used the same anchor."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -84,7 +84,7 @@ def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
 
 
 def daemon_pod(which: int, on: str, *, pinned: bool = True, bound: bool = True) -> Manifest:
-    """A pod of a DaemonSet: its controller names the node by its affinity, and whoever schedules it binds it there."""
+    """A pod of a DaemonSet: its controller names the node by its affinity, and a scheduler binds it there."""
     asks = {"cpu": "100m", "memory": "128Mi"}
     field = {"key": "metadata.name", "operator": "In", "values": [on]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}

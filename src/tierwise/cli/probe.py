@@ -1,4 +1,4 @@
-"""`tierwise probe`: measure what the network between zones and regions takes, or answer those who measure."""
+"""`tierwise probe`: measure the network between zones and regions, or answer measurements."""
 
 from __future__ import annotations
 

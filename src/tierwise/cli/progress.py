@@ -1,4 +1,4 @@
-"""A bar for those who wait: shown on standard error, only on a terminal, only after a second."""
+"""A progress bar on standard error: only on a terminal, and only after a second."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _fetched(origin: SourceLocation, objects: Objects) -> Discovered:
 
 
 def _refuse(errors: Sequence[SourceRemark]) -> None:
-    """All that is wrong, one line each: whoever mends a file wants to see the rest too."""
+    """All problems, one line each, so that a file can be corrected in one go."""
     from tierwise.cli.main import report_error
 
     for remark in errors[:-1]:

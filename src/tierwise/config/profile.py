@@ -52,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True):
     backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
 
     trust_pod_group_priority: bool = False  # a podGroup's class counts although its pods were admitted with less
-    notes: tuple[str, ...] = ()  # what its file says that has no effect here, for whoever wrote it
+    notes: tuple[str, ...] = ()  # settings of its file that have no effect here, for messages
 
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple(plugin for tier in self.tiers for plugin in tier)

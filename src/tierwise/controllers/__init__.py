@@ -56,7 +56,7 @@ def run(objects: Objects, now: float, *, settled: Objects | None = None, profile
 def due(objects: Objects) -> float | None:
     """The next moment at which time alone gives a controller something to do; None where nothing waits for one.
 
-    Whoever runs the controllers looks again then, even if nothing changes until that.
+    The caller runs the controllers again at that time, even if no object changes before.
     """
     return job.due(objects)
 

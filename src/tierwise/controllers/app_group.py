@@ -63,7 +63,7 @@ def cycle(graph: Graph) -> list[str] | None:
 
 
 def _kahn(graph: Graph) -> list[str]:
-    """Whoever is called by nobody who still waits; of several, the one that was freed last."""
+    """A workload that no remaining workload calls; of several, the one that became free last."""
     callers = dict.fromkeys(graph, 0)
     for callees in graph.values():
         for callee in callees:

@@ -47,7 +47,7 @@ _DEEPEST: Final = 8
 
 
 class OwnerChain(msgspec.Struct, frozen=True):
-    """The group that a pod belongs to by those who own it, who that is, and what its owners say, the nearest first."""
+    """The group that a pod belongs to by its owners, the deciding owner, and the owners' settings, nearest first."""
 
     group: str
     owner: OwnerReference

@@ -23,7 +23,7 @@ CLUSTER = "cluster"
 """The name of the tier above all keys: no constraint means it, so that a key which no node has limits as it says."""
 
 MOST_CROSSING = 16
-"""Bare keys that cross others and get a tree each: whoever writes a group may name any label that nodes have."""
+"""How many crossing bare keys get a tree of their own; the limit exists because a group may name any node label."""
 
 Domain = tuple[tuple[str, str], ...]
 """The labels around a node, outermost first, down to the one that names the domain."""

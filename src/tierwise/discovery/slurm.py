@@ -180,7 +180,7 @@ def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[SourceRe
                     planes.setdefault(one, []).extend([switch.name, *planes.pop(switch.name, [])])
         if not instead:
             break
-        # Whoever named one of the planes now names the one that stands for all; that may make further ones alike.
+        # References to a merged plane now name its representative, which may make further switches equal.
         switches = {
             name: replace(switch, children=tuple(dict.fromkeys(instead.get(c, c) for c in switch.children)))
             for name, switch in switches.items()

@@ -1,7 +1,7 @@
 """The one form that every source is read into: each node with the domains around it.
 
 A domain's identity is its path, because sites use one name for many switches: rack 4 of one hall is not rack 4 of
-another. Readers build a `Tree` from places; whoever writes hyperNodes or another format asks it for members.
+another. Readers build a `Tree` from the paths of nodes; writers of hyperNodes and other formats ask it for members.
 """
 
 from __future__ import annotations

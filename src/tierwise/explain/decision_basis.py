@@ -106,7 +106,7 @@ def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:
 
 
 class _Victims:
-    """Those who went, by the decision that they made room for."""
+    """The victims, by the decision that they were evicted for."""
 
     def __init__(self, snapshot: Snapshot, report: CycleReport) -> None:
         self._running = running_table(snapshot) if report.evictions else None

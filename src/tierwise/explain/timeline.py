@@ -52,7 +52,7 @@ class TimelineEntry(msgspec.Struct, frozen=True):
     warning: bool = False
     job: str = ""  # what people call the job that a pod or a group is of
     role: str = ""
-    detail: bool = False  # for those who want to know everything
+    detail: bool = False  # shown only with full detail
 
 
 def timeline_entry_wire(entry: TimelineEntry, start: float) -> Raw:

@@ -34,8 +34,8 @@ __all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "confined", "discover"]
 
 # Keeps files that others name below one folder: the name, and whatever it leads to.
 #
-# Called for sources that the configuration of a cluster names. Whoever may write that need not be one who may read the
-# files of our pod, and what we say of a file, or make of it, would tell what is in it.
+# Called for sources that a cluster's configuration names. Its author may not be allowed to read our pod's files, and
+# messages about a file, or the tree made from it, would reveal its contents.
 
 
 def confined(folder: Path, place: str) -> Path:

@@ -131,7 +131,7 @@ def _get(opener: OpenerDirector, ufm: Ufm, path: str) -> object:
 
 def _authorization(ufm: Ufm) -> dict[str, str]:
     if ufm.token:
-        if not (ufm.token.isascii() and ufm.token.isprintable()):  # whoever refuses it later would tell what it is
+        if not (ufm.token.isascii() and ufm.token.isprintable()):  # a later error message would contain it
             raise FetchError("the token holds characters that cannot be sent")
         return {"Authorization": f"Basic {ufm.token}"}
     if ufm.username or ufm.password:

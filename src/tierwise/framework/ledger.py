@@ -267,7 +267,7 @@ class Ledger:
         self.moved.append(rows)
 
     def vacate(self, resource: int, rows: Ints, amount: int) -> None:
-        """Release so much of a resource on each of these rows: whoever shared it is on the way out."""
+        """Mark an amount of a shared resource on each of these rows as releasing: its last user is terminating."""
         self.any_releasing = True
         self._journal.append((self.releasing, (resource, rows), self.releasing[resource, rows]))
         self.releasing[resource, rows] += amount

@@ -51,11 +51,11 @@ def sums_before(amounts: Ints, groups: Ints) -> Ints:
 
 
 def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) -> Bools:
-    """Ask victims in order, each against what its accounts hold by then; whoever goes is taken off them.
+    """Decide victims in order, each against what its accounts hold by then; accepted victims are subtracted from them.
 
     `holdings` is (resources x accounts), `requests` (resources x n); `accounts` is (levels x n): the accounts that
-    each victim's loss concerns, all different, then -1 for the levels that it does not have. One account may stand at
-    different levels for different victims. A victim goes where all of its accounts may lose it.
+    lose the victim, all different, and -1 for unused levels. One account may be at different levels for different
+    victims. A victim is accepted if all of its accounts may lose it.
     """
     goes = np.zeros(requests.shape[1], dtype=bool)
     holdings = holdings.copy()

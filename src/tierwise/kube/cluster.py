@@ -191,7 +191,7 @@ class KubeCluster:
         """The thread: the event loop until it is told to stop, or something breaks that should not."""
         try:
             self._loop.run_until_complete(self._serve())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks next
+        except BaseException as error:  # noqa: BLE001 - raised by the next call
             self._failure = error
             self._synced.set()
             self._store.nudge()

@@ -40,7 +40,7 @@ def of_interest(
 
 
 def _discovers(meta: ObjectMeta, trusted: Container[str] | None) -> bool:
-    """Whoever writes such a ConfigMap shapes the tree, and names servers that are asked."""
+    """Such a ConfigMap defines the tree, and names servers to fetch it from."""
     named = meta.name.endswith("-controller-configmap") or meta.name.startswith("tierwise-discovery-")
     return named and (trusted is None or meta.namespace in trusted)
 

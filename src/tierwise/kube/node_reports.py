@@ -1,7 +1,7 @@
 """What a program on a node tells a cluster: a few small reads, then what has changed, and nothing else.
 
 `report` reads, lets the program look at its machine, and writes no more than the difference, so programs that write
-into one object leave each other's entries alone. Whoever was slower than another reads again. Needs no informers: these
+into one object leave each other's entries alone. A program whose write conflicts reads again. Needs no informers: these
 programs look once in a while, and there is one on every node.
 """
 
@@ -70,7 +70,7 @@ class _List(msgspec.Struct):
 
 
 async def _look(client: Client, sight: NodeView) -> Objects:
-    """The ConfigMap before the nodes: whoever has written into it by then is among the nodes, or gone for good."""
+    """Read the ConfigMap before the nodes: the author of each entry is then among the nodes, or deleted."""
     found: list[Raw] = []
     if sight.config_map is not None:
         found += await _one(client, _path(sight.config_map))

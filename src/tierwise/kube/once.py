@@ -1,7 +1,7 @@
-"""One look at a cluster: every object of every kind that is known and served, as manifests.
+"""Read a cluster once: every object of every known kind that the server serves, as manifests.
 
-For commands that look once and end; whoever stays uses `KubeCluster`. Needs nothing but the right to list. Kinds that
-may not be listed are named and left out, except for nodes and pods, without which there is nothing to see.
+For commands that read once and end; long-running processes use `KubeCluster`. It needs only the right to list. Kinds
+that may not be listed are named and left out, except for nodes and pods, which are required.
 """
 
 from __future__ import annotations

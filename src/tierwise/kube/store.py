@@ -114,7 +114,7 @@ class Store:
             return Version(self._version)
 
     def nudge(self) -> None:
-        """Wake whoever waits, though no object has changed."""
+        """Wake the waiting thread although no object has changed."""
         with self._changed:
             self._bump()
 

@@ -1,7 +1,7 @@
 """Effects as requests to the API server; one outcome each.
 
 Effects are carried out in order, but neighbours of one kind at the same time. The server's answer goes into the store,
-so whoever reads after `apply` sees what was written even where the watch lags behind. Every attempt of every write asks
+so a read after `apply` sees what was written even if the watch lags behind. Every attempt of every write asks
 whether we still lead; events alone may tell late what was done in time.
 """
 

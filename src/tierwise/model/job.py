@@ -156,7 +156,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
-    together: bool = False  # whoever evicts one of its tasks evicts all of them
+    together: bool = False  # evicting one of its tasks evicts all of them
 
     def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:

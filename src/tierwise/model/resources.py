@@ -22,7 +22,7 @@ CPU = "cpu"
 MEMORY = "memory"
 POD_SLOTS = "pods"
 UNOFFERED = "//unoffered"
-"""One place on the axis for all resources that no node has; whoever asks for one of them asks for one of this.
+"""One index of the axis for all resources that no node has; a request for any of them is a request for this one.
 
 A tenant may make up any number of names: they cost nothing for each node.
 """

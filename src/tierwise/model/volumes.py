@@ -73,7 +73,7 @@ class DiskUse(msgspec.Struct, frozen=True):
 
     kind: str
     names: tuple[str, ...]  # it is the same disk where one of them is the same
-    shareable: bool  # by those who only read it
+    shareable: bool  # by pods that only read it
 
 
 class Refusal(msgspec.Struct, frozen=True):

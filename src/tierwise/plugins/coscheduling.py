@@ -95,7 +95,7 @@ class Coscheduling:
         return None if gather is None or self._alternate is not None else self._limit(gather)
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
-        """Candidate domains by tier, tightest first; whoever evicts asks for them."""
+        """Candidate domains by tier, tightest first; used by the evicting actions."""
         limit = self.limit(gang)
         return (np.array([within]),) if limit is None else self._topology.by_tier(within, limit)
 

@@ -3,9 +3,8 @@
     until = created + time
     wide  = innermost domains touched > stretch * the fewest that would hold the gang in an empty cluster
 
-A place that is wide is declined until then; whoever fits without is served meanwhile. Afterwards the gang takes what
-there is, so nobody waits for ever. Gangs without a topology, smaller than `fromPods`, or of which some tasks stand
-already, are left alone.
+A wide place is declined until then, and other jobs may use it meanwhile. Afterwards the gang accepts any place, so no
+gang waits for ever. Gangs without a topology, smaller than `fromPods`, or with placed tasks are not delayed.
 """
 
 from __future__ import annotations

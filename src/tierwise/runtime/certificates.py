@@ -108,9 +108,9 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 # Certificates without outside help: made by the webhook, shared in a Secret, trusted by the API server.
 #
-# The Secret is the one truth: whoever finds it missing or old writes a new one, and whoever loses that race takes the
-# winner's. The authority before the present one stays trusted, so that a replica which still shows the old certificate
-# is believed until it has seen the new one.
+# The Secret is authoritative: a replica that finds it missing or expired writes a new one, and one that loses that race
+# uses the winner's. The previous authority stays trusted, so that a replica which still serves the old certificate is
+# accepted until it has read the new one.
 
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class CertificateNames(msgspec.Struct, frozen=True):
     configuration: str = "tierwise"
 
     def hosts(self) -> list[str]:
-        """The names by which the API server, and whoever tries it by hand, reach the Service."""
+        """The DNS names of the Service, as the API server and manual requests use them."""
         inside = f"{self.service}.{self.namespace}.svc"
         return [inside, f"{inside}.cluster.local"]
 

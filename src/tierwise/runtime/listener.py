@@ -28,7 +28,7 @@ _BACKLOG = 256
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How much patience a server has with those who connect."""
+    """The timeouts and limits of a server's connections."""
 
     connections: int = 256  # open at a time
     head: float = 10.0  # seconds until a request's head must have come, and between two requests

@@ -180,7 +180,7 @@ class Loop:
         """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
         seen = Version(-1)
         while not stopping():
-            # Whoever may not act has nothing to do at any time; being let is a change.
+            # Without the lease there is nothing to do at any time; getting the lease counts as a change.
             version = self._cluster.wait(seen, self._wait_time(period) if may() else period)
             if stopping():
                 return
@@ -236,9 +236,9 @@ class Loop:
             self._untold.append(crash.event)
 
     def _tell_failures(self, report: CycleReport) -> None:
-        """Say of each way in which a plugin fails, the first time: in the log with its trace, and as an event.
+        """Report each kind of plugin failure once: in the log with its traceback, and as an event.
 
-        Jobs that wait for it hear of it as of any other reason; the event is for those who run the cluster.
+        Jobs that wait because of it get it as their reason; the event is for the cluster's operators.
         """
         for failure in report.failures:
             told = failure.plugin, failure.method, failure.error

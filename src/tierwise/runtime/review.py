@@ -1,7 +1,7 @@
 """Admission reviews: a request of the API server in, its answer out.
 
 Called by the webhook for every review. Decides nothing itself: `admission` judges and completes. The other objects
-of the cluster come from whoever constructs the reviewer; none at all is fine, and then nothing counts as unknown.
+of the cluster are passed in by the caller; without them, no name counts as unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReviewResponse(msgspec.Struct, frozen=True):
-    """What the API server is told; errors deny, warnings reach whoever sent the object."""
+    """The answer to the API server: errors deny the request, warnings are shown to its sender."""
 
     request: Request
     errors: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""Keeps the records of discovery sources fresh: fetches what is due in threads of its own, and asks to write it.
+"""Keeps the records of discovery sources up to date: fetches due sources in threads, and returns the writes.
 
-Called by the loop in each turn of the leader, and never waited for: a thread that ends wakes the loop, and the next
-turn writes the record. Controllers make hyperNodes of it. All that lasts is in the records, so whoever leads next goes
-on where this process was.
+Called by the loop in each turn of the leader, and never blocks: a thread that ends wakes the loop, and the next turn
+writes the record, from which controllers make hyperNodes. All state is in the records, so the next leader continues
+where this process stopped.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Fetching:
         if source.secret is None:
             return {}
         namespace, name = source.secret
-        # Else whoever may write a ConfigMap anywhere could have our rights sent to an address of his choice.
+        # Otherwise any author of a ConfigMap could have our credentials sent to an address of their choice.
         if namespace != source.namespace:
             raise _CredentialsError(f"Secret {namespace}/{name}: must be in the configuration's namespace")
         try:

@@ -2,7 +2,7 @@
 
 Two paths, /validate and /mutate, and nothing else on this port. A review that cannot be read is the sender's fault
 (status 400), a defect of ours is a 500: what becomes of the object then is the failurePolicy of the configuration,
-so whoever installs tierwise decides between open and closed.
+so the installer decides between failing open and failing closed.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class EventLog:
                 return
 
     def _waits_still(self, group: Key, reason: str) -> bool:
-        """Whether a group has been waiting since it was last placed: then news of why is for those who want it all."""
+        """Whether a group has waited since it was last placed; further reasons are then shown in full detail only."""
         if reason != "Unschedulable" or group in self._waiting:
             return reason == "Unschedulable"
         self._waiting.add(group)

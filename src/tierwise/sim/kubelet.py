@@ -113,7 +113,7 @@ def _back(last: ContainerStateTerminated, restarts: int) -> float:
 
 
 def _restarts(pod: Pod, exit_code: int) -> bool:
-    """By the pod's restart policy; a pod that names none ends for good, because whoever gives it an end means it."""
+    """By the pod's restart policy; a pod without one is not restarted."""
     policy = pod.spec.restart_policy
     return bool(pod.spec.containers) and (policy == "Always" or (policy == "OnFailure" and exit_code != 0))
 

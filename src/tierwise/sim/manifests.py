@@ -273,7 +273,7 @@ class _Reading:
 def _no_manifest(document: object, *, found: bool) -> str:
     """What a document is instead of a manifest; "" where it is one, or is wrong.
 
-    A document of a file that was named is a manifest unless it says otherwise: whoever named it wants it read.
+    A document of a file that the user named is a manifest unless it says otherwise.
     """
     if not isinstance(document, dict):
         return "it holds no objects" if found else ""

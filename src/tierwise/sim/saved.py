@@ -1,7 +1,7 @@
 """A cluster's state as manifests: what `tierwise snapshot` saves, and every verb reads again.
 
-Beside the objects stands a ConfigMap that says when they were looked at. Whoever reads them takes that for the time of
-the run, so the same cycle runs on the saved state as ran on the live one, bit for bit.
+A ConfigMap beside the objects holds the time at which they were read. It becomes the time of the run when they are
+loaded, so a cycle on the saved state gives the same result as on the live cluster, bit for bit.
 """
 
 from __future__ import annotations

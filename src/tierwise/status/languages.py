@@ -109,7 +109,7 @@ def _of_kai_group(objects: Objects, key: Key, now: float, told: str | None, *, w
     return {"schedulingConditions": []} if present and not waits else {}
 
 
-# scheduling.k8s.io: one condition that turns true once and for all, and one about whoever is to be disrupted.
+# scheduling.k8s.io: one condition that becomes true once and stays so, and one for groups that are to be disrupted.
 
 _DISRUPTION: Final = "DisruptionTarget"
 _FAULTS: Final = frozenset(("PluginFailed", "BindFailed"))

@@ -1,7 +1,7 @@
 """The routes of the pages: static files by name, and the board, the nodes of a domain and the story of a job as JSON.
 
-Added to an application of the caller's. Whoever may reach the port may read; nothing takes a body, and no file is
-opened by a name that came in a request. Browsers are told to load nothing from elsewhere and to run nothing inline.
+Added to the caller's application. Every client that reaches the port may read; no route takes a body, and no file is
+opened by a name from a request. Browsers are told to load nothing from elsewhere and to run nothing inline.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def add_pages(app: web.Application, source: RunSource) -> None:
 
 
 def pages(source: RunSource, hosts: Collection[str] = ()) -> web.Application:
-    """An application that shows a source and nothing else; where hosts are given, only to those who ask for them."""
+    """An application that serves one source; if hosts are given, only requests with these Host headers are answered."""
     app = web.Application(middlewares=[_only_for(hosts)] if hosts else [])
     add_pages(app, source)
     return app

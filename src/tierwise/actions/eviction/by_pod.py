@@ -187,7 +187,7 @@ class _Planner:
         return numbers
 
     def _tried(self, place: _Place) -> EvictionPlan | None:
-        """The least important first until the gang fits and its quota allows it, less those who are not needed."""
+        """Evict the least important first until the gang fits and its quota allows it; drop unnecessary victims."""
         running = self._cause.running
         inside = running.inside(place.span)
         local = self._candidates[(self._candidates >= inside.start) & (self._candidates < inside.stop)]

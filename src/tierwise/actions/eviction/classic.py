@@ -115,7 +115,7 @@ class _ClassicPreemptor:
         return None
 
     def _why_not(self, job: Job) -> Reason:
-        """Nobody may go at all, somebody spares those who could, or they stand where it does not help."""
+        """Why nothing is evicted: no candidates, all protected by filters, or none on a node where it would help."""
         cycle, running = self._cycle, self._running
         shapes = [pod_set.shape for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets))]
         need = shapes[0].request if shapes else job.subs[0].request
@@ -285,10 +285,10 @@ class _ClassicPreemptor:
         return result
 
     def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
-        """Victims on a node that make room for the task and for its queue, none too many; None where they cannot.
+        """Victims on a node that free enough for the task and its queue, none unnecessary; None if there are none.
 
-        In order first. Filters count in the order in which they are asked, so whoever frees the most is tried in
-        front as well: one who frees little must not use up what would let another go.
+        First tried in the usual order. Filters count in the order in which they are asked, so the order by freed
+        amount is tried too: a small victim must not use up the allowance of a large one.
         """
         shape = ask.shape
         here = candidates[self._running.row[candidates] == row]
@@ -353,7 +353,7 @@ class _ClassicPreemptor:
             return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0])
 
     def _needed(self, job: Job, spots: list[Spot], victims: Ints) -> Ints:
-        """Whoever went for one task and is not needed any more once others went for another task stays."""
+        """Keep victims of one task that are no longer needed after evictions for another task."""
         if len(spots) == 1:
             return victims
         for victim in victims[::-1].tolist():

@@ -356,10 +356,10 @@ class GangPreemptor:
     def _bundles(
         self, preemptor: Preemptor, local: Ints, helps: Bools, *, whole: bool = True, largest_first: bool = False
     ) -> Bundles:
-        """What may go, cheapest first.
+        """The bundles that may be evicted, cheapest first.
 
-        Filters that count let go in the order in which they are asked: with `largest_first` those who free the most
-        are asked in front, so that one who frees little does not use up what would let another go.
+        Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that
+        free the most come first, so that a small victim does not use up the allowance of a large one.
         """
         bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps[local]))
         if largest_first:

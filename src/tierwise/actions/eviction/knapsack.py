@@ -32,7 +32,7 @@ def fewest(prices: NodeCosts, rank: Ints, span: slice, count: int) -> Ints | Non
     missing = count - int(free.sum())
     numbers = np.zeros(len(prices.free), dtype=np.int64)
     if missing <= 0:
-        return numbers  # whoever places them chooses among what is free
+        return numbers  # the placement chooses among the free rows
     numbers[rows] = free
     more = prices.room[rows] > free
     rows = rows[more][np.argsort(rank[rows[more]], kind="stable")]

@@ -123,7 +123,7 @@ class NodeCosts(msgspec.Struct, frozen=True):
 
     free: Ints  # how many tasks each row takes as things are
     room: Ints  # how many with every candidate gone
-    price: Ints  # what those who must go cost, in one number: more victims cost more than dearer ones
+    price: Ints  # cost of the victims; one victim more outweighs any importance
     candidates: Ints  # positions in the running table, the last to go first within a row
     rows: Ints  # of the candidates
     gone: Bools  # (tasks x candidates)
@@ -179,7 +179,7 @@ def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
 
 
 def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, victim_order: VictimOrder) -> Ints:
-    """What those who go cost on each row, (tasks x rows); one victim more costs more than all ranks together."""
+    """The cost of the victims on each row, (tasks x rows); one victim more costs more than all ranks together."""
     rows, nodes = running.row[candidates], len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
     ranks = _costs(gone, rows, running, candidates, nodes)

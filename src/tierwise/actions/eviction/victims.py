@@ -112,9 +112,9 @@ def _tasks(bundles: Bundles, safe: list[int], tasks: Ints, fixed: Ints, fits: Fe
 
 
 def _needed(parts: list[Ints], fixed: Ints, fits: Feasibility) -> list[int]:
-    """Which parts must go beside the `fixed` victims, when the first that can be spared are spared first.
+    """Which parts must be evicted beside the `fixed` victims; parts are tried for removal in order.
 
-    Ever longer stretches are spared at once: whoever could be spared together could be spared one by one.
+    Runs of increasing length are removed at once: parts that can be kept together could also be kept one by one.
     """
     going: list[int] = []
     at, step = 0, 1

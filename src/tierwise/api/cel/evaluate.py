@@ -610,7 +610,7 @@ class _Pattern(Protocol):
 
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> _Pattern:
-    import re2  # here, so that whoever uses no patterns does not load the library
+    import re2  # imported here because it is slow and only patterns need it
 
     options = re2.Options()
     options.log_errors = False

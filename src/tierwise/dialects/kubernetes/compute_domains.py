@@ -1,7 +1,7 @@
-"""ComputeDomains: pods that share memory over NVLink stand in one clique, whoever placed them.
+"""ComputeDomains: pods that share memory over NVLink are placed in one clique.
 
-NVIDIA's driver makes the channels and does not place: without a scheduler that minds it the pods of a domain end up in
-several racks. A clique is what the label `nvidia.com/gpu.clique` says of nodes.
+NVIDIA's driver creates the channels but does not place pods: without support in the scheduler the pods of a domain end
+up in several racks. A clique is the set of nodes with one value of the label `nvidia.com/gpu.clique`.
 """
 
 from __future__ import annotations

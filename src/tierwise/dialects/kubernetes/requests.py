@@ -3,8 +3,8 @@
 A host port is a resource of which every node has one: `port/TCP/8080/0.0.0.0`. A pod that binds all addresses
 takes the port of every address that any pod of the cycle names, so that one comparison finds each conflict.
 
-What a non-preemptible pod asks for is counted twice: as it is, and as `firm/nvidia.com/gpu`, of which nodes have no
-end. So whoever tallies what queues use also knows how much of it cannot be taken back.
+What a non-preemptible pod asks for is counted twice: as it is, and as `firm/nvidia.com/gpu`, of which nodes have an
+unlimited amount. So a sum over a queue's use also says how much of it cannot be preempted.
 """
 
 from __future__ import annotations

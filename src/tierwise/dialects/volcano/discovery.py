@@ -1,7 +1,7 @@
-"""The part of Volcano's controller configuration that says where the network is to be read from.
+"""The part of Volcano's controller configuration that names the sources of the network topology.
 
-Read by the discovery controllers, by whoever fetches, and by `validate`. A configuration that cannot be understood
-discovers nothing, and in particular deletes nothing: the faults are for people to see.
+Read by the discovery controllers, by the fetching threads and by `validate`. A configuration that cannot be parsed
+discovers nothing and, in particular, deletes nothing; its faults are reported to users.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class _Pattern(Protocol):
 @lru_cache(maxsize=_PATTERNS)
 def _compile(pattern: str) -> _Pattern | str:
     """A pattern in Go's syntax, or what is wrong with it."""
-    import re2  # here, so that whoever uses no patterns does not load the library
+    import re2  # imported here because it is slow and only patterns need it
 
     options = re2.Options()
     options.log_errors = False

@@ -61,7 +61,7 @@ def cycle_entry(snapshot: Snapshot, report: CycleReport, number: int, seconds: M
 
 
 def _evictions(evictions: Sequence[Eviction]) -> list[Raw]:
-    """Those who went from one job for one other and one reason together."""
+    """The victims of one job, grouped by preemptor and reason."""
     groups: dict[tuple[str, str, str, str], list[str]] = {}
     for e in evictions:
         groups.setdefault((e.job.key, e.by.key if e.by is not None else "", e.action, e.reason), []).append(e.task.key)

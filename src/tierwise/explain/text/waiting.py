@@ -49,7 +49,7 @@ def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) ->
 
 
 def waiting_lines(page: Page, names: ObjectNames, after: Snapshot, found: Iterable[Waiting]) -> list[Text]:
-    """Those who wait, with their reasons in full."""
+    """The waiting jobs, with their full reasons."""
     groups: dict[tuple[str, ...], list[Waiting]] = {}
     reasons: dict[tuple[str, ...], list[Text]] = {}
     for entry in found:

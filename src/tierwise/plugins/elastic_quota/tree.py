@@ -33,9 +33,9 @@ __all__ = ["Claim", "QuotaTree", "lend_out", "scaled"]
 # request <= min runtime is the request, or min where the quota does not lend request > min runtime is min, and a share
 # of what is left, never more than the request
 #
-# What is left is shared in rounds among those still short: by weight, in whole units, the largest fractions first and
-# equal ones by name; whoever gets more than it asks for gives the rest back for the next round. Koordinator's rounds,
-# step by step, because every round rounds: the closed form (`water`) may differ by a unit.
+# The remainder is shared in rounds among quotas that still request more: by weight, in whole units, the largest
+# fractions first and equal ones by name; a quota that gets more than it requests returns the rest for the next round.
+# The rounds are Koordinator's, step by step: each one rounds, so the closed form (`water_fill`) may differ by a unit.
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -26,8 +26,8 @@ __all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "counted_b
 # Counts of pods per value of a node label, for the rules between pods.
 #
 # A count is a ledger tally, so it follows every placement of the cycle and every rewind. One tally serves all rules
-# that count the same pods over the same label. Tallies start from what stood at the beginning of the cycle: whoever
-# needs one asks for it while the plugins are constructed.
+# that count the same pods over the same label. Tallies start with the pods at the beginning of the cycle, so they
+# are registered while the plugins are constructed.
 
 
 class Count(msgspec.Struct, frozen=True):

@@ -189,7 +189,7 @@ class _Reach:
 
 
 class _SharedVolumes:
-    """Volumes that several pods use, of drivers with limits: each counts once on a node, whoever uses it."""
+    """Volumes that several pods use, of drivers with limits: each counts once on a node, however many pods use it."""
 
     def __init__(self, view: CycleView, shapes: list[Shape]) -> None:
         self._column = {

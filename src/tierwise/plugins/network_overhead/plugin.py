@@ -259,7 +259,7 @@ def _cost(network: _Network, plan: DependencyPlan) -> Ints:
         per_spot += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
     cost: Ints = per_spot[of_row]
     here = paid.diagonal()
-    for kinds in (plan.callees, plan.callers):  # whoever stands on the node itself costs nothing
+    for kinds in (plan.callees, plan.callers):  # pods on the node itself cost nothing
         rows, counts = census.rows(kinds.kinds, kinds.times)
         np.subtract.at(cost, rows, counts * here[of_row[rows]])
     return cost

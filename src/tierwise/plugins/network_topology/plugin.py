@@ -119,7 +119,7 @@ class NetworkTopologyAware:
         return self._topology if alternate is None else alternate.topology
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
-        """A gang larger than every domain that it may use waits in vain, whoever is evicted."""
+        """A gang larger than every domain that it may use cannot be placed by any eviction."""
         limit = self.limit(job)
         groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
         for group in reversed(groups):

@@ -2,9 +2,9 @@
 
 A piece is the rows of a domain that stand in no domain below it. Touching a domain has a price, whatever is taken in
 it, and taking a piece has another; their sum is made as small as it can be. `least[s]` is the lowest price of pieces
-seen so far that hold s units or more. Domains are gone through in the order of the tree: whoever enters one goes on
-from the prices before it plus its own, and what comes out is the better of having entered and not. So nothing has to
-be merged, and the work is one pass over an array of the units for each domain with room.
+seen so far that hold s units or more. Domains are visited in tree order: entering one adds its price to the
+prices so far, and leaving it keeps the minimum of having entered and not. So no tables are merged, and the work is one
+pass over an array of the units for each domain with free capacity.
 """
 
 from __future__ import annotations

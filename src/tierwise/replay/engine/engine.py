@@ -53,7 +53,7 @@ class Decider:
         self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
 
     def decide(self) -> CycleOutcome | None:
-        """One cycle over those who wait; None where nobody is worth showing to it."""
+        """One cycle over the waiting jobs; None if none of them needs one."""
         shown = self._books.backlog.shown(self._look_ahead, self._most)
         if not shown:
             return None

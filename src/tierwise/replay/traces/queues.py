@@ -1,7 +1,7 @@
 """The queues of a replay: those that the trace names, with what each deserves of the fabric.
 
 `share` gives a queue the share that its jobs have of all GPU time in the trace, `equal` gives all the same, and
-`a=3,b=1` gives weights, 1 to whoever is not named. A weight is for proportion, deserved amounts are for capacity.
+`a=3,b=1` gives weights, 1 for queues that are not named. A weight is for proportion, deserved amounts are for capacity.
 """
 
 from __future__ import annotations
