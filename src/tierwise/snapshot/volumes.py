@@ -38,6 +38,7 @@ class VolumeFollower:
         self._users: dict[str, set[str]] = {}  # who uses it
         self._read_by: dict[str, tuple[str, ...]] = {}  # by pod: the claims and volumes that it was read from
         self._readers: dict[str, set[str]] = {}  # who was read from it
+        self._besides: dict[str, dict[str, int]] | None = None  # attached and used by nobody; None: to be counted
 
     @property
     def storage(self) -> Storage:
@@ -65,7 +66,7 @@ class VolumeFollower:
             return set()
         if not objects.alike(self._at, *STORAGE_KINDS):
             stale |= self._concerned(objects)
-            self._reader, self._at = VolumeReader(objects), objects
+            self._reader, self._at, self._besides = VolumeReader(objects), objects, None
         return self._look(stale) if stale else set()
 
     def _concerned(self, objects: Objects) -> set[str]:
@@ -83,7 +84,7 @@ class VolumeFollower:
 
     def _look(self, stale: set[str]) -> set[str]:
         """Read pods anew, and those that use the same as one that has begun or ceased to."""
-        touched = set(stale)
+        touched, self._besides = set(stale), None
         for path in stale:
             pod = self._pods.get(path)
             before, after = self._uses.get(path, ()), tuple(self._reader.uses(pod)) if pod is not None else ()
@@ -120,11 +121,8 @@ class VolumeFollower:
         names = [name for name in axis.names if name.startswith(ATTACH_PREFIX)]
         if not names:
             return table
-        used: dict[str, set[str]] = {}
-        for path, pod in self._pods.items():
-            if pod.spec.node_name:
-                used.setdefault(pod.spec.node_name, set()).update(self._uses.get(path, ()))
-        besides = self._reader.attached_besides(used)
+        if self._besides is None:
+            self._besides = self._count_besides()
         allocatable = table.allocatable.copy()
         for name in names:
             driver = name.removeprefix(ATTACH_PREFIX)
@@ -133,9 +131,17 @@ class VolumeFollower:
                 row = table.row.get(node)
                 if row is not None:
                     # Kubernetes takes a limit below zero as it is: nothing more fits.
-                    column[row] = max(limit, 0) - besides.get(driver, {}).get(node, 0)
+                    column[row] = max(limit, 0) - self._besides.get(driver, {}).get(node, 0)
             allocatable[axis.index[name]] = column
         return replace(table, allocatable=allocatable)
+
+    def _count_besides(self) -> dict[str, dict[str, int]]:
+        """By driver and node, how many volumes are attached that no pod there uses."""
+        used: dict[str, set[str]] = {}
+        for path, pod in self._pods.items():
+            if pod.spec.node_name:
+                used.setdefault(pod.spec.node_name, set()).update(self._uses.get(path, ()))
+        return self._reader.attached_besides(used)
 
 
 def _index(by_key: dict[str, set[str]], keys_of: dict[str, tuple[str, ...]], path: str, keys: tuple[str, ...]) -> None:
