@@ -11,11 +11,13 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api import codec
 from tierwise.api.codec import label
 from tierwise.api.core import Pod
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
 from tierwise.api.volcano import Job
+from tierwise.dialects import workloads
 from tierwise.port import Objects
 
 __all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "PodBehaviour", "behaviour", "check_habits"]
@@ -53,6 +55,11 @@ def check_habits(objects: Objects) -> None:
             behaviour(pod.metadata.annotations)
         except InputError as error:
             raise error.inside(obj=label(pod)) from None
+    for owner, template, example in workloads.checked(objects):
+        try:
+            behaviour(codec.decode(example).metadata.annotations)
+        except InputError as error:
+            raise InputError(error.message, obj=owner, field=f"{template}.{error.field}") from None
     for job in objects.every(Job).values():
         for index, task in enumerate(job.spec.tasks):
             try:

@@ -12,6 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.dialects import workloads
 from tierwise.port import Key, Objects
+from tierwise.sim.pod_behaviour import check_habits
 from tierwise.sim.saved import saved
 
 WORLD = nodes({"s0": {"r0": "n0 n1", "r1": "n2"}}, cpu=4)
@@ -248,3 +249,29 @@ def test_known_workloads_raise_no_doubt() -> None:
     verdict = validate(Objects.of([(codec.decode(given), given)]))
 
     assert ((), ()) == (verdict.errors, verdict.warnings)
+
+
+def test_a_queue_of_kueue_does_not_hold_a_job_back() -> None:
+    """Suspended is how Kueue holds a job until its quota allows it, and here is no Kueue."""
+    given = _of("Job", "x", suspend=True)
+    given["metadata"] = {"name": "x", "labels": {"kueue.x-k8s.io/queue-name": "team"}}
+
+    assert 1 == len(pods(given))
+
+
+def test_a_daemon_set_without_a_node_says_so() -> None:
+    """Its template asks for a label that no node has."""
+    template = {"spec": {**TEMPLATE["spec"], "nodeSelector": {"no": "where"}}}  # type: ignore[dict-item]
+    objects = expanded(*WORLD, _of("DaemonSet", "agent", template=template))
+
+    assert ["it may run on no node"] == [note for _, note in workloads.notes(objects)]
+
+
+def test_behaviour_that_cannot_be_read_is_refused() -> None:
+    """Before the run in which it would be found."""
+    template = {**TEMPLATE, "metadata": {"annotations": {"tierwise.io/run-for": "soon"}}}
+    given = _of("Deployment", "x", template=template)
+    with pytest.raises(InputError) as caught:
+        check_habits(Objects.of([(codec.decode(given), given)]))
+
+    assert "Deployment default/x: spec.template.metadata.annotations.tierwise.io/run-for" in str(caught.value)

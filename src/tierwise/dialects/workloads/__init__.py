@@ -16,7 +16,7 @@ from tierwise.dialects.workloads import kubeflow, kubernetes, ray, sets
 from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["NO_TEMPLATE", "READ_BESIDE", "WORKLOADS", "blank", "check", "children", "notes", "understood"]
+__all__ = ["NO_TEMPLATE", "READ_BESIDE", "WORKLOADS", "blank", "check", "checked", "children", "notes", "understood"]
 
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "Deployment"): kubernetes.deployment,
@@ -77,30 +77,39 @@ def blank(raw: Raw) -> bool:
     return expand is not None and _expanded(Owner(raw), expand).note == NO_TEMPLATE
 
 
-def check(raw: Raw) -> None:
-    """Raise InputError for a workload of which no pods can be made."""
+def check(raw: Raw) -> dict[str, Raw]:
+    """Raise InputError for a workload of which no pods can be made; else an example of its pods by template."""
     expand = WORKLOADS.get((api_group(str(raw["apiVersion"])), str(raw["kind"])))
     if expand is None:
-        return
+        return {}
     owner = Owner(raw)
     first: dict[str, Child] = {}
     for child in _expanded(owner, expand).children:
         first.setdefault(child.template, child)
+    examples: dict[str, Raw] = {}
     for template, child in first.items():
-        _check_child(owner, template, child.raw)
+        examples |= _check_child(owner, template, child.raw)
+    return examples
 
 
-def _check_child(owner: Owner, template: str, raw: Raw) -> None:
+def _check_child(owner: Owner, template: str, raw: Raw) -> dict[str, Raw]:
     """A child that cannot be decoded is the template's fault."""
     meta = raw["metadata"]
     assert isinstance(meta, dict)
     try:
         codec.decode({**raw, "metadata": {**meta, "name": str(meta["name"]).rstrip("-")}})
-        if raw["kind"] != "Pod":
-            check(raw)
+        inner = {"": raw} if raw["kind"] == "Pod" else check(raw)
     except InputError as error:
         field = ".".join(part for part in (template, error.field) if part)
         raise InputError(error.message, obj=_shown(owner), field=field) from None
+    return {".".join(part for part in (template, field) if part): pod for field, pod in inner.items()}
+
+
+def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
+    """Every template of every workload: whose it is, its field, and an example of its pods."""
+    for owner, _ in _owners(objects, Family(objects)):
+        for field, pod in check(owner.raw).items():
+            yield _shown(owner), field, pod
 
 
 def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:

@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+
+
 class NoTemplateError(InputError):
     """A workload without a pod template: somebody names it as an owner, and nothing can be made of it."""
 
@@ -133,6 +136,11 @@ class Owner(msgspec.Struct, frozen=True):
     def uid(self) -> str:
         given = self.fields.at("metadata").text("uid")
         return given or made_up_uid(self.kind, self.namespace, self.name)
+
+    def suspended(self, *fields: Fields) -> bool:
+        """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, and nobody here opens it."""
+        asked = any(part.flag("suspend") for part in fields or (self.spec,))
+        return asked and _KUEUE_QUEUE not in self.labels
 
     def children(self) -> Sequence[Object]:
         """Pods and workloads that it owns."""

@@ -57,7 +57,7 @@ def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
 def _idle(owner: Owner) -> Expansion | None:
     """What becomes of a job that makes nothing now: suspended, over, or somebody else's."""
     policy, status = owner.spec.at("runPolicy"), owner.fields.at("status")
-    if policy.flag("suspend") or owner.spec.flag("suspend"):
+    if owner.suspended(policy, owner.spec):
         return Expansion(note="it is suspended")
     manager = policy.text("managedBy") or owner.spec.text("managedBy")
     if manager and not manager.startswith(("kubeflow.org/", "trainer.kubeflow.org/")):

@@ -124,13 +124,10 @@ def daemon_set(owner: Owner) -> Expansion:
     here = {
         _bound_to(one) for one in owner.pods() if not one.metadata.deletion_timestamp and one.status.phase != "Failed"
     }
-    wanted = (
-        name
-        for name, node in owner.family.objects.every(Node).items()
-        if name not in here and _may_run(plain, example, node)
-    )
-    own = template.at("spec").raw
-    return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(own, name)) for name in wanted])
+    found = [name for name, node in owner.family.objects.every(Node).items() if _may_run(plain, example, node)]
+    wanted = (name for name in found if name not in here)
+    own, note = template.at("spec").raw, "" if found else "it may run on no node"
+    return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(own, name)) for name in wanted], note)
 
 
 def _may_run(plain: Pod, example: Pod, node: Node) -> bool:
@@ -191,7 +188,7 @@ def job(owner: Owner) -> Expansion:
     in_all = spec.number("completions", 1) if given or spec.raw.get("parallelism") is None else None
     if spec.text("managedBy", _JOBS) != _JOBS:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
-    if spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     if _is_over(owner):
         return Expansion()
@@ -258,7 +255,7 @@ def _completed(owner: Owner, in_all: int) -> set[int]:
 def cron_job(owner: Owner) -> Expansion:
     """One run of it, as the next one will be: schedules are not followed."""
     template = owner.spec.at("jobTemplate")
-    if owner.spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     if any(True for _ in owner.children()):
         return Expansion()

@@ -28,7 +28,7 @@ def ray_cluster(owner: Owner) -> Expansion:
     spec = owner.spec
     groups = [(entry, _desired(entry)) for entry in spec.each("workerGroupSpecs")]
     few(spec, "workerGroupSpecs", 1 + sum(number for _, number in groups))
-    if spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     if spec.text("managedBy", _OPERATOR) != _OPERATOR:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
@@ -95,7 +95,7 @@ def _is_gang(owner: Owner, children: list[Child]) -> bool:
 def ray_job(owner: Owner) -> Expansion:
     """A cluster, unless it chooses one that exists, and a Job that submits the work."""
     spec = owner.spec
-    if spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     if owner.fields.at("status").text("jobDeploymentStatus") in ("Complete", "Failed"):
         return Expansion()
@@ -112,7 +112,7 @@ def ray_job(owner: Owner) -> Expansion:
 
 def ray_service(owner: Owner) -> Expansion:
     """Its one cluster."""
-    if owner.spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     cluster = owner.spec.at("rayClusterConfig")
     if not cluster:

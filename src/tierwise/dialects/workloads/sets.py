@@ -36,7 +36,7 @@ def job_set(owner: Owner) -> Expansion:
     few(spec, "replicatedJobs", sum(pods))
     if spec.text("managedBy", _CONTROLLER) != _CONTROLLER:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
-    if spec.flag("suspend"):
+    if owner.suspended():
         return Expansion(note="it is suspended")
     if _is_over(owner):
         return Expansion()
