@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.e2e.api import Json
@@ -116,6 +118,27 @@ def test_a_provisioner_that_refuses_is_asked_again_later(world: World, storage: 
     world.until(lambda: len(world.running("train")) == SIZE)
 
     assert storage.refused
+    assert [] == world.audit()
+
+
+def test_volumes_that_do_not_come_in_time_are_given_up_and_chosen_again(
+    world: World, storage: Storage, tmp_path: Path
+) -> None:
+    """The choice of the whole gang is taken back, and people are told; what comes later is waited for anew."""
+    config = tmp_path / "scheduler.conf"
+    plugins: list[Json] = [{"name": "priority"}, {"name": "gang"}, {"name": "predicates"}]
+    plugins.append({"name": "volumes", "arguments": {"bindTimeoutSeconds": 3}})
+    config.write_text(json.dumps({"actions": "enqueue, allocate, backfill", "tiers": [{"plugins": plugins}]}))
+    storage.holding = True
+    world.run("--config", str(config))
+    world.api.create(_train("train"))
+    world.until(lambda: len(storage.chosen()) == SIZE)
+    world.until(lambda: not storage.chosen())
+    assert 0 == _bound(world, "train")
+    world.until(lambda: any("in 3 seconds" in said for said in world.told(world.group("train")["metadata"]["name"])))
+    storage.holding = False
+    world.until(lambda: len(world.running("train")) == SIZE)
+
     assert [] == world.audit()
 
 
