@@ -103,7 +103,7 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     alternate = cycle.alternate_topology(job)
     if alternate is not None:
         options = cycle.pipeline.gather_options(job, job.minimum)
-        rows = [stands[0] for stands in map(cycle.ledger.placed_rows, job.subs) if stands is not None]
+        rows = [placed[0] for placed in map(cycle.ledger.placed_rows, job.subs) if placed is not None]
         if not options or not rows:
             return True
         spread = alternate.topology.meet_rows(alternate.positions[np.concatenate(rows)])
@@ -122,7 +122,7 @@ Entry = tuple[tuple[object, ...], int, Job]
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
 
-_ONE_LINE = ""
+_GLOBAL_QUEUE = ""
 """The key of the single waiting list where the profile orders all jobs globally; no queue has this name."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
@@ -164,7 +164,7 @@ class _Allocation:
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 
     def _alike(self, job: Job, waiting: list[Entry]) -> list[Job]:
-        """The job, and those after it in its line that nothing tells apart from it, taken off the line."""
+        """The job, and the jobs behind it in its queue that no plugin distinguishes from it; these are popped."""
         cycle = self._cycle
         alike = [job]
         each_for_itself = (
@@ -225,8 +225,8 @@ class _Allocation:
             self._decide(job, (Placement(sub, pod_set, where, Pool.IDLE),), score=0.0, bound=True)
         return len(rows)
 
-    def _overused(self, line: str) -> Reason | None:
-        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else None
+    def _overused(self, queue: str) -> Reason | None:
+        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue]) if queue != _GLOBAL_QUEUE else None
 
     def _reject_waiting(self, waiting: list[Entry], reason: Reason) -> None:
         """Reject the jobs that still wait in an overused queue."""
@@ -234,8 +234,8 @@ class _Allocation:
             if job.key not in self._cycle.report.rejections:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
-    def _queue_key(self, line: str) -> tuple[object, ...]:
-        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[line]) if line != _ONE_LINE else ()
+    def _queue_key(self, queue: str) -> tuple[object, ...]:
+        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[queue]) if queue != _GLOBAL_QUEUE else ()
 
     def _admit(self, job: Job) -> None:
         reason = admission_reason(self._cycle, job)
@@ -247,8 +247,10 @@ class _Allocation:
 
     def _push(self, job: Job) -> None:
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        line = _ONE_LINE if self._cycle.pipeline.global_queue else self._cycle.snapshot.queues[job.queue].line
-        heapq.heappush(self._waiting.setdefault(line, []), entry)
+        queue = (
+            _GLOBAL_QUEUE if self._cycle.pipeline.global_queue else self._cycle.snapshot.queues[job.queue].served_with
+        )
+        heapq.heappush(self._waiting.setdefault(queue, []), entry)
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
@@ -264,9 +266,9 @@ class _Allocation:
             self._cycle.inspect(self._cycle, job)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
-            foretold = self._rejection_cache.lookup_early(job)
-            if foretold is not None:
-                return self._refuse(job, foretold)
+            cached = self._rejection_cache.lookup_early(job)
+            if cached is not None:
+                return self._refuse(job, cached)
         asked = demand(self._cycle, job)
         self._cycle.nominations.release(job)
         if not asked.enough:
@@ -285,7 +287,7 @@ class _Allocation:
         with self._cycle.ledger.statement() as statement:
             found = self._find(job, asked, nominated=nominated)
             if isinstance(found, SearchResult):
-                over = self._quota_reason_with(job, asked, found)
+                over = self._quota_reason_for_placed(job, asked, found)
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
@@ -349,7 +351,7 @@ class _Allocation:
             return None
         return self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis)))
 
-    def _quota_reason_with(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
+    def _quota_reason_for_placed(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
         """Check the quotas again with the tasks that were placed.
 
         Where the tasks of a job differ, the search may choose other tasks than those that the quotas were checked with.
@@ -406,7 +408,7 @@ class _Allocation:
         if placements:
             self._decide(job, placements, score=0.0, bound=True)
         if left:
-            self._cycle.report.reject(job, self._why_left(job, left))
+            self._cycle.report.reject(job, self._surplus_rejection(job, left))
         elif self._cycle.backlog.some_left(job):
             self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
@@ -414,7 +416,7 @@ class _Allocation:
     def _allowed(self, job: Job, task_group: TaskGroup) -> int:
         """How many tasks of a task group quotas allow now; at most one where placing a task moves the shares."""
         single = len(task_group.remaining) == 1
-        together = _as_one(self._cycle, job, task_group) or bool(
+        together = _must_be_whole(self._cycle, job, task_group) or bool(
             self._cycle.pipeline.gather_options(job, task_group.need)
         )
         wanted = 1 if single and self._cycle.pipeline.shares_move and not together else task_group.need
@@ -426,9 +428,9 @@ class _Allocation:
                 )
                 return 0 if over is not None else wanted
             allowed = self._cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)
-        return 0 if _as_one(self._cycle, job, task_group) and allowed < task_group.need else allowed
+        return 0 if _must_be_whole(self._cycle, job, task_group) and allowed < task_group.need else allowed
 
-    def _why_left(self, job: Job, left: list[TaskGroup]) -> Rejection:
+    def _surplus_rejection(self, job: Job, left: list[TaskGroup]) -> Rejection:
         first = left[0].remaining[0].pod_set.shape
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()
@@ -449,6 +451,6 @@ class _Allocation:
         commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
 
 
-def _as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
+def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
     """Whether a task group is a sub-job that must be placed whole."""
     return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)

@@ -93,12 +93,12 @@ class FitCounts:
         self._ledger = ledger
         self._topology = topology
         self._why_not = why_not
-        self._rooms: dict[int, FitCount] = {}
+        self._by_shape: dict[int, FitCount] = {}
 
     def of(self, shape: Shape) -> FitCount:
-        room = self._rooms.get(shape.number)
-        if room is None:
-            room = FitCount(shape, self._why_not(shape), self._ledger, self._topology)
-            self._rooms[shape.number] = room
-            return room
-        return room.refresh()
+        count = self._by_shape.get(shape.number)
+        if count is None:
+            count = FitCount(shape, self._why_not(shape), self._ledger, self._topology)
+            self._by_shape[shape.number] = count
+            return count
+        return count.refresh()

@@ -821,7 +821,7 @@ class Pipeline:
         filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
         return any(preemptor.purpose in self._answering[id(plugin)] for plugin in filters)
 
-    def who_spares(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
+    def protected_counts(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
         """How many candidates each filter protects, to explain why nothing was evicted."""
         filters = self._victim_filters[preemptor.purpose].chosen(preemptor.job.scheduler)
         return {choice.name: int(self._spare(plugin, preemptor, victims).sum()) for choice, plugin in filters}

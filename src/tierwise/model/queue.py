@@ -42,7 +42,7 @@ class Queue(msgspec.Struct, frozen=True):
     guarantee: Mapping[str, int] = {}
     hierarchy: str = ""  # path for hierarchical fairness, "root/eng/prod"; empty where none is declared
     hierarchy_weights: str = ""  # a weight for each step of the path, "1/2/8"
-    elastic: bool = False  # an ElasticQuota: it lends what it does not use, and pods wait in no line of its own
+    elastic: bool = False  # an ElasticQuota: it lends what it does not use
     weights: Mapping[str, int] = {}  # by resource: how what is lent is shared
     lends: bool = True  # whether others may use what it is guaranteed while it is idle
     tree: str = ""  # the tree of quotas that it is in, where that shares a total of its own; empty for the cluster's
@@ -53,8 +53,8 @@ class Queue(msgspec.Struct, frozen=True):
     over_since: float | None = None  # since when it has held more than its share; None where it has not
 
     @property
-    def line(self) -> str:
-        """The queue in whose line its jobs wait: quotas that a namespace declares for itself give it no more turns."""
+    def served_with(self) -> str:
+        """The queue with which its jobs are served: a namespace gets no extra turns from quotas that it declares."""
         return self.enclosing or self.name
 
     groups: NodeGroups | None = None  # of nodes, where it declares an affinity to them

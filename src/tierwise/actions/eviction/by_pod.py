@@ -28,7 +28,7 @@ from tierwise.actions.eviction.node_costs import (
 )
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.fit import bound_with
+from tierwise.actions.placement.fit import bound_without
 from tierwise.actions.placement.gather import slot_tree_on
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
@@ -111,7 +111,7 @@ class _Planner:
                     else self._gathered(slot_tree, option)
                 )
             return
-        able = allowed[bound_with(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
+        able = allowed[bound_without(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
         if self._by_node and self._prices is None and ROOT in able:
             yield self._single_nodes()
         for tier in np.unique(topology.tier[able]).tolist():

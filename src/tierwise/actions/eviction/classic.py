@@ -134,7 +134,7 @@ class _ClassicPreemptor:
             less = ranks[running.job[others]] < job.priority
             text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
-        vetoes = cycle.pipeline.who_spares(preemptor, found)
+        vetoes = cycle.pipeline.protected_counts(preemptor, found)
         spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         text = f"{count(len(found), 'pod')} could go{spared}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"

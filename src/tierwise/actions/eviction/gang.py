@@ -32,7 +32,7 @@ from tierwise.actions.eviction.preemptors import (
 from tierwise.actions.eviction.victims import EvictionPlan, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.fit import bound_with, room_with
+from tierwise.actions.placement.fit import bound_without, fit_counts_without
 from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -277,7 +277,7 @@ class GangPreemptor:
         gone = np.flatnonzero(eligible & ~running.not_preemptable)
         result = np.zeros(len(running), dtype=bool)
         for shape in shapes.values():
-            useful = room_with(cycle, shape, running, gone) > 0
+            useful = fit_counts_without(cycle, shape, running, gone) > 0
             wanted = shape.request[shape.asked, None] * asked.tasks
             lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.FUTURE_IDLE) < wanted) & useful
             result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
@@ -372,7 +372,7 @@ class GangPreemptor:
         """The domains that the job may use and that could hold it if every candidate were gone."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        able = every[bound_with(cycle, asked, every, self._running, np.flatnonzero(eligible))]
+        able = every[bound_without(cycle, asked, every, self._running, np.flatnonzero(eligible))]
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able
@@ -469,7 +469,7 @@ class GangPreemptor:
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
         marked = self._running.not_preemptable[candidates_here]
-        vetoes = self._cycle.pipeline.who_spares(preemptor, candidates_here[~marked])
+        vetoes = self._cycle.pipeline.protected_counts(preemptor, candidates_here[~marked])
         spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         spared += "" if self._options.allow_whole else ", gangs must stay whole"

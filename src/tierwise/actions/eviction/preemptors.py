@@ -39,8 +39,8 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
         yield from sorted(waiting, key=cycle.pipeline.job_key)
         return
     queues = cycle.snapshot.queues
-    lines = {name: queues.get(queue.line, queue) for name, queue in queues.items()}
-    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(lines[j.queue]), cycle.pipeline.job_key(j)))
+    served = {name: queues.get(queue.served_with, queue) for name, queue in queues.items()}
+    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(served[j.queue]), cycle.pipeline.job_key(j)))
 
 
 def may_evict(cycle: Cycle, job: Job) -> bool:

@@ -144,18 +144,18 @@ class _Choice:
     def __init__(self, cycle: Cycle, job: Job) -> None:
         self._cycle = cycle
         self._job = job
-        self._portions = {sub.number: _remaining(cycle, sub) for sub in job.subs}
-        self._standing = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
-        self._total = sum(self._standing.values())
+        self._remaining_by_sub = {sub.number: _remaining(cycle, sub) for sub in job.subs}
+        self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
+        self._total = sum(self._ready_by_sub.values())
         self._whole = [0] * len(job.policies)
         for sub in job.subs:
-            if sub.policy >= 0 and self._standing[sub.number] >= sub.minimum:
+            if sub.policy >= 0 and self._ready_by_sub[sub.number] >= sub.minimum:
                 self._whole[sub.policy] += 1
         self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
 
     def demand(self) -> Demand:
         ordered = _ordered(self._cycle, self._job)
-        open_subs = [s for s in ordered if self._standing[s.number] < s.minimum and self._missing(s)]
+        open_subs = [s for s in ordered if self._ready_by_sub[s.number] < s.minimum and self._missing(s)]
         task_groups: dict[int, TaskGroup] = {}
         spares: list[TaskGroup] = []
         for sub in self._required_first(open_subs):
@@ -195,10 +195,10 @@ class _Choice:
         taken = {task_group.sub.number: task_group.need for task_group in whole}
         singles = []
         for sub in ordered:
-            tasks = sum(p.left for p in self._portions[sub.number])
-            if sub.number in taken or self._standing[sub.number] >= sub.minimum:
+            tasks = sum(p.left for p in self._remaining_by_sub[sub.number])
+            if sub.number in taken or self._ready_by_sub[sub.number] >= sub.minimum:
                 for _ in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
-                    singles.append(TaskGroup(sub, self._portions[sub.number], 1, extra=True))
+                    singles.append(TaskGroup(sub, self._remaining_by_sub[sub.number], 1, extra=True))
         if not singles or len(ordered) < 2:
             return None, False
         if len(singles) > _SINGLES:
@@ -213,8 +213,8 @@ class _Choice:
 
     def _missing(self, sub: SubJob) -> int:
         """How many tasks a sub-job lacks; 0 if it has too few tasks to ever reach its minimum."""
-        missing = sub.minimum - self._standing[sub.number]
-        return missing if sum(p.left for p in self._portions[sub.number]) >= missing else 0
+        missing = sub.minimum - self._ready_by_sub[sub.number]
+        return missing if sum(p.left for p in self._remaining_by_sub[sub.number]) >= missing else 0
 
     def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
         """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
@@ -230,9 +230,9 @@ class _Choice:
 
     def _more(self, sub: SubJob, task_group: TaskGroup | None) -> int:
         taken = task_group.need if task_group is not None else 0
-        if self._standing[sub.number] < sub.minimum:
+        if self._ready_by_sub[sub.number] < sub.minimum:
             return 0
-        remaining = self._portions[sub.number]
+        remaining = self._remaining_by_sub[sub.number]
         numbers = counts_by_pod_set(task_group) if task_group is not None else [0] * len(remaining)
         spare = dict.fromkeys(self._roles, 0)
         for tasks_left, number in zip(remaining, numbers, strict=True):
@@ -244,7 +244,7 @@ class _Choice:
 
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
-        remaining = self._portions[sub.number]
+        remaining = self._remaining_by_sub[sub.number]
         roles, left = {}, need
         for number, have in self._roles.items():
             able = sum(p.left for p in remaining if p.pod_set.role_number == number)
@@ -265,9 +265,9 @@ class _Choice:
     def _add(self, task_group: TaskGroup, *, sign: int = 1) -> None:
         """Count a task group as placed; with sign -1, undo that."""
         sub = task_group.sub
-        before = self._standing[sub.number]
+        before = self._ready_by_sub[sub.number]
         after = before + sign * task_group.need
-        self._standing[sub.number] = after
+        self._ready_by_sub[sub.number] = after
         self._total += sign * task_group.need
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)

@@ -22,7 +22,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["Placement", "bound", "bound_with", "fit", "largest_first", "place_tasks", "put", "room_with"]
+__all__ = ["Placement", "bound", "bound_without", "fit", "fit_counts_without", "largest_first", "place_tasks", "put"]
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Boo
     return result
 
 
-def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
+def bound_without(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
     """Which domains may hold a demand once the `gone` tasks have left; each task group is counted on its own."""
     result = np.ones(len(domains), dtype=bool)
     fit_counts: dict[int, Ints] = {}
@@ -64,13 +64,13 @@ def bound_with(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable
         for tasks_left in task_group.remaining:
             shape = tasks_left.pod_set.shape
             if shape.number not in fit_counts:
-                fit_counts[shape.number] = cycle.topology.totals(room_with(cycle, shape, running, gone))
+                fit_counts[shape.number] = cycle.topology.totals(fit_counts_without(cycle, shape, running, gone))
             total += np.minimum(fit_counts[shape.number][domains], tasks_left.left)
         result &= total >= task_group.need
     return result
 
 
-def room_with(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
+def fit_counts_without(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
     """How many tasks of a shape each row takes once the `gone` tasks have left."""
     free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     for i, r in enumerate(shape.asked.tolist()):
@@ -120,7 +120,7 @@ def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
 def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
     """Place up to `count` tasks of a pod set below a domain."""
     placements: list[Placement] = []
-    find = walk if _close(cycle, ask) else _spread
+    find = walk if _distance_matters(cycle, ask) else _by_score
     for pool in pools:
         picks = find(cycle, ask, count, domain, pool)
         if len(picks[0]):
@@ -131,14 +131,14 @@ def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools:
     return placements
 
 
-def _close(cycle: Cycle, ask: Ask) -> bool:
+def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and any(cycle.ledger.placed_rows(sub) is not None for sub in ask.job.subs)
 
 
-def _spread(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
+def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
     """Without a topology constraint, scores alone choose the nodes."""
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
