@@ -1,7 +1,6 @@
-"""Jobs from their members, whichever dialect they are written in: numbers, sub-jobs, parts in rank order.
+"""Build jobs from their pods, in any dialect: numbers, sub-jobs, pod sets in rank order.
 
-Dialects say how the members of a job are split and what holds for it; what that means in arrays and parts is the same
-for all of them.
+Dialects say how the pods of a job are divided and what its minimums are; the arrays and pod sets are built here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""HTTP to an API server: requests with typed errors, patience where it is safe, and streams.
+"""HTTP to an API server: requests with typed errors, retries where these are safe, and streams.
 
-One answer or one error per request. Who may retry what is said by the caller: `send` asks once, `ask` asks again
-while the refusal is a passing one. A write of a leader says by `may` whether it may leave, and every attempt asks, as
-late as possible: the lease may be lost between two of them. Knows nothing of kinds.
+Each request gives one answer or one error. The caller decides what may be retried: `send` tries once, `ask` retries
+temporary refusals. A write of the leader passes `may`, which is checked as late as possible before every attempt,
+because the lease may be lost between two of them. Knows nothing about kinds.
 """
 
 from __future__ import annotations

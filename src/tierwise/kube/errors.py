@@ -1,4 +1,4 @@
-"""What can go wrong between us and an API server: it says no, or nobody knows what it says."""
+"""Errors of the API server: a refusal, or an unknown outcome."""
 
 from __future__ import annotations
 

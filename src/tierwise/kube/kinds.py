@@ -1,6 +1,6 @@
-"""Which kinds an API server serves, under which paths; asked of the server itself.
+"""Which kinds an API server serves, and under which paths, as the server itself reports them.
 
-A kind whose definition is not installed is not served, and is asked for again later: definitions may come late.
+A kind whose definition is not installed is not served, and is looked up again later.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Who of several may act: a Lease that one holds and renews, and that others take over when it lapses.
+"""Leader election: a Lease that one process holds and renews, and that others take over when it expires.
 
-Times on different machines are never compared: a lease has lapsed when it has not changed for its whole duration by our
-own clock. The holder stops acting some time before others may think so (`held`), and gives the lease back when it ends,
-so that the next one need not wait. What it holds counts from before the request that renewed it: others may count from
-the moment at which the server wrote it, which is later.
+Clocks of different machines are never compared: a lease has expired if it has not changed for its whole duration by our
+own clock. The holder stops acting some time before others may consider it expired (`held`), and releases the lease when
+it ends, so that the next leader need not wait. Our term is measured from before the renewing request; others may count
+from when the server wrote it, which is later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a program on a node tells a cluster: a few small reads, then what has changed, and nothing else.
+"""How a program on a node reports to a cluster: a few small reads, then a write of what has changed.
 
-`report` reads, lets the program look at its machine, and writes no more than the difference, so programs that write
-into one object leave each other's entries alone. A program whose write conflicts reads again. Needs no informers: these
-programs look once in a while, and there is one on every node.
+`report` reads, lets the program inspect its machine, and writes only the difference, so programs that share an object
+do not overwrite each other's entries. After a conflict it reads again. It uses no informers: these programs report
+rarely, and there is one on every node.
 """
 
 from __future__ import annotations

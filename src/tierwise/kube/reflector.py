@@ -1,8 +1,9 @@
-"""One kind, kept up to date: a list, then a watch from there on, for ever.
+"""Keeps one kind up to date: a list, then a watch from there on.
 
-A broken or ended watch goes on from the last version that was seen, bookmarks included. Only where the server no longer
-knows that version (410) is everything listed again, and then only differences reach the store. Failures are waited out
-with a back-off that grows and jitters. Lists are consistent ones: a stale one could hide pods that already hold room.
+A watch that breaks or ends is resumed from the last version seen, bookmarks included. Only if the server no longer
+knows that version (410) is everything listed again, and then only differences reach the store. Failures are retried
+with exponential back-off and jitter. Lists are consistent reads: a stale list could miss pods that already use
+resources.
 """
 
 from __future__ import annotations

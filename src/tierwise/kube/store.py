@@ -1,8 +1,8 @@
-"""What we know of a cluster: fed by informers and by answers to our own writes, read as `Objects`.
+"""The local copy of a cluster: fed by informers and by answers to our own writes, read as `Objects`.
 
 The event loop writes, the scheduler's thread reads. An older state never replaces a newer one: watch events, lists and
-answers come in any order, and resource versions tell which is which. Accepted binds lie over what the watch has shown
-so far (`assumed`), so that nobody reads a pod as waiting which is on its way to a node.
+answers arrive in any order, and are compared by resource version. Accepted binds override what the watch has shown so
+far (`assumed`), so that a pod which is being bound is never read as pending.
 """
 
 from __future__ import annotations

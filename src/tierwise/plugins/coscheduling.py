@@ -1,8 +1,8 @@
 """coscheduling: gangs that start as one group, gathered in the network as they ask.
 
-Koordinator's plugin of that name. How many tasks must stand is `gang`'s business, where tasks fit is the core's: this
-plugin says which groups are not whole, how far a gathered gang may spread, and in which ways it is to be gathered, best
-first. docs/plugins/coscheduling.md states arguments and order.
+Koordinator's plugin of that name. `gang` counts minimums and the core finds places; this plugin rejects gang groups
+that are incomplete, limits how far a gathered gang may spread, and gives the gather options, best first.
+docs/plugins/coscheduling.md states arguments and order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAME = "coscheduling"
 
 @takes_part(Gate, Gathering, NodeScorer, SearchSpace)
 class Coscheduling:
-    """Gates gang groups, and gathers what asks for it if `awareNetworkTopology` is set."""
+    """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._alternate = view.snapshot.alternate_topologies.get(LAYERS)
@@ -53,7 +53,7 @@ class Coscheduling:
     # -- gates
 
     def admit(self, job: Job) -> Reason | None:
-        """All gangs of a group must exist, and what is asked of the network must be something that it has."""
+        """All gangs of a group must exist, and the layers that it names must exist in the network."""
         if job.missing:
             names = ", ".join(job.missing)
             text = f"its gang group is not whole: gang {names} does not exist"
@@ -87,9 +87,9 @@ class Coscheduling:
     # -- search space
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        """The tightest layer that a gathered gang must not cross, the whole cluster where it names none.
+        """The tightest layer that a gathered gang must not cross; the whole cluster if it names none.
 
-        None where the layers are not the tree that rows follow: its ways alone confine the gang there.
+        None if the layers are not the tree that rows follow: there only the gather options limit the gang.
         """
         gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
         return None if gather is None or self._alternate is not None else self._limit(gather)
@@ -108,10 +108,10 @@ class Coscheduling:
         gather = job.gather if job.declared and self._aware and self._exists else None
         return gather if gather is not None and not gather.fault else None
 
-    # -- ways
+    # -- gather options
 
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
-        """In which ways so many tasks of a job may be gathered, best first; none where it does not ask for that."""
+        """The options for gathering so many tasks of a job, best first; none if it does not ask for it."""
         gather = self._gather(job)
         if gather is None:
             return ()
@@ -133,7 +133,7 @@ class Coscheduling:
         return slice(row, row)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        """A pod of no gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
+        """A pod outside any gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
         scores = np.zeros(len(self._rank))
         gather = ask.job.gather
         if gather is not None and not ask.job.declared and self._aware:

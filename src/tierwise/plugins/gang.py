@@ -5,7 +5,8 @@ Minimums: of the job (minMember), of its roles (minTaskMember), of sub-jobs (sub
 `framework.ledger` counts them (`job_ready`); this plugin decides that they apply.
 
 Where single tasks are evicted, a job may lose tasks down to its minimum and no further; roles and sub-jobs are not
-looked at, as in Volcano. Where whole gangs are weighed it has no say: bundles see to it there.
+considered, as in Volcano. Where whole gangs are evicted this plugin does not filter victims, because bundles respect
+the minimums.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 @takes_part(Gate, JobOrder, Starving, SubJobOrder, VictimFilter)
 class GangPlugin:
-    """Holds jobs back until enough of their tasks exist, and orders those that still wait before those that run."""
+    """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""
 
     answers = frozenset(Purpose)
     counts = True
@@ -60,16 +61,17 @@ class GangPlugin:
         return (float(sub_ready(self._ledger, sub)),)
 
     def starving(self, job: Job) -> bool:
-        """Whether ready and waiting tasks are fewer than the minimum; pending best-effort ones count for neither."""
+        """Whether ready and pipelined tasks are fewer than the minimum; pending best-effort tasks do not count."""
         subs = [sub.number for sub in job.subs]
         standing = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
         best_effort_parts = sum(len(pod_set.tasks) for _, pod_set in job.best_effort_pod_sets)
         return standing - best_effort_parts < job.minimum
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Tasks that their job needs for its minimum, counted in order, and all of a job that falls as one.
+        """Protects tasks that their job needs for its minimum, counted in order, and all tasks of a job that is evicted
+        whole.
 
-        Nobody where whole gangs are weighed.
+        Protects none where whole gangs are evicted.
         """
         if preemptor.gang or not len(victims):
             return np.zeros(len(victims), dtype=bool)
@@ -81,7 +83,9 @@ class GangPlugin:
         return result
 
     def admit(self, job: Job) -> Reason | None:
-        """Enough tasks must exist: of each role, of each sub-job policy, and in all; once may be enough."""
+        """Enough tasks must exist: of each role, of each sub-job policy, and in total; having existed once may be
+        enough.
+        """
         if job.satisfied:
             return None
         return self._roles(job) or self._policies(job) or self._total(job)

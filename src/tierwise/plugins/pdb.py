@@ -1,7 +1,7 @@
 """pdb: disruption budgets hold for victims, of preemption and reclaim, of single tasks and whole gangs.
 
-Victims are asked in order. One goes where every budget that covers it still allows a disruption, and uses up one of
-each; one that is spared uses up none. A task that no budget covers is no concern of this plugin.
+Victims are decided in order. One may be evicted if every budget that covers it still allows a disruption, and uses up
+one of each; a protected one uses up none. Tasks without a budget are not filtered.
 """
 
 from __future__ import annotations

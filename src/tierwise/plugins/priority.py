@@ -1,7 +1,7 @@
 """priority: the more important goes first, among jobs, sub-jobs and the tasks of a sub-job.
 
-A preemption takes tasks of jobs with a strictly lower priority only. Where single tasks make room for a single task
-of their own job, the victim's own priority must be below the highest one that waits. No say in reclaim.
+Preemption evicts only tasks of jobs with a strictly lower priority. Where a task preempts tasks of its own job, the
+victim's priority must be below the highest pending one. Reclaim is not filtered.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class Priority:
         return pending > max(placed, 0)
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Tasks of jobs that are as important as the preemptor; nobody where the purpose is to reclaim.
+        """Protects tasks of jobs at least as important as the preemptor; none when reclaiming.
 
-        Tasks that fall one by one count by themselves, and so do those of the preemptor's own job.
+        Pods that are evicted one by one are compared by their own priority, and so are those of the preemptor's own
+        job.
         """
         if preemptor.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)

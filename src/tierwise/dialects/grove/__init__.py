@@ -1,1 +1,1 @@
-"""Grove's PodGangs in the words of the model."""
+"""Reads Grove's PodGangs into model types."""

@@ -1,4 +1,4 @@
-"""What Grove's PodGangs mean in model words.
+"""Reads Grove's PodGangs into model types.
 
 Its operator makes one of each replica of a PodCliqueSet. A pod belongs to the PodGang that its label names, and to the
 group that is called like its PodClique. All groups start together, each with its minimum; a constraint may hold for the

@@ -1,1 +1,1 @@
-"""KAI's objects in the words of the model."""
+"""Reads KAI's objects into model types."""

@@ -1,4 +1,4 @@
-"""What KAI's pod groups and queues mean in model words.
+"""Reads KAI's pod groups and queues into model types.
 
 A pod belongs to the group that its annotation names and to the sub-group that its label names. Sub-groups name their
 parents, so they form a tree of any depth. A required level limits how far apart pods stand; a preferred one asks for

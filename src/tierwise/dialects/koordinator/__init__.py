@@ -1,1 +1,1 @@
-"""Koordinator's kinds in the words of the model."""
+"""Reads Koordinator's objects into model types."""

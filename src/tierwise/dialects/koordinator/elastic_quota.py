@@ -1,4 +1,4 @@
-"""What Koordinator's ElasticQuotas mean in model words: quotas are queues, and every pod is in one.
+"""Reads Koordinator's ElasticQuotas into model types: quotas are queues, and every pod is in one.
 
 A quota of a trusted namespace (the profile says which) counts for every namespace, any other for its own alone: a pod
 sees those two kinds, and no more. A pod's quota is the one that its label names, else the one called like its

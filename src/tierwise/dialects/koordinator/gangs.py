@@ -1,4 +1,4 @@
-"""What Koordinator's gangs mean in model words.
+"""Reads Koordinator's gangs into model types.
 
 A pod belongs to the gang that its label names, or its annotation; a gang is a PodGroup object, or what its pods'
 annotations say. Gangs that all name the same group become one job, in which each of them is a role with its own

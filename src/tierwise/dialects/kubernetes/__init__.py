@@ -1,1 +1,1 @@
-"""Kubernetes' own pods in the words of the model."""
+"""Reads Kubernetes' own objects (pods, pod groups, volumes, devices) into model types."""

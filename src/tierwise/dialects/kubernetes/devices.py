@@ -1,4 +1,4 @@
-"""Claims of devices in the words of the model: pools from slices, and requests held against kinds of devices.
+"""Reads device claims into model types: pools from slices, and requests matched with kinds of devices.
 
 Kubernetes' rules, one by one: a pool counts in its newest generation and when all of its slices are there; a class
 narrows what a request may have; taints bar devices unless they are tolerated; extended resources that a class serves

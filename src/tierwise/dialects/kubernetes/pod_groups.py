@@ -1,4 +1,4 @@
-"""What Kubernetes' own groups (scheduling.k8s.io) mean in model words.
+"""Reads Kubernetes' own groups (scheduling.k8s.io) into model types.
 
 A pod belongs to the PodGroup that `spec.schedulingGroup` names; in Kubernetes 1.35 to a group of the Workload that
 `spec.workloadRef` names, one for each replica key. PodGroups below a CompositePodGroup start with it: they are the

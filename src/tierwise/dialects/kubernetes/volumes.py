@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and drivers as model words, by the rules of Kubernetes' scheduler 1.36.
+"""Reads claims, volumes, classes and drivers into model types, by the rules of Kubernetes' scheduler 1.36.
 
 `VolumeReader` looks at the storage objects of one moment. It says what the volumes of a pod allow (`of`), what there is
 for claims without a volume (`storage`), and how many volumes each node may attach (`limits`).

@@ -1,1 +1,1 @@
-"""Kueue's annotations and objects in the words of the model."""
+"""Reads Kueue's annotations and objects into model types."""

@@ -1,7 +1,7 @@
-"""What Kueue's annotations of topology and its pod groups mean in model words, with Kueue and without it.
+"""Reads Kueue's topology annotations and pod groups into model types, with Kueue installed and without it.
 
-*Beneath Kueue* a pod carries the name of its admitted Workload, and Kueue has chosen its domain: it takes a gate away
-and leaves node selectors behind. Gates and selectors are kept as they are, and the annotations ask for nothing more;
+*With Kueue* a pod carries the name of its admitted Workload, and Kueue has chosen its domain: it removes a scheduling
+gate and adds node selectors. Gates and selectors are honoured, and the annotations add no constraint;
 the pods of a Workload start together. *Without Kueue* the annotations themselves are limits: a level is a node label
 of a Topology, slices are sub-groups by the index of their pods, and the pods of a pod group, or of an owner whose size
 is known, start together.

@@ -1,1 +1,1 @@
-"""AppGroup and NetworkTopology of sig-scheduling in the words of the model."""
+"""Reads AppGroup and NetworkTopology of sig-scheduling into model types."""

@@ -1,4 +1,4 @@
-"""What AppGroups and NetworkTopologies mean in model words. Used by the snapshot and by the controllers of both kinds.
+"""Reads AppGroups and NetworkTopologies into model types. Used by the snapshot and by the controllers of both kinds.
 
 A pod belongs to an application by one label, and to a workload of it by another. It must be in the namespace of the
 AppGroup: pods elsewhere that carry the labels of an application would decide where its own pods may run.

@@ -1,1 +1,1 @@
-"""The PodGroup of scheduling.x-k8s.io in the words of the model."""
+"""Reads the PodGroup of scheduling.x-k8s.io into model types."""

@@ -1,8 +1,8 @@
-"""What PodGroups of scheduling.x-k8s.io mean in model words.
+"""Reads PodGroups of scheduling.x-k8s.io into model types.
 
-A pod belongs to the group that its label names. The group says how many pods must start together and, if it likes, what
-they need in all; it knows no sub-groups, no queue and no topology. `scheduleTimeoutSeconds` bounds how long pods may
-hold room while they wait for the others: nothing is held here, so there is nothing that could run out.
+A pod belongs to the group that its label names. The group says how many pods must start together and, optionally, what
+they need in total; it knows no sub-groups, no queue and no topology. `scheduleTimeoutSeconds` bounds how long pods may
+hold resources while they wait for the others: tierwise holds none, so the field has no effect.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Volcano's kinds in the words of the model."""
+"""Reads Volcano's objects into model types."""

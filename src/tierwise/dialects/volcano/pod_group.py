@@ -1,4 +1,4 @@
-"""What Volcano's pod groups and queues mean in model words.
+"""Reads Volcano's pod groups and queues into model types.
 
 A pod belongs to the pod group that its annotation names; its role is its task name. Sub-groups follow the first
 policy whose selector matches and whose label keys the pod all has; tasks that no policy takes form a sub-job of their

@@ -1,6 +1,6 @@
-"""The figures of elastic quotas by name, as people read them: what `controllers.elastic_quota` writes down.
+"""The figures of elastic quotas by name, as `controllers.elastic_quota` writes them.
 
-Every figure is by resource, for the resources asked about; those that nobody in the cluster has count as none.
+Every figure is per resource, for the resources asked about; resources that the cluster does not have count as 0.
 """
 
 from __future__ import annotations

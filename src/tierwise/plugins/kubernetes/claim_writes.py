@@ -1,7 +1,7 @@
-"""What is written on claims before a pod is bound: the devices, the nodes that reach them, settings, and for whom.
+"""The patches of ResourceClaims before a pod is bound: devices, node selector, configuration and reservation.
 
 The same fields in the same order as Kubernetes' scheduler writes them, as merge patches. A claim gets its finalizer
-first, so that it does not vanish while a pod uses it.
+first, so that it is not deleted while a pod uses it.
 """
 
 from __future__ import annotations

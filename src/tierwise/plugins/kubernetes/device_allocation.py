@@ -1,9 +1,9 @@
-"""Which devices of a node satisfy claims, as Kubernetes' structured allocator finds them.
+"""Which devices of a node satisfy claims, found as Kubernetes' structured allocator finds them.
 
-Pools are looked through in the order of driver and name, slices and devices in theirs; requests are served one after
-the other, and the first way that works is taken. Where Kubernetes tries each of several devices that cannot be told
-apart, the first of them speaks for all here: that changes no answer, and keeps a search that fails from growing with
-the number of ways in which alike devices can be arranged.
+Pools are searched in the order of driver and name, slices and devices in their own order; requests are served one after
+the other, and the first solution is used. Where Kubernetes tries each of several indistinguishable devices, only the
+first of them is tried here: that changes no answer, and keeps a failing search from growing with the number of
+permutations.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinit
 
 @takes_part(MovingFilter, PreBind, StaticFilter)
 class Predicates:
-    """Says which nodes Kubernetes' own rules keep from a shape."""
+    """Which nodes Kubernetes' own rules exclude for a shape."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._nodes = view.nodes
@@ -83,7 +83,7 @@ class Predicates:
         return self._rules.concerns(shape) or (self._devices is not None and self._devices.concerns(shape))
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
-        """The first objection of devices or of the rules between pods, as the pods stand now; 0 where none."""
+        """The first objection of devices or of rules between pods, given the pods placed now; 0 for none."""
         why = self._rules.why_not_now(shape, span)
         if self._devices is not None and self._devices.concerns(shape):
             lacking = self._devices.why_not_now(shape, span)

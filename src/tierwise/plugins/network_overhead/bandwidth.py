@@ -1,8 +1,8 @@
-"""The bandwidth of links: what placed services reserve, and which spots would ask a link for more than it has left.
+"""The bandwidth of links: what placed services reserve, and which zones would exceed a link's remaining bandwidth.
 
-Each pair of a placed caller and a placed callee reserves its dependency's bandwidth on the link from the one to the
-other. Only links with a capacity are counted. Follows every placement and rewind; a pod that is let go keeps its
-reservation for the rest of the cycle, as it does until it is gone.
+Each pair of a placed caller and a placed callee reserves its dependency's bandwidth on the link between them. Only
+links with a capacity are counted. Updated with every placement and rewind; an evicted pod keeps its reservation for the
+rest of the cycle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who calls whom among the pods of a cycle, in numbers, and what each kind of pod has to look at.
+"""The dependencies between the pods of a cycle as numbers, and which of them concern each kind of pod.
 
 A kind is a service that has pods in this cycle. Used by `network_overhead`.
 """

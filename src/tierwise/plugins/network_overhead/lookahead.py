@@ -1,7 +1,7 @@
-"""The pods of an application that still wait, as an outlook: for the next of them, the node that suits them all.
+"""Place the next pod of an application with regard to its other pending pods: the node that suits them all.
 
-Asked anew for every pod, from what stands on the ledger at that moment; so whatever else is placed, evicted or undone
-meanwhile is seen, and nothing is remembered.
+Computed again for every pod from the current ledger, so placements, evictions and rewinds in between are seen, and no
+state is kept.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _PREFIX = "hypernode.binpack."
 
 @takes_part(DomainScorer, GangCheck, Gate, Gathering, NodeScorer, SearchSpace)
 class NetworkTopologyAware:
-    """Gradients from the tightest tier outwards, bin-packed domains, and nodes near the gang's own."""
+    """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._topology = view.topology
@@ -159,7 +159,7 @@ class NetworkTopologyAware:
     # -- search space
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
-        """Candidate domains by tier, tightest first; for a gang that stands already, around where it stands."""
+        """Candidate domains by tier, tightest first; around the placed tasks of a gang that has any."""
         limit = self.limit(gang)
         if limit is None:
             return (np.array([within]),)
@@ -212,9 +212,9 @@ class NetworkTopologyAware:
     # -- domains
 
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats:
-        """How full a domain would be with all of the sub-job in it; ties go to where more of it stands.
+        """How full a domain would be with the whole sub-job in it; ties prefer domains with more of its placed tasks.
 
-        `copies` asks for the sum over that many alike sub-jobs placed in a domain one after the other.
+        With `copies`, the sum over that many equal sub-jobs placed in the domain one after the other.
         """
         if copies is not None:
             return self._scale * self._fullness.sums(sub.request, domains, copies)

@@ -1,1 +1,1 @@
-"""The plugin propose: recommends a domain and a division by optimisation."""
+"""The plugin propose: recommends a domain, and a division of the gang below it, by optimisation."""

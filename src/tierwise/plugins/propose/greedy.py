@@ -1,8 +1,9 @@
-"""A good split for gangs that are too large, or too mixed, for the exact programme: largest first, and look ahead.
+"""A heuristic division for gangs that are too large, or too mixed, for the exact algorithm: largest first, with
+lookahead.
 
-At each domain the largest children are used up until one of the rest holds what is left. Which one takes it is found
-by splitting the rest in each of the tightest few and comparing prices. The number of those is the bound: the work is
-at most `WIDTH` to the power of the tiers.
+In each domain the largest children are used up until one of the others holds the rest. Which one takes the rest is
+found by dividing it in each of the few tightest and comparing costs. The number of those is bounded, so the work is at
+most `WIDTH` to the power of the number of tiers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""capability: no queue, and none above it, is given more than the capability that it declares.
+"""capability: no queue and none of its ancestors may use more than its declared capability.
 
-A capability is a promise to everybody else, so it is kept in every profile: the scheduler adds this plugin to each
-cycle in which some queue declares one, and no configuration names it. proportion and capacity say more about queues
-(guarantees, deserved amounts) and are asked first. A queue counts what the queues below it hold; one that names no
-parent stands below the queue called "root", where there is such a queue. The max of an ElasticQuota is one as well,
-in profiles without elasticquota, which knows better what quotas may use.
+It protects the other queues, so it applies in every profile: the scheduler adds this plugin to each cycle in which a
+queue declares a capability, and no configuration names it. proportion and capacity know more about queues (guarantees,
+deserved amounts) and are asked first. A queue includes what the queues below it hold; a queue without a parent is below
+the queue "root" if that exists. In profiles without elasticquota, the max of an ElasticQuota is a capability too.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ROOT = "root"
 
 @takes_part(EnqueueGate, Quota)
 class Capability:
-    """Holds every queue and its ancestors to what they declare."""
+    """Limits every queue and its ancestors to their capability."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._table = QueueTable.of(view)
@@ -56,7 +55,7 @@ class Capability:
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
-        """The minResources must fit each capability beside what is promised; a job let in is promised its own."""
+        """The job's minResources must fit each capability beside those of admitted jobs; then they are reserved."""
         column = self._table.index.get(job.queue)
         if column is None or job.min_resources is None or self._promises.granted(job):
             return None
@@ -71,7 +70,7 @@ class Capability:
 
 
 def _chain(table: QueueTable, queue: Queue) -> list[int]:
-    """The columns of a queue and of its ancestors; where parents go round in a circle, each once."""
+    """The columns of a queue and of its ancestors; in a cycle of parents, each once."""
     chain: dict[int, None] = {}
     column: int | None = table.index[queue.name]
     while column is not None and column not in chain:

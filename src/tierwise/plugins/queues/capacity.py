@@ -4,15 +4,15 @@
     deserved         max(guarantee, min(declared, real capability))
     share            max held / deserved; 1 where nothing is deserved
 
-A job is given more while every queue of its chain stays within its real capability: deserved matters only for order
-and for reclaiming, and no queue is ever overused. Order: priority, then shares from the outermost queue of the chain
-inwards, so relatives are compared where their chains part; queues that deserve nothing come after equals.
+A job may use more while every queue of its chain stays within its real capability; deserved matters only for order and
+reclaiming, and no queue is ever overused. Order: priority, then shares from the outermost queue of the chain
+inwards, so queues are compared where their chains diverge; queues that deserve nothing come after equals.
 
 A job may reclaim where all that it needs keeps within the real capabilities and, in at least one resource that it
 needs and its queue names in deserved, within deserved. A victim goes where its queue keeps the guarantee and holds
 more than it deserves of at least one resource that both the queue's deserved and the victim name, counted before the
-victim is taken off; a victim that has no resource in common with what its queue deserves goes as it is. Where either
-queue could take from the other, the one with the smaller share does (`turnabout`).
+victim is taken off; a victim that has no resource in common with what its queue deserves may be evicted. Where two
+queues could each reclaim from the other, only the one with the smaller share may (`ReclaimLoopGuard`).
 
 Chains (`hierarchy`): a parent holds the sum of what its queues hold. Guarantees are kept along the victim's chain up
 to the queue that it shares with the reclaimer; with the argument `ancestorReclaimLevel: n` so many ancestors must
@@ -52,7 +52,7 @@ from tierwise.plugins.queues.table import EnqueuedResources, QueueTable, ratio
 __all__ = ["Capacity", "ReclaimLoopGuard"]
 
 
-# Keeps two queues from taking the same room from each other in turn.
+# Keeps two queues from reclaiming the same resources from each other for ever.
 #
 # Where a queue may reclaim as soon as it keeps within deserved in one resource, and may lose as soon as it exceeds it
 # in one, two queues can each be in both states at once: rich in one resource, poor in another. Whatever one takes the
@@ -62,7 +62,7 @@ __all__ = ["Capacity", "ReclaimLoopGuard"]
 
 
 class ReclaimLoopGuard(msgspec.Struct, frozen=True):
-    """The taker's side: whether its queue could lose again what it takes, and its share once it has it."""
+    """The reclaiming queue: whether it could lose again what it takes, and its share afterwards."""
 
     liable: bool
     share: float
@@ -86,7 +86,7 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
 
 @takes_part(EnqueueGate, Entitlement, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
 class Capacity:
-    """Holds queues to their capability, and lets them take back what they deserve."""
+    """Limits queues to their capability, and lets them reclaim what they deserve."""
 
     answers = frozenset((Purpose.RECLAIM,))
     counts = True
@@ -101,7 +101,7 @@ class Capacity:
         self.deserved[~self._table.counted] = 0
 
     def _held(self, column: int) -> Ints:
-        """What a queue and those below it hold."""
+        """What a queue and the queues below it hold."""
         result: Ints = self._used[:, self._tree.members[column]].sum(axis=1)
         return result
 
@@ -117,7 +117,7 @@ class Capacity:
         return (-queue.priority, *self._path(queue))
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
-        """Nearest relatives of the taker first, then the reverse of the turns: the least important loses first."""
+        """The nearest relatives of the reclaiming queue first, then the reverse of the queue order."""
         return (-self._kinship(queue, taker), queue.priority, *(-key for key in self._path(queue)))
 
     def _kinship(self, queue: Queue, other: Queue) -> int:
@@ -166,7 +166,7 @@ class Capacity:
         return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
-        """The minResources must fit each real capability beside what is promised; a job let in is promised its own."""
+        """The job's minResources must fit each real capability beside those of admitted jobs; they are reserved."""
         column = self._table.index.get(job.queue)
         if column is None:
             return None
@@ -205,7 +205,7 @@ class Capacity:
         return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Whose queue may not lose them; no say in preemption, which stays inside a queue."""
+        """Protects tasks that their queue may not lose; not for preemption, which stays inside a queue."""
         if preemptor.purpose is Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table = self._table

@@ -1,9 +1,9 @@
-"""The tree of queues for capacity: who stands above whom, and what each could ever use.
+"""The tree of queues for capacity: the parent of each queue, and what each could ever use.
 
-Queues form a tree where some queue names a parent other than "root"; otherwise they stand side by side, and every
-chain is the queue alone. "root" and no parent mean the same: directly below the cluster. In a tree, a declared queue
-called "root" stands for the cluster: its capability bounds everything, and no job may be in it.
-A queue whose chain of parents leads nowhere, or back to itself, is broken: it is named and kept out of use.
+Queues form a tree if some queue names a parent other than "root"; otherwise they are flat, and every chain is the queue
+alone. "root" and no parent both mean directly below the cluster. In a tree, a declared queue "root" represents the
+cluster: its capability bounds everything, and no job may be in it. A queue whose parents do not exist or form a cycle
+is broken: it is reported and not used.
 """
 
 from __future__ import annotations

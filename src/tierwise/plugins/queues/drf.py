@@ -1,10 +1,10 @@
-"""drf: jobs that have little go first, by dominant resource fairness.
+"""drf: orders jobs by dominant resource fairness, the smallest share first.
 
     share = max over resources of held / total
 
-Jobs are ordered by share, the smallest first. A preemption takes a task only where the victim's job, after losing it
-and all the candidates of the same job before it, still has at least the share that the preemptor would have; shares
-that differ by no more than 0.000001 are equal, as in Volcano. No say in reclaim.
+Jobs are ordered by share, the smallest first. A task may be preempted only if the victim's job, after losing it
+and all preceding candidates of the same job, still has at least the share that the preemptor would have; shares
+that differ by no more than 0.000001 are equal, as in Volcano. Reclaim is not filtered.
 
 Where a queue declares a path (annotations volcano.sh/hierarchy and volcano.sh/hierarchy-weights), queues are ordered
 by hierarchical share as well: see `hdrf`.
@@ -30,7 +30,7 @@ _EQUAL = 1e-6
 
 @takes_part(JobOrder, VictimFilter)
 class Drf:
-    """Orders jobs by dominant share, and keeps preemption from turning it around."""
+    """Orders jobs by dominant share, and protects jobs that preemption would leave with a smaller share."""
 
     answers = frozenset((Purpose.PREEMPT,))
     counts = True
@@ -50,7 +50,7 @@ class Drf:
         return (float(self.share(self._held[:, [job.number]])[0]),)
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Whose job would be left with less than the preemptor; nobody where the purpose is to reclaim."""
+        """Protects tasks whose job would be left with a smaller share than the preemptor's; none when reclaiming."""
         if preemptor.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)
         jobs = preemptor.running.job[victims]
@@ -84,6 +84,6 @@ class HierarchicalDrf:
 
 @chooses(Drf, HierarchicalDrf)
 def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
-    """The plugin; queues have a say only where one of them declares a path."""
+    """The plugin; queues are ordered only if one of them declares a path."""
     declared = any(queue.hierarchy for queue in view.queues.values())
     return HierarchicalDrf(view) if declared else Drf(view)

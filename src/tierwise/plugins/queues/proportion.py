@@ -9,11 +9,11 @@ is what it holds and what its pending tasks ask for, whatever the phase of their
 Everything else compares what a queue holds now, which follows the ledger, with what it deserves:
 
     share     max held / deserved                       queues: by priority, then share
-    overused  deserved <= held, every resource          gets no turn
+    overused  deserved <= held, every resource          is not served
     over      held + asked > deserved, any asked one    is given no more, and may not reclaim it
     victim    held > deserved, any resource             may lose a task, but never goes below its guarantee
 
-Counts what it lets go: victims are weighed in order, each against what the ones before it left.
+A counting filter: victims are decided in order, each against what the queue holds after the ones before it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from tierwise.plugins.queues.table import (
 __all__ = ["Proportion", "water_fill"]
 
 
-# Share one resource by weight: the same level for all, but nobody below its floor or above its cap.
+# Share one resource by weight: the same level for all queues, but none below its floor or above its cap.
 #
 # share = max(floor, min(cap, level * weight))
 #
@@ -102,7 +102,7 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
 
 @takes_part(EnqueueGate, Entitlement, Overuse, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
 class Proportion:
-    """Holds every queue to what it deserves by weight."""
+    """Limits every queue to what it deserves by weight."""
 
     answers = frozenset((Purpose.RECLAIM,))
     counts = True
@@ -120,7 +120,7 @@ class Proportion:
         return (-queue.priority, self._share(queue))
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
-        """The reverse: the least important loses first, then the one furthest above what it deserves."""
+        """The reverse order: the least important queue loses first, then the one furthest above its deserved amount."""
         return (queue.priority, -self._share(queue))
 
     def _share(self, queue: Queue) -> float:
@@ -159,7 +159,7 @@ class Proportion:
         return self.quota_exceeded(job, need)
 
     def may_enqueue(self, job: Job) -> Reason | None:
-        """The minResources must fit the real capability beside what is promised; a job let in is promised its own."""
+        """The job's minResources must fit the real capability beside those of admitted jobs; then they are reserved."""
         column = self._table.index.get(job.queue)
         if column is None or job.min_resources is None or self._promises.granted(job):
             return None
@@ -174,7 +174,7 @@ class Proportion:
     # -- victims
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Whose queue has no more than it deserves, or would be left below its guarantee; no say in preemption."""
+        """Protects queues at or below deserved, or that would fall below their guarantee; not for preemption."""
         if preemptor.purpose is Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table, running = self._table, preemptor.running

@@ -1,8 +1,8 @@
-"""What queues declare, as columns: the start of proportion and of capacity.
+"""What queues declare, as columns: the common input of proportion and capacity.
 
-Columns stand in the order of the ledger's `queue_index`. Host ports are a matter of nodes: no quota counts them.
-A queue's real capability is what it could ever use: the cluster less what is guaranteed to others, and at most what
-it declares.
+Columns are in the order of the ledger's `queue_index`. Host ports belong to nodes and are not counted in quotas. A
+queue's real capability is what it could ever use: the cluster minus the guarantees of other queues, and at most what it
+declares.
 """
 
 from __future__ import annotations
