@@ -1,7 +1,7 @@
 """Durations as Go writes them: "1h2m3s", "90s", "1.5h".
 
-Read by the dialects for annotations, by plugins for arguments and by controllers for timeouts. What is not a duration
-is None, not an error, because Volcano goes on without it.
+Read by the dialects for annotations, by plugins for arguments and by controllers for timeouts. An invalid
+duration is None, not an error, because Volcano ignores it too.
 """
 
 import re

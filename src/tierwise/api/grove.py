@@ -1,6 +1,6 @@
 """Grove's PodGang: what its operator asks of a scheduler for a PodCliqueSet.
 
-Built by the codec. What it means stands in `dialects.grove`.
+Built by the codec; `dialects.grove` gives it its meaning.
 """
 
 from tierwise.api.core import Condition

@@ -1,6 +1,6 @@
 """KAI's objects: pod groups with nested sub-groups, topologies by node label, and queues, as their users write them.
 
-Built by the codec. What they mean stands in `dialects.kai`, what is allowed in `admission`.
+Built by the codec; `dialects.kai` gives them their meaning, `admission` checks them.
 """
 
 from tierwise.api.meta import Int, ObjectMeta, Record

@@ -1,6 +1,6 @@
 """Kueue's objects, as far as placing looks at them: topologies by node label, flavors, and the size of workloads.
 
-Built by the codec. What they mean stands in `dialects.kueue`.
+Built by the codec; `dialects.kueue` gives them their meaning.
 """
 
 from tierwise.api.meta import Int, ObjectMeta, Record

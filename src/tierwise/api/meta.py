@@ -1,7 +1,7 @@
 """What all Kubernetes objects share: metadata, owners, label selectors, times.
 
 Records are immutable and shaped like the API: attributes are the snake_case of the API's names, lists are tuples,
-maps are dictionaries that nobody may change. Fields that tierwise does not know are ignored. The codec builds them
+maps are dictionaries that must not be changed. Fields that tierwise does not know are ignored. The codec builds them
 from manifests; they know no scheduling and check nothing but types.
 """
 

@@ -1,7 +1,7 @@
-"""The PodGroup of the scheduler plugins of Kubernetes' sigs (scheduling.x-k8s.io), as its users write it.
+"""The PodGroup of Kubernetes' scheduler-plugins (scheduling.x-k8s.io), as users write it.
 
-Kubeflow Trainer and KubeRay write it too. Built by the codec. What it means stands in `dialects.scheduler_plugins`,
-what is allowed in `admission`.
+Kubeflow Trainer and KubeRay create it too. Built by the codec; `dialects.scheduler_plugins` gives it its meaning,
+`admission` checks it.
 """
 
 from collections.abc import Iterator

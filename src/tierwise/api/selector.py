@@ -1,7 +1,7 @@
 """What label selectors, node selector requirements and tolerations mean.
 
 Used by dialects, plugins and controllers on plain dictionaries of labels. A requirement that the API server would
-refuse (unknown operator, missing or superfluous values) matches nothing here, wherever it stands.
+refuse (unknown operator, missing or superfluous values) matches nothing here.
 """
 
 import re

@@ -1,7 +1,7 @@
 """What a pod asks of its placement that this version cannot honour.
 
-A pod that names such a thing waits with the reason `NotSupported`: binding it would ignore something that somebody
-asked for, such as a volume of another zone, or start a gang by half that is written in a language which is not read.
+A pod that names such a thing waits with the reason `NotSupported`: binding it would ignore a requirement, or start
+a part of a gang that is declared in a language which is not read.
 `docs/reference/kubernetes-support.md` lists the same fields, and a test holds the two against each other.
 """
 

@@ -1,6 +1,6 @@
 """Volcano's objects: pod groups, queues, hyperNodes and jobs, as their users write them.
 
-Built by the codec. What a field means in scheduling stands in `dialects.volcano`, what is allowed in `admission`.
+Built by the codec; `dialects.volcano` gives the fields their meaning in scheduling, `admission` checks them.
 Whether a number was given matters to admission, so numbers whose absence means something are None where absent.
 """
 

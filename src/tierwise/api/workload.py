@@ -1,8 +1,8 @@
 """Kubernetes' own groups (scheduling.k8s.io): Workload, PodGroup and CompositePodGroup, in every version there was.
 
 Kubernetes 1.35 has Workloads alone (v1alpha1), 1.36 PodGroups besides (v1alpha2), 1.37 both in v1beta1 and composites
-in v1alpha3. One record holds what the versions of a kind say. Built by the codec; what it means stands in
-`dialects.kubernetes.pod_groups`.
+in v1alpha3. One record holds what the versions of a kind say. Built by the codec;
+`dialects.kubernetes.pod_groups` gives it its meaning.
 """
 
 from tierwise.api.core import Condition

@@ -1,6 +1,6 @@
 """Rows about what clusters hold besides gangs: DaemonSets, plain pods, budgets, heartbeats, pods that come and go.
 
-Every one of them was a cliff once: a step that was ten to hundreds of times slower than its neighbours. Seconds are
+Each row was a performance cliff once: a step ten to hundreds of times slower than the others. Seconds are
 processor time.
 """
 

@@ -1,9 +1,8 @@
 """Read Volcano's scheduler configuration: an existing `volcano-scheduler.conf` works unchanged.
 
-A misspelt word would change what is scheduled without a sign, so every key, switch and argument that nobody knows is
-refused, with the word that was probably meant. Names of the field that mean nothing here are taken out of the profile
-and noted in it. Raises `InputError` for whatever is not a configuration; which plugins and actions exist is the
-scheduler's business.
+A misspelt word would silently change what is scheduled, so every unknown key, switch and argument is an error, with a
+suggestion. Known names that have no effect here are removed from the profile and noted in it. Raises `InputError` for
+whatever is not a configuration; which plugins and actions exist is the scheduler's business.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What applying discovered hyperNodes to a cluster would create, change and delete.
 
-Called by `topology diff`. A hyperNode counts as changed where its tier, its tier's name or its members differ; whatever
-else stands in its manifest is not discovery's business.
+Called by `topology diff`. A hyperNode counts as changed where its tier, its tier's name or its members differ; other
+fields of its manifest are ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HyperNodes read back as a discovered tree, to be written in another format.
 
-Nodes that are named exactly need not be given: a file of hyperNodes alone is enough. What is wrong with the
-declarations is told in the words of `model.tree`.
+Nodes that are named exactly need not be given: a file of hyperNodes alone is enough. Problems of the
+declarations are reported as `model.tree` words them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON of `explain --job`: where a job and its pods stand, and how far its search came."""
+"""The JSON of `explain --job`: where a job and its pods are placed, and how far its search came."""
 
 from __future__ import annotations
 

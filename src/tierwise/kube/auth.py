@@ -1,4 +1,4 @@
-"""Where the API server is and how to prove who we are.
+"""The address of the API server, and our credentials for it.
 
 A service account, and a kubeconfig that names one file, one server and a token, are read here. Everything else, such as
 merged files, exec plugins, certificates inside the file and whatever is odd, is left to the official client, which does

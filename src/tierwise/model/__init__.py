@@ -1,4 +1,4 @@
-"""The immutable nouns of one cycle: resources, nodes, topology, shapes, jobs, queues, reasons.
+"""The immutable types of one cycle: resources, nodes, topology, shapes, jobs, queues, reasons.
 
-Built once per cycle by `tierwise.dialects`, read by everything above, changed by nobody.
+Built by `tierwise.snapshot` and `tierwise.dialects`, read by all packages above, and never changed.
 """

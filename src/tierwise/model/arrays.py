@@ -1,4 +1,4 @@
-"""The array types that the core speaks: one name per meaning, so that signatures read like sentences."""
+"""The array types of the core: one name for each meaning, so that signatures are readable."""
 
 from __future__ import annotations
 

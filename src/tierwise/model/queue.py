@@ -1,4 +1,4 @@
-"""Queues: who waits where, and what they may use."""
+"""Queues: their weights, limits and hierarchy as a cycle sees them."""
 
 from __future__ import annotations
 

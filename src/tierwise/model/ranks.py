@@ -1,4 +1,4 @@
-"""Which rank of a pattern stands on which row: consecutive blocks of ranks inside domains as tight as can be.
+"""Assigns the ranks of a pattern to rows: consecutive blocks of ranks inside domains as tight as can be.
 
 A ring goes through rows in the order of the tree, so its ranks are consecutive in every domain, and of its edges as
 many are cut as there are domains, which is the fewest. A grid is laid out from its innermost dimension: every domain,

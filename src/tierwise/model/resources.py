@@ -1,4 +1,4 @@
-"""Resources as array rows: which resource stands at which index, and amounts as exact integers.
+"""Resources as array rows: the index of each resource, and amounts as exact integers.
 
 An `Axis` is fixed for one cycle.
 Amounts count the smallest unit that Kubernetes keeps: milli for cpu, whole units for everything else.

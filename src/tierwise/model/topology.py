@@ -1,8 +1,8 @@
-"""The tree of domains over nodes in depth-first order: a handful of arrays and a few short questions.
+"""The tree of domains over nodes in depth-first order, as a few arrays with query methods.
 
-Domains stand in preorder (0 is the virtual root), so the domains below d are the slice `d:last[d]`;
-rows stand in the same walk, so the nodes below d are the slice `start[d]:end[d]`.
-`model.tree` grows one from declarations; everything above asks it questions and never changes it.
+Domains are in preorder (0 is the virtual root), so the domains below d are the slice `d:last[d]`;
+rows are in the order of the same walk, so the nodes below d are the slice `start[d]:end[d]`.
+`model.tree` builds it from declarations; it is never changed afterwards.
 """
 
 from __future__ import annotations

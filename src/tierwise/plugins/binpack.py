@@ -3,8 +3,8 @@
     score = 100 * binpack.weight * sum(w * (used + request) / allocatable) / sum(w)
 
 The sums run over the resources that the task asks for and that carry weight; a resource that would exceed what the
-node can allocate adds 0. Used is what is not idle: tasks on their way out included, pipelined ones not, as in
-Volcano's account of a node. So a task never lowers the score of the node it lands on. Pod slots are never scored.
+node can allocate adds 0. Used is what is not idle: terminating tasks included, pipelined ones not, as Volcano
+counts. So a task never lowers the score of its node. Pod slots are never scored.
 
 Arguments: `binpack.weight`, `binpack.cpu`, `binpack.memory` (1 each), `binpack.resources` (further resources, comma
 separated) and `binpack.resources.<name>` for the weight of each (1).

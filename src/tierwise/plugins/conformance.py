@@ -1,4 +1,4 @@
-"""conformance: system pods are never victims. It takes part in eviction alone and has no say in placing.
+"""conformance: system pods are never victims. It filters victims only and does not affect placement.
 
 System pods are those of namespace kube-system and of the classes system-cluster-critical and system-node-critical.
 """

@@ -1,6 +1,6 @@
-"""resourcequota: a job is let in only where the resource quotas of its namespace leave its minimum.
+"""resourcequota: a job is admitted only if the ResourceQuotas of its namespace have enough left for its minimum.
 
-    used + minResources of jobs let in in this cycle + this job's minResources <= hard
+    used + minResources of jobs admitted in this cycle + this job's minResources <= hard
 
 per resource that both a quota and the job's minResources name, for every quota of the namespace. Jobs without
 minResources pass. What quotas leave is read from the snapshot: see `snapshot.quotas`.

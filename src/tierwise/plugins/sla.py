@@ -4,8 +4,8 @@
 
 The waiting time is the job's own (annotation sla-waiting-time on its pod group), else the argument
 `sla-waiting-time`, both written like "1h2m3s"; a time that cannot be read, or is not positive, is none. Jobs are
-ordered by deadline, those without one last. A job whose deadline has passed is due: it is to be let into its queue
-whatever gates of later tiers say.
+ordered by deadline, those without one last. A job whose deadline has passed is admitted to its queue
+regardless of gates in later tiers.
 """
 
 from __future__ import annotations

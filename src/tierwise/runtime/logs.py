@@ -1,7 +1,7 @@
 """Structured logs: one JSON object to a line, with the time, a level, a text and whatever fields belong to it.
 
-A line about a decision carries its id, which also stands in every event that tells of it: it is made from the moment of
-the cycle and the job, so a replay of that moment gives it again.
+A line about a decision has its id, which is also in every event about it. The id is made from the time of the cycle and
+the job, so a replay of that cycle gives the same id.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A ClusterNetworkTopology as declared domains: node labels, layer by layer, into the tree that hyperNodes make too.
 
 Called by the snapshot builder, the controller that writes its status, and `validate`. Only the object named `default`
-counts. A domain is the path of label values from the outermost layer inwards, so a value that stands under two parents
+counts. A domain is the path of label values from the outermost layer inwards, so a value under two parents
 is two domains; it is named by its value where that is unique in the tree, else by its path.
 
-A node without a label for the layer right above it stands there alone, in a domain named after it. Any other gap
-leaves the node outside the tree, where gathered gangs do not go.
+A node without a label for the innermost layer gets a domain of its own there, named after it. A node that lacks any
+other label is outside the tree, where gathered gangs are not placed.
 """
 
 from __future__ import annotations

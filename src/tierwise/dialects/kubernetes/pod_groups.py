@@ -3,7 +3,7 @@
 A pod belongs to the PodGroup that `spec.schedulingGroup` names; in Kubernetes 1.35 to a group of the Workload that
 `spec.workloadRef` names, one for each replica key. PodGroups below a CompositePodGroup start with it: they are the
 sub-groups of one job. All pods of a group have one scheduler and one priority. A topology constraint names the key of
-a node label: all pods stand on nodes with one value of it, wherever that value is found.
+a node label: all pods are placed on nodes with the same value of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The board as a whole, and the two things that are asked of it one at a time: nodes of a domain, a job's story."""
+"""The board as a whole, and the two details that are requested one at a time: nodes of a domain, and a job."""
 
 from __future__ import annotations
 

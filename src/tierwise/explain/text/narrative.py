@@ -1,4 +1,4 @@
-"""What `schedule` did, in words: the headline, why each job stands where it stands, and why the others wait."""
+"""What `schedule` did, in words: the headline, why each job was placed where it is, and why the others wait."""
 
 from __future__ import annotations
 

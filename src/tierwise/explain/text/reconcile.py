@@ -1,4 +1,4 @@
-"""The page of `reconcile`: which objects the controllers made, changed and removed, and what they told people."""
+"""The page of `reconcile`: the objects that the controllers created, updated and deleted, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `schedule`: headline, tree, why the placed stand where they stand, who waits, what is wrong."""
+"""The page of `schedule`: headline, tree, why jobs were placed where they are, which jobs wait, and problems."""
 
 from __future__ import annotations
 

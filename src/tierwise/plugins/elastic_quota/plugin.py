@@ -7,11 +7,11 @@ every quota ask for. A job is given more while, for each quota that is asked,
     firm held + firm asked <= min      what non-preemptible pods hold; as far as min lists the resource
 
 The job's own quota is asked, and those above it where parents are checked. The default and the system quota have no
-runtime, only a max. Quotas are no lines to wait in: jobs of all quotas have their turns in one order.
+runtime, only a max. Quotas do not order jobs: jobs of all quotas are served in one order.
 
-Preemption within a quota: a pod of the default quota evicts nobody, unless the profile lets it. Who else may go is
-the business of priorities and marks. Give-back: what a quota holds beyond its runtime is owed, the least important
-pods first; who is not needed for that, the most important first, stays.
+Preemption within a quota: a pod of the default quota evicts no pods unless the profile allows it; priorities and
+annotations decide about other victims. Give-back: what a quota holds beyond its runtime is returned by evicting its
+least important pods; pods that are not needed for that are kept, the most important first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The tree of elastic quotas as columns: what each asks for, what it may use now, and what it could use at most.
+"""The tree of elastic quotas as columns: what each requests, what it may use now, and what it could use at most.
 
-Starting point of the plugin `elasticquota` and of the controller that writes a quota's annotations. Columns stand in
-the order of the ledger's `queue_index`; queues that are no quotas have no limit here. Quotas at the outermost level
-share what the cluster has besides the pods outside the tree (of the default and system quotas, and of nobody);
-quotas below share the runtime of their parent. Where quotas form several trees, each shares the total that its root
-states, and those without one share what is left of the cluster. Quotas that a namespace declares for itself share with
-nobody else: to them the cluster is what all others leave of it, and to the others their pods are outside the tree.
+Used by the plugin `elasticquota` and by the controller that writes a quota's annotations. Columns are in the order of
+the ledger's `queue_index`; queues that are no quotas have no limit here. Top-level quotas share what the cluster has
+besides pods outside the tree (those of the default and system quotas, and those without a quota); quotas below share
+the runtime of their parent. If quotas form several trees, each shares the total that its root states, and trees without
+a total share the rest of the cluster. Quotas that a namespace declares for itself share only among themselves: they see
+what all others leave of the cluster, and the others see their pods as outside the tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""overcommit: let no more jobs in than a somewhat larger cluster could run.
+"""overcommit: admit no more jobs than a somewhat larger cluster could run.
 
-    used + what jobs let in still lack of their minResources + this job's minResources <= total x factor
+    used + unmet minResources of admitted jobs + this job's minResources <= total x factor
 
 per resource that the job's minResources name. Used is what every pod on a node holds, also pods that are leaving or
 are no concern of this scheduler. Jobs without minResources pass.

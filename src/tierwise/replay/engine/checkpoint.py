@@ -1,6 +1,6 @@
-"""A run that was interrupted, as a file: what is done, and where the contender at work stood.
+"""An interrupted run as a file: what is finished, and the state of the contender that was running.
 
-The file names its inputs by a digest; a run of other inputs does not go on from it, and none from a changed file.
+The file contains a digest of its inputs; a run with other inputs, or with a changed file, does not resume from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs of a trace as gangs of the model.
 
 A job of up to a host's GPUs is one pod; a larger one has pods of whole hosts, and one pod for the rest. A gang starts
-whole or not at all. It asks to stand close together (a soft constraint), unless the contender looks at no topology.
+whole or not at all. It asks to be placed close together (a soft constraint), unless the contender ignores topology.
 """
 
 from __future__ import annotations

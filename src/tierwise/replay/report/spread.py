@@ -1,4 +1,4 @@
-"""How far apart the pods of a gang stand, and what of its traffic leaves a switch.
+"""How far apart the pods of a gang are, and how much of its traffic leaves a switch.
 
 A gang is one communicating group. Traffic is counted in buffers per step: the buffer is what every pod reduces, or
 exchanges, in a step, whatever its size. docs/reference/simulation-metrics.md has the formulas with an example.

@@ -1,4 +1,4 @@
-"""env: every container is told the index of its pod within its task, under both names that Volcano uses."""
+"""env: gives every container the index of its pod within its task, under both names that Volcano uses."""
 
 from __future__ import annotations
 
