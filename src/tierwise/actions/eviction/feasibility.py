@@ -28,6 +28,39 @@ class Feasibility(Protocol):
 
     def without(self, victims: Ints) -> bool: ...
 
+    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
+        """Begin with all parts and the fixed victims gone, to spare one part after the other."""
+
+    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
+        """Whether a part could be what is missing beside victims who leave room for so many; never too strict."""
+
+    def room_without(self, victims: Ints) -> int:
+        """How many tasks the domain takes once the victims are gone; 0 where that is not counted."""
+
+
+class Sparing(Protocol):
+    """Victims of whom some are spared while the gang still fits."""
+
+    def spare(self, first: int, last: int) -> bool:
+        """Spare these parts if the gang fits all the same; whether it does."""
+
+
+class _SparingByTrial:
+    """Every trial asks anew: the slow reference, and all that there is where nothing can be counted."""
+
+    def __init__(self, fits: Feasibility, parts: list[Ints], fixed: Ints) -> None:
+        self._fits = fits
+        self._parts = parts
+        self._fixed = fixed
+        self._going = list(range(len(parts)))
+
+    def spare(self, first: int, last: int) -> bool:
+        left = [i for i in self._going if not first <= i < last]
+        if not self._fits.without(np.concatenate([self._fixed, *(self._parts[i] for i in left)])):
+            return False
+        self._going = left
+        return True
+
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
@@ -101,6 +134,7 @@ class _Counted:
         self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
         self._starts, self._ends, self._size = inner
         self._groups = asked.tasks // self._size
+        self._free_of_quotas = cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None
 
     @classmethod
     def of(cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> _Counted | None:
@@ -132,19 +166,65 @@ class _Counted:
         return cls(cycle, preemptor, asked, domain, (starts, ends, first.need))
 
     def without(self, victims: Ints) -> bool:
+        enough = self._holds(self._room(self._freed(victims)))
+        return enough and (self._free_of_quotas or quota_allows(self._cycle, self._cause, victims))
+
+    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
+        if not self._free_of_quotas:
+            return _SparingByTrial(self, parts, fixed)
+        return _SparingByCount(self, parts, fixed)
+
+    def room_without(self, victims: Ints) -> int:
+        return int(self._room(self._freed(victims)).sum())
+
+    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
+        # A task that goes makes room for at most as many as it is times as large, rounded up, in its worst resource.
+        gain = -(-self._amounts[:, part - self._first] // self._asked)
+        return fixed_room + int(gain.max(axis=0).sum()) >= self._groups * self._size
+
+    def _freed(self, victims: Ints) -> Ints:
+        """What is free of what is asked for, (resources x rows), once the victims are gone."""
         free = self._free.copy()
         if len(victims):
             here = victims - self._first
             cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
             free += summed(cells, self._amounts[:, here].ravel(), free.size).reshape(free.shape)
-        free //= self._asked
-        room = np.maximum(free.min(axis=0), 0) * self._open
+        return free
+
+    def _room(self, free: Ints, rows: Ints | slice = slice(None)) -> Ints:
+        """How many tasks these rows take."""
+        room: Ints = np.maximum((free // self._asked).min(axis=0), 0) * self._open[rows]
+        return room
+
+    def _holds(self, room: Ints) -> bool:
         if len(self._starts) == 1:
-            groups = int(room[self._starts[0] : self._ends[0]].sum()) // self._size
-        else:
-            upto = np.concatenate(([0], np.cumsum(room)))
-            groups = int(((upto[self._ends] - upto[self._starts]) // self._size).sum())
-        return groups >= self._groups and quota_allows(self._cycle, self._cause, victims)
+            return int(room[self._starts[0] : self._ends[0]].sum()) // self._size >= self._groups
+        upto = np.concatenate(([0], np.cumsum(room)))
+        return int(((upto[self._ends] - upto[self._starts]) // self._size).sum()) >= self._groups
+
+
+class _SparingByCount:
+    """What is free is kept, and a trial touches the rows of whom it spares alone."""
+
+    def __init__(self, counted: _Counted, parts: list[Ints], fixed: Ints) -> None:
+        self._counted = counted
+        self._parts = parts
+        self._free = counted._freed(np.concatenate([fixed, *parts]))
+        self._room = counted._room(self._free)
+
+    def spare(self, first: int, last: int) -> bool:
+        counted = self._counted
+        here = np.concatenate(self._parts[first:last]) - counted._first
+        rows, amounts = counted._rows[here], counted._amounts[:, here]  # rows may repeat
+        cells = (rows + counted._shift).ravel()
+        np.subtract.at(self._free.reshape(-1), cells, amounts.ravel())
+        before = self._room[rows]
+        self._room[rows] = counted._room(self._free[:, rows], rows)
+        if counted._holds(self._room):
+            return True
+        np.add.at(self._free.reshape(-1), cells, amounts.ravel())
+        self._room[rows] = before
+        return False
 
 
 class _Tried:
@@ -165,3 +245,12 @@ class _Tried:
                 cycle.ledger.evict(preemptor.running, victims, cycle.snapshot.jobs)
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
+
+    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
+        return _SparingByTrial(self, parts, fixed)
+
+    def room_without(self, victims: Ints) -> int:
+        return 0
+
+    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
+        return True

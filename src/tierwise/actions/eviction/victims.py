@@ -55,10 +55,12 @@ def make_plan(
     enough = _shortest(bundles, rising, fits)
     if enough is not None:
         plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
+    spared = _flat([bundles.of(s) for s in safe])
+    room, dearest = fits.room_without(spared), min(plan.price[1] for plan in plans)
     for b in whole:
-        if bundles.cost[b] >= min(plan.price[1] for plan in plans):
+        if bundles.cost[b] >= dearest:
             break
-        if fits.without(_flat([bundles.of(s) for s in (*safe, b)])):
+        if fits.may_suffice(bundles.of(b), room) and fits.without(_flat([spared, bundles.of(b)])):
             plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, [*safe, b], fits)))
             break
     return min(plans, key=lambda plan: plan.price)
@@ -80,7 +82,8 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, tak
 
 def _spared(bundles: Bundles, chosen: list[int], fits: Feasibility) -> dict[int, Ints]:
     """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
-    dearest = sorted(chosen, key=lambda b: (-bundles.cost[b], -chosen.index(b)))
+    place = {b: i for i, b in enumerate(chosen)}
+    dearest = sorted(chosen, key=lambda b: (-bundles.cost[b], -place[b]))
     going = {dearest[i] for i in _needed([bundles.of(b) for b in dearest], _NOBODY, fits)}
     whole = [b for b in chosen if b in going and not bundles.safe[b]]
     safe = [b for b in chosen if b in going and bundles.safe[b]]
@@ -118,8 +121,9 @@ def _needed(parts: list[Ints], fixed: Ints, fits: Feasibility) -> list[int]:
     """
     going: list[int] = []
     at, step = 0, 1
+    trial = fits.sparing(parts, fixed)
     while at < len(parts):
-        if fits.without(_flat([fixed, *(parts[i] for i in going), *parts[at + step :]])):
+        if trial.spare(at, min(at + step, len(parts))):
             at, step = at + step, step * 2
         elif step > 1:
             step = 1

@@ -1,0 +1,45 @@
+"""Sparing victims by keeping count gives what asking anew for every trial gives."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.depth import examples
+
+from tierwise.actions.eviction.feasibility import fits_in
+from tierwise.actions.placement.demand import demand
+from tierwise.bench.evictions import EVICTING, scattered
+from tierwise.bench.worlds import flat_cluster
+from tierwise.framework.extension import Preemptor, Purpose
+from tierwise.model.topology import ROOT
+from tierwise.scheduler import open_cycle
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(60)
+def test_counting_equals_asking(pick: Random) -> None:
+    """Whatever is spared in whatever stretches, and whoever might suffice is not passed over."""
+    full = scattered(flat_cluster(2, 6), 1, need=pick.randrange(1, 5), tier=2)
+    cycle = open_cycle(full, EVICTING)
+    job = full.jobs[-1]
+    preemptor = Preemptor(Purpose.PREEMPT, job, job.subs[0].request, gang=True, running=cycle.running)
+    fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
+    tasks = np.array(pick.sample(range(len(cycle.running)), pick.randrange(40, len(cycle.running))))
+    parts = np.array_split(tasks, pick.randrange(4, 12))
+    fixed, parts = np.sort(parts[0]), [np.sort(part) for part in parts[1:]]
+    trial, gone = fits.sparing(parts, fixed), set(range(len(parts)))
+
+    at = 0
+    while at < len(parts):
+        end = min(at + pick.randrange(1, 4), len(parts))
+        left = gone - set(range(at, end))
+        expected = fits.without(np.concatenate([fixed, *(parts[i] for i in sorted(left))]))
+        assert expected == trial.spare(at, end)
+        gone = left if expected else gone
+        at = end
+    room = fits.room_without(fixed)
+    for part in parts:
+        assert fits.may_suffice(part, room) or not fits.without(np.concatenate([fixed, part]))
