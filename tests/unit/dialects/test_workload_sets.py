@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.languages import nodes
+from tests.support.languages import RACK, nodes, topology
 from tests.support.workloads import expanded, group, manifests, pods, scheduled
 
 from tierwise.api.codec import Raw
@@ -198,3 +198,19 @@ def test_huge_sets_are_refused(given: Raw, said: str) -> None:
     """By the pods that they would have in all."""
     with pytest.raises(InputError, match=said):
         workloads.check(given)
+
+
+def test_a_topology_in_words_of_kueue_is_kept_by_each_group() -> None:
+    """Two groups of two, a rack each, on a Topology of Kueue's; three pods fit in no rack."""
+    template = {
+        "metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": RACK}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+    }
+    world = [*WORLD, topology(of="kueue.x-k8s.io/v1beta2")]
+    racks = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
+
+    bound = scheduled(*world, _serving(2, workerTemplate=template))
+
+    assert 4 == len(bound)
+    assert all(racks[bound[f"vllm-{group}"]] == racks[bound[f"vllm-{group}-1"]] for group in (0, 1))
+    assert {} == scheduled(*world, _serving(3, workerTemplate=template))

@@ -14,6 +14,7 @@ import msgspec
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.dialects.languages import whose
 from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
 from tierwise.dialects.workloads.children import Child, Owner, named
@@ -26,6 +27,9 @@ _QUEUE_LABEL: Final = "volcano.sh/queue-name"
 _LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _PLUGINS: Final = "scheduler-plugins-scheduler"
 _INHERITED: Final = "volcano.sh/"
+_KUEUE_GROUP: Final = f"{KUEUE}/pod-group-name"
+_KUEUE_TOTAL: Final = f"{KUEUE}/pod-group-total-count"
+_KUEUE_WORKLOAD: Final = f"{KUEUE}/workload"
 _MODE: Final = "volcano.sh/network-topology-mode"
 _TIER: Final = "volcano.sh/network-topology-highest-tier"
 _TIER_OF_RAY: Final = f"{_TIER}-allowed"
@@ -52,6 +56,8 @@ def queue(owner: Owner) -> str:
 
 def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:
     """The group, and its pods with the marks of it; `roles` name the task of each."""
+    if pods and all(_asks_kueue(child) for child in {child.template: child for child in pods}.values()):
+        return _in_kueue_group(gang, pods)
     if not pods or any(_elsewhere(child, gang) for child in {child.template: child for child in pods}.values()):
         return list(pods)
     # Pods that were there before name no group that is made now: the others start without them.
@@ -86,11 +92,31 @@ def _scheduler(child: Child) -> object:
     return spec.get("schedulerName") if isinstance(spec, dict) else None
 
 
-def _elsewhere(child: Child, gang: Gang) -> bool:
-    """Whether a pod is in a group of another name."""
+def _asks_kueue(child: Child) -> bool:
+    """Whether a pod asks for a topology in Kueue's words, and is in no group of Kueue's yet."""
+    meta = _pod(child).metadata
+    grouped = _KUEUE_GROUP in meta.labels or _KUEUE_WORKLOAD in meta.annotations
+    return not grouped and whose(_pod(child)).startswith(f"{KUEUE} ")
+
+
+def _in_kueue_group(gang: Gang, pods: Sequence[Child]) -> list[Child]:
+    """The pods as a pod group of Kueue's, which is what Kueue makes of such a workload."""
+    total = {_KUEUE_TOTAL: str(len(pods))}
+    named = (_marked(child.raw, "labels", {_KUEUE_GROUP: gang.name}) for child in pods)
+    marked = (_marked(raw, "annotations", total) for raw in named)
+    return [msgspec.structs.replace(child, raw=raw) for child, raw in zip(pods, marked, strict=True)]
+
+
+def _pod(child: Child) -> Pod:
     meta = child.raw["metadata"]
     assert isinstance(meta, dict)
     pod: Pod = codec.decode({**child.raw, "metadata": {**meta, "name": str(meta["name"]).rstrip("-")}})
+    return pod
+
+
+def _elsewhere(child: Child, gang: Gang) -> bool:
+    """Whether a pod is in a group of another name."""
+    pod = _pod(child)
     return whose(pod) not in ("", f"{pod.metadata.namespace}/{gang.name}")
 
 
