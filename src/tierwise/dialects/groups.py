@@ -1,9 +1,9 @@
-"""A gang as any language declares it, and the job that such a gang is.
+"""A gang as any language declares it (`Group`), and the job that it becomes.
 
-Dialects read their objects into a `Group`; what that means for scheduling is said here, once, so the same gang written
-in two languages is the same job. A group is a tree: sub-groups have minimums and constraints of their own, and may have
-sub-groups. Jobs have two levels; a group with more, or with a mixture of sub-groups that two levels cannot hold, waits
-and says which field asks for it.
+Dialects read their objects into a `Group`; what that means for scheduling is defined here once, so the same gang in two
+languages is the same job. A group is a tree: sub-groups have minimums and constraints of their own, and may have
+sub-groups. Jobs have two levels; a group that needs more, or a mixture of sub-groups that two levels cannot represent,
+waits with a message that names the field.
 """
 
 from __future__ import annotations
