@@ -30,7 +30,7 @@ LIMIT_EXCEEDED: Final = "LimitExceeded"
 """The reason that an object beyond a limit is given, in its status and in an event."""
 
 PODS: Final = 100_000
-"""Pods of one job, over all its tasks, and so the largest minimum of a gang."""
+"""Pods of one job, over all its tasks, or of one workload, and so the largest minimum of a gang."""
 
 TASKS: Final = 1_000
 """Tasks of one job."""
