@@ -403,8 +403,10 @@ def _needless(facts: _Facts, promises: Promises) -> Iterator[str]:
     """No gang's victims could all have stayed beside everything that was placed.
 
     Where queues have shares, and quotas a runtime, pods of one make way for each other also where only that is short.
+    A gang that loses its nodes in the cycle may have held them while another gang, served before it, needed room.
     """
-    places, limits = facts.places(), facts.limits()
+    held = {path: pod.nominated for path, pod in facts.old.items() if pod.nominated and path in facts.new}
+    places, limits = held | facts.places(), facts.limits()
     bundles: dict[tuple[str, str, str], list[str]] = {}
     for path, by, action in facts.cycle.evictions:
         if action != "giveback":
