@@ -137,7 +137,7 @@ class _Allocation:
     def __init__(self, cycle: Cycle, *, preempt: Preempt | None) -> None:
         self._cycle = cycle
         self._preempt = preempt
-        self._rejection_cache = RejectionCache(cycle)
+        self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._waiting: dict[str, list[Entry]] = {}
 
     def run(self) -> None:
@@ -160,6 +160,7 @@ class _Allocation:
                     self._push(job)
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
+        self._rejection_cache.tell()
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 

@@ -2,7 +2,8 @@
 
 While nothing is released, capacity only shrinks: a gang of the same kind that needs as much or more is rejected too. A
 kind is cached only where counting is exact and the answer depends on capacity alone. Each job's message has its own
-figures; jobs with equal requests share one message as long as nothing was placed in between.
+figures. They are counted at the end of the pass, once for all jobs with equal requests, so that a long backlog costs
+little; where a refused job preempts at once, its message is needed at once.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ For tasks of several shapes or roles, all that is asked for stands in place of t
 class RejectionCache:
     """The smallest demand of each kind, and tier limit, that found no place."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, *, told_at_once: bool) -> None:
         self._cycle = cycle
+        self._told_at_once = told_at_once
         self._known: dict[Kind, dict[float, tuple[int, int, Rejection]]] = {}
-        self._told: dict[object, Rejection] = {}
         self._likes: dict[object, Rejection] = {}  # by kind, limit and moment: what others of the kind lack, too
+        self._untold: dict[
+            tuple[Kind, int, float, bool], list[tuple[Job, Rejection]]
+        ] = {}  # rejected in the words for another job
         self._releases = cycle.ledger.releases
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
@@ -61,25 +65,42 @@ class RejectionCache:
             return None
         return self._told_to(job, (pod_set.shape.number, ()), need)
 
-    def _told_to(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
-        """The refusal in the job's own numbers, where one is remembered that holds for it."""
-        if not self._speaks_for(kind, tasks, self._limit(job)):
-            return None
-        left = sum(self._cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
-        key = kind, tasks, self._limit(job), left > tasks, self._placed()
-        found = self._told.get(key)
-        if found is None:
-            moment = kind, self._limit(job), self._placed()
-            like = self._likes.get(moment)
-            found = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False, like=like)
-            self._told[key], self._likes[moment] = found, like or found
-        return replace(found, subject=job.key, children=())  # its sub-jobs are another's
+    def tell(self) -> None:
+        """Give every job that a remembered refusal rejected a message in its own figures, as things are now."""
+        rejections = self._cycle.report.rejections
+        for (kind, *_), refused in self._untold.items():
+            waiting = [job for job, rejection in refused if rejections.get(job.key) is rejection]
+            if waiting:
+                told = self._diagnose(waiting[0], kind)
+                rejections |= {job.key: replace(told, subject=job.key, children=()) for job in waiting}
+        self._untold.clear()
 
-    def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> bool:
-        """Whether a refusal is remembered of as much or less, or of what is easier, within a limit as wide."""
+    def _told_to(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
+        """The refusal of a job where one is remembered that holds for it; in its own figures later, or at once."""
+        limit = self._limit(job)
+        known = self._speaks_for(kind, tasks, limit)
+        if known is None:
+            return None
+        if self._told_at_once:
+            return replace(self._diagnose(job, kind), children=())
+        rejection = replace(known, subject=job.key, children=())
+        left = sum(self._cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
+        self._untold.setdefault((kind, tasks, limit, left > tasks), []).append((job, rejection))
+        return rejection
+
+    def _diagnose(self, job: Job, kind: Kind) -> Rejection:
+        """What keeps the job waiting now; others of its kind lend what they lack, too."""
+        moment = kind, self._limit(job), self._placed()
+        like = self._likes.get(moment)
+        found = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False, like=like)
+        self._likes.setdefault(moment, found)
+        return found
+
+    def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> Rejection | None:
+        """A refusal of as much or less, or of what is easier, within a limit as wide."""
         easier = (kind, (kind[0], ())) if kind[1] else (kind,)
         known = (entry for name in easier for entry in self._known.get(name, {}).items())
-        return any(known_limit >= limit and tasks >= size for known_limit, (size, _, _) in known)
+        return next((found for wide, (size, _, found) in known if wide >= limit and tasks >= size), None)
 
     def similar(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal of the same kind and limit, however much was asked, since which nothing was placed."""
@@ -104,8 +125,8 @@ class RejectionCache:
     def _forget_after_releases(self) -> None:
         if self._releases != self._cycle.ledger.releases:
             self._releases = self._cycle.ledger.releases
+            self.tell()
             self._known.clear()
-            self._told.clear()
             self._likes.clear()
 
     def _limit(self, job: Job) -> float:
