@@ -50,8 +50,8 @@ def test_order_of_filters_does_not_matter(case: Case, order: list[str], tiers: b
 
 def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> tuple[set[str], list[str]]:
     """Whom the filters of these plugins let go, of all running pods in some order; and that order."""
-    profile = Profile(("allocate",), (tuple(PluginChoice(name) for name in ("gang", *plugins)),))
-    snapshot = build(objects(scene), 0.0)
+    profile = Profile(("allocate", "gangreclaim"), (tuple(PluginChoice(name) for name in ("gang", *plugins)),))
+    snapshot = build(objects(scene), 0.0, profile)
     cycle, running = open_cycle(snapshot, profile), running_table(snapshot)
     job = next(job for job in snapshot.jobs if job.key == scene.gangs[-1].key)
     positions = [i for i, task in enumerate(running.tasks) if running.job[i] != job.number]

@@ -46,14 +46,14 @@ def ways(draw_: DrawFn) -> GatherOption:
 
 
 @examples(80)
-@given(ground=grounds(), way=ways(), count=st.integers(1, 7))
+@given(slot_tree=grounds(), option=ways(), count=st.integers(1, 7))
 def test_counting_equals_trying_everything(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
     """The place, and how many tasks each node of it takes, are those of the plain rule."""
     _compare(slot_tree, option, count)
 
 
 @examples(50)
-@given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 5))
+@given(slot_tree=grounds(standing=True), option=ways(), count=st.integers(1, 5))
 def test_what_stands_already_counts_towards_the_multiples(
     slot_tree: SlotTree, option: GatherOption, count: int
 ) -> None:
@@ -62,7 +62,7 @@ def test_what_stands_already_counts_towards_the_multiples(
 
 
 @examples(50)
-@given(ground=grounds(), lower=st.integers(1, 3), size=st.integers(2, 3), number=st.integers(1, 2))
+@given(slot_tree=grounds(), lower=st.integers(1, 3), size=st.integers(2, 3), number=st.integers(1, 2))
 def test_pipelines_stay_together(slot_tree: SlotTree, lower: int, size: int, number: int) -> None:
     """Each run of ranks stands in one domain of the lower tier, and no node is overfilled."""
     widest = int(slot_tree.topology.tier[ROOT])
@@ -76,7 +76,7 @@ def test_pipelines_stay_together(slot_tree: SlotTree, lower: int, size: int, num
 
 
 @examples(30)
-@given(ground=grounds(standing=True), way=ways(), count=st.integers(1, 6))
+@given(slot_tree=grounds(standing=True), option=ways(), count=st.integers(1, 6))
 def test_the_most_is_what_the_best_domain_takes(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
     """As many as may join, and not one more."""
     fitting = [n for n in range(1, count + 1) if best_place(slot_tree, option, n) is not None]
@@ -97,8 +97,8 @@ def _compare(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
 
 @examples(80)
 @given(
-    ground=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
-    way=ways(),
+    slot_tree=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
+    option=ways(),
     counts=st.tuples(st.integers(1, 3), st.integers(1, 2)),
     data=st.data(),
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Pool
@@ -46,6 +47,8 @@ class LookAheadProblem(msgspec.Struct, frozen=True):
 
 def plan(outlook: LookAheadProblem) -> Ints | None:
     """A node for every pod; None where no start holds them all."""
+    strangers = ~np.eye(len(outlook.calls), dtype=bool)  # what a pod calls itself for costs nothing anywhere
+    outlook = replace(outlook, calls=np.where(strangers, outlook.calls, 0))
     count = len(outlook.cost)
     centres = range(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(int).tolist()
     starts = [start for centre in centres if (start := _start(outlook, centre)) is not None]
