@@ -103,7 +103,7 @@ def _may_have(spec: DeviceClaim, name: str, found: Device) -> bool:
     return all(selector(one.cel.expression).matches(DRIVER, found) for one in asked.selectors if one.cel is not None)
 
 
-@examples(60)
+@examples(45)
 @given(_nested())
 def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """A gang starts exactly where an exhaustive search finds devices for all of it."""
@@ -114,7 +114,7 @@ def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tu
     assert len(history.bindings) in (0, len(world[1]))
 
 
-@examples(60)
+@examples(45)
 @given(_any_sets())
 def test_matching_gives_nobody_what_is_not_theirs(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """Where sets overlap, whatever is bound holds devices that it may have, and a gang starts whole."""
@@ -125,7 +125,7 @@ def test_matching_gives_nobody_what_is_not_theirs(world: tuple[list[int], list[t
     assert not history.bindings or _feasible(*world)
 
 
-@examples(40)
+@examples(30)
 @given(_any_sets(), st.lists(st.integers(0, 11), max_size=12))
 def test_following_is_reading_anew(
     world: tuple[list[int], list[tuple[tuple[int, ...], int]]], steps: list[int]

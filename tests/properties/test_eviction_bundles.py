@@ -80,7 +80,7 @@ def all_clearings(case: Case) -> Iterator[Clearing]:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_no_core_is_half_taken(case: Case) -> None:
     """P7: a gang stays whole, was broken before, or loses all of its core in the cleared domain."""
     scene, profile = case
@@ -98,7 +98,7 @@ def test_no_core_is_half_taken(case: Case) -> None:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_bundles_are_those_of_the_specification(case: Case) -> None:
     """P15, P22: the bundles weighed are, in order, those that naive bundling, sorting and filtering gives."""
     for clearing in all_clearings(case):
@@ -109,7 +109,7 @@ def test_bundles_are_those_of_the_specification(case: Case) -> None:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_no_gang_is_broken_where_spare_pods_are_enough(case: Case) -> None:
     """P8: where what gangs can spare makes room in the domain, no core is taken."""
     for clearing in all_clearings(case):
@@ -117,7 +117,7 @@ def test_no_gang_is_broken_where_spare_pods_are_enough(case: Case) -> None:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_less_important_gangs_and_more_overused_queues_break_first(case: Case) -> None:
     """P9: no core of a priority (preempt) or a queue (reclaim) goes while all the cores before it are enough."""
     for clearing in all_clearings(case):
@@ -133,7 +133,7 @@ def test_less_important_gangs_and_more_overused_queues_break_first(case: Case) -
 
 
 @given(cases(*GANGS))
-@examples(35)
+@examples(25)
 def test_efficiency_falls_along_the_order(case: Case) -> None:
     """P9: inside a priority (preempt) or a queue (reclaim) cores stand by efficiency, but for small differences."""
     scene, profile = case
@@ -152,7 +152,7 @@ def test_efficiency_falls_along_the_order(case: Case) -> None:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_nobody_could_be_put_back(case: Case) -> None:
     """P10: without any one of the bundles taken, or any one spare pod, the gang would not fit."""
     for clearing in all_clearings(case):
@@ -164,7 +164,7 @@ def test_nobody_could_be_put_back(case: Case) -> None:
 
 
 @given(PLAIN)
-@examples(35)
+@examples(25)
 def test_bundles_part_the_candidates(case: Case) -> None:
     """P22: what gangs can spare and their cores are all their pods here, none twice; no more is spare than surplus."""
     for clearing in all_clearings(case):
@@ -177,7 +177,7 @@ def test_bundles_part_the_candidates(case: Case) -> None:
 
 
 @given(cases(*GANGS))
-@examples(35)
+@examples(25)
 def test_efficiency_is_a_share(case: Case) -> None:
     """P23: what a core frees here is at most what breaking its gang destroys anywhere."""
     scene, profile = case
@@ -187,7 +187,7 @@ def test_efficiency_is_a_share(case: Case) -> None:
 
 
 @given(cases(*GANGS))
-@examples(35)
+@examples(25)
 def test_efficiency_knows_no_units(case: Case) -> None:
     """P23: with every amount of cpu tenfold the same pods go, for the same reasons."""
     scene, profile = case
@@ -216,7 +216,7 @@ def scaled(scene: Scene, by: object) -> Scene:
 
 
 @given(scenes(), st.sampled_from(("gangpreempt", "gangpreempt gangreclaim")))
-@examples(35)
+@examples(25)
 def test_without_whole_bundles_no_gang_breaks(scene: Scene, actions: str) -> None:
     """P25: with allowWholeBundle off no gang that has its minimums loses them."""
     profile = profile_of(actions, quota="capacity", arguments={"allowWholeBundle": False})
@@ -228,7 +228,7 @@ def test_without_whole_bundles_no_gang_breaks(scene: Scene, actions: str) -> Non
 
 
 @given(scenes(Dials(reclaims=True)), st.integers(1, 3))
-@examples(35)
+@examples(25)
 def test_no_more_domains_are_looked_at_than_the_profile_says(scene: Scene, most: int) -> None:
     """P25: maxDomains bounds the domains that an attempt weighs."""
     profile = profile_of("gangpreempt gangreclaim", quota="capacity", arguments={"maxDomains": most})

@@ -88,7 +88,7 @@ def test_a_nominated_gang_evicts_nobody_again(scene: Scene) -> None:
 
 
 @given(cases())
-@examples(40)
+@examples(30)
 def test_evictions_come_to_an_end(case: Case) -> None:
     """P19: a cluster to which nothing is added settles, and then evicts nobody; no pod goes twice."""
     scene, profile = case

@@ -20,7 +20,7 @@ def expected(scene: Scene, told: Told) -> dict[str, str]:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_no_eviction_is_wasted(case: Case) -> None:
     """P1: whoever is evicted for has every minimum bound, nominated or running in that same cycle."""
     scene, profile = case
@@ -30,7 +30,7 @@ def test_no_eviction_is_wasted(case: Case) -> None:
 
 
 @given(cases(*GANGS))
-@examples(35)
+@examples(25)
 def test_hard_tiers_hold_and_victims_stand_inside(case: Case) -> None:
     """P2: the gang's pods and the victims' nodes lie in one hyperNode of an allowed tier."""
     scene, profile = case
@@ -44,7 +44,7 @@ def test_hard_tiers_hold_and_victims_stand_inside(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_hard_tiers_of_sub_groups_hold(case: Case) -> None:
     """P2: each sub-group with a hard tier stands and is nominated in one hyperNode of that tier."""
     scene, profile = case
@@ -56,7 +56,7 @@ def test_hard_tiers_of_sub_groups_hold(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_no_node_is_oversubscribed(case: Case) -> None:
     """P17: bound pods fit beside those that are leaving, and everything expected fits once these have left."""
     scene, profile = case
@@ -68,7 +68,7 @@ def test_no_node_is_oversubscribed(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_no_two_beneficiaries_rely_on_the_same_room(case: Case) -> None:
     """P24: after every single decision, everything expected so far fits."""
     scene, profile = case
@@ -79,7 +79,7 @@ def test_no_two_beneficiaries_rely_on_the_same_room(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_bound_gangs_are_whole(case: Case) -> None:
     """P1: a gang that is bound has its minimums at that moment, without counting on anybody's leaving."""
     scene, profile = case
@@ -111,7 +111,7 @@ def numbers(cycle: Cycle) -> dict[str, object]:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_failed_attempts_leave_no_trace(case: Case) -> None:
     """P16: an evicting action that decides nothing leaves every number of the cycle as it was."""
     scene, profile = case
@@ -126,7 +126,7 @@ def test_failed_attempts_leave_no_trace(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_the_ledger_says_what_counting_says(case: Case) -> None:
     """P16: after a cycle with attempts of every kind, the room that will be free is what pod by pod counting gives."""
     scene, profile = case

@@ -46,7 +46,7 @@ def losses(scene: Scene, moment: Moment) -> dict[str, list[str]]:
 
 
 @given(cases(*RECLAIMING))
-@examples(35)
+@examples(25)
 def test_queues_stay_at_what_they_deserve(case: Case) -> None:
     """P5: there is an order in which every victim's queue held more than it deserves before the victim went."""
     scene, profile = case
@@ -56,7 +56,7 @@ def test_queues_stay_at_what_they_deserve(case: Case) -> None:
 
 
 @given(cases(*RECLAIMING))
-@examples(35)
+@examples(25)
 def test_guarantees_are_kept(case: Case) -> None:
     """P5: no queue is left with less than it is guaranteed."""
     scene, _ = case
@@ -67,7 +67,7 @@ def test_guarantees_are_kept(case: Case) -> None:
 
 
 @given(cases(*RECLAIMING))
-@examples(35)
+@examples(25)
 def test_reclaimers_keep_within_what_they_deserve(case: Case) -> None:
     """P6: all that was placed keeps within deserved: in one resource (capacity) or all of them (proportion)."""
     scene, profile = case
@@ -78,7 +78,7 @@ def test_reclaimers_keep_within_what_they_deserve(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_capabilities_hold(case: Case) -> None:
     """P6: no decision takes a queue beyond its capability, whichever action made it."""
     scene, profile = case

@@ -10,7 +10,7 @@ from tests.support.evict_world import once, profile_of
 
 
 @given(cases("gangpreempt", "preempt", "gangpreempt reclaim"))
-@examples(35)
+@examples(25)
 def test_preemption_takes_from_less_important_jobs_of_its_queue(case: Case) -> None:
     """P3: a victim of preemption is in the same queue and less important; of the own job only single tasks may go."""
     scene, profile = case
@@ -23,7 +23,7 @@ def test_preemption_takes_from_less_important_jobs_of_its_queue(case: Case) -> N
 
 
 @given(cases("gangreclaim", "reclaim", "preempt reclaim"))
-@examples(35)
+@examples(25)
 def test_reclaim_takes_from_other_reclaimable_queues(case: Case) -> None:
     """P4: a victim of reclaim is in another queue that is reclaimable; the reclaimer's own is open."""
     scene, profile = case
@@ -36,7 +36,7 @@ def test_reclaim_takes_from_other_reclaimable_queues(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_protected_pods_are_no_victims(case: Case) -> None:
     """P11: no pod of the system, none that is marked itself or by its gang."""
     scene, profile = case
@@ -46,7 +46,7 @@ def test_protected_pods_are_no_victims(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_budgets_hold(case: Case) -> None:
     """P11: no more pods of a gang go in a cycle than its disruption budget allows, for however many beneficiaries."""
     scene, profile = case
@@ -58,7 +58,7 @@ def test_budgets_hold(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_pods_that_never_preempt_cause_no_eviction(case: Case) -> None:
     """P12: whoever finds a place by an eviction may preempt."""
     scene, profile = case
@@ -68,7 +68,7 @@ def test_pods_that_never_preempt_cause_no_eviction(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_nobody_is_evicted_twice(case: Case) -> None:
     """P11: a victim runs, and goes once."""
     scene, profile = case
@@ -79,7 +79,7 @@ def test_nobody_is_evicted_twice(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_nobody_goes_where_everything_fits(case: Case) -> None:
     """P13: where allocate alone leaves nobody waiting, nobody is evicted."""
     scene, profile = case
@@ -90,7 +90,7 @@ def test_nobody_goes_where_everything_fits(case: Case) -> None:
 
 
 @given(cases())
-@examples(35)
+@examples(25)
 def test_every_decision_that_evicts_is_of_an_evicting_action(case: Case) -> None:
     """P1: each eviction belongs to a decision of the action that it names, for the gang that it names."""
     scene, profile = case

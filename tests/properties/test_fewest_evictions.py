@@ -50,7 +50,7 @@ def choices(prices: NodeCosts, count: int) -> Iterator[Ints]:
 
 
 @given(priced(), st.integers(1, 8))
-@examples(150)
+@examples(100)
 def test_no_choice_is_cheaper(prices: NodeCosts, count: int) -> None:
     """As many tasks as are asked for, or proof that there is no room."""
     rank = np.arange(len(prices.free))
@@ -70,7 +70,7 @@ def test_no_choice_is_cheaper(prices: NodeCosts, count: int) -> None:
 
 
 @given(priced(), st.integers(1, 8), st.integers(1, 3), st.integers(1, 2), st.data())
-@examples(150)
+@examples(100)
 def test_no_choice_in_multiples_is_cheaper(
     prices: NodeCosts, count: int, block: int, node: int, data: st.DataObject
 ) -> None:

@@ -45,14 +45,14 @@ def ways(draw_: DrawFn) -> GatherOption:
     )
 
 
-@examples(80)
+@examples(60)
 @given(slot_tree=grounds(), option=ways(), count=st.integers(1, 7))
 def test_counting_equals_trying_everything(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
     """The place, and how many tasks each node of it takes, are those of the plain rule."""
     _compare(slot_tree, option, count)
 
 
-@examples(50)
+@examples(35)
 @given(slot_tree=grounds(standing=True), option=ways(), count=st.integers(1, 5))
 def test_what_stands_already_counts_towards_the_multiples(
     slot_tree: SlotTree, option: GatherOption, count: int
@@ -61,7 +61,7 @@ def test_what_stands_already_counts_towards_the_multiples(
     _compare(slot_tree, option, count)
 
 
-@examples(50)
+@examples(35)
 @given(slot_tree=grounds(), lower=st.integers(1, 3), size=st.integers(2, 3), number=st.integers(1, 2))
 def test_pipelines_stay_together(slot_tree: SlotTree, lower: int, size: int, number: int) -> None:
     """Each run of ranks stands in one domain of the lower tier, and no node is overfilled."""
@@ -95,7 +95,7 @@ def _compare(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
         assert list(distribution(slot_tree, option, expected, count)) == numbers
 
 
-@examples(80)
+@examples(60)
 @given(
     slot_tree=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
     option=ways(),

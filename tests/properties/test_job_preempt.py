@@ -69,7 +69,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 @given(scenes())
-@examples(60)
+@examples(45)
 def test_whoever_goes_had_to(scene: Scene) -> None:
     """A job is placed if and only if it can be; nobody goes in vain, nor anybody who may not."""
     outcome = settle(scene.manifests(), profile=koordinator(preempts=True, in_quota=False))
@@ -84,7 +84,7 @@ def test_whoever_goes_had_to(scene: Scene) -> None:
 
 
 @given(scenes(), st.integers(0, 24), st.integers(0, 24))
-@examples(60)
+@examples(45)
 def test_quotas_hold_whoever_goes(scene: Scene, most: int, least: int) -> None:
     """With everybody in one quota, no more than its max is used, and nobody goes for a job that it keeps out."""
     manifests = scene.manifests()

@@ -80,7 +80,7 @@ def _some(pick: Random) -> list[Raw]:
 
 
 @given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 20))
-@examples(40)
+@examples(30)
 def test_following_equals_reading_anew(pick: Random, steps: int) -> None:
     """Groups come, change and go, and so do their pods, trees and nodes."""
     reader = Reader()

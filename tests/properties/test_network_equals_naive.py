@@ -64,7 +64,7 @@ def _objects(scene: Scene) -> list[Raw]:
     return [*(node(name, spot, cpu=64) for name, spot in scene.nodes.items()), group, network(links), *pods]
 
 
-@examples(120)
+@examples(60)
 @given(_scenes())
 def test_filter_and_score_equal_the_naive_ones(scene: Scene) -> None:
     """Node by node: who passes, what it costs, how it scores."""

@@ -68,7 +68,7 @@ def told(snapshot: Snapshot, by: Profile, *, singly: bool) -> list[object]:
 
 @pytest.mark.parametrize("scorers", PROFILES)
 @given(pick=st.randoms(use_true_random=False))
-@examples(40)
+@examples(30)
 def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
     """Nodes, order of decisions and reasons are those of serving pod after pod."""
     snapshot = build(read_manifests(world(pick)), 0.0, PROFILES[scorers])

@@ -196,7 +196,7 @@ def test_a_plugin_that_lies_is_caught(liar: Factory, held: Property) -> None:
 def test_the_scorer_that_liars_are_made_of_is_sound() -> None:
     """With the truth about its effect it passes."""
 
-    @examples(60)
+    @examples(45)
     @given(scenes(gangs=2, leaving=True), st.data())
     def looked_at(scene: Scene, data: DataObject) -> None:
         _scores_hold("honest", takes_part(NodeScorer)(type("Honest", (_Scorer,), {})), scene, data)

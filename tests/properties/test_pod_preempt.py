@@ -102,7 +102,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 @given(scenes())
-@examples(120)
+@examples(60)
 def test_a_pod_evicts_whom_kubernetes_would(scene: Scene) -> None:
     """The same victims on the same node; nobody where a node has room, or none can be made."""
     outcome = settle(scene.manifests(), profile=PROFILE, cycles=1)

@@ -37,7 +37,7 @@ def _sound(units: Units, split: Split) -> None:
 
 
 @given(asked())
-@examples(150)
+@examples(100)
 def test_fewest_domains_equals_brute_force(scene: Asked) -> None:
     """Fewest domains of the outermost tier, then of the next, then pieces, then least left over."""
     topology, units, domain = scene
@@ -74,7 +74,7 @@ def test_outer_tiers_count_before_inner_ones(tree: str, rooms: list[int], count:
 
 
 @given(asked())
-@examples(100)
+@examples(70)
 def test_pack_equals_brute_force(scene: Asked) -> None:
     """The lowest sum of squares."""
     topology, units, domain = scene
@@ -86,7 +86,7 @@ def test_pack_equals_brute_force(scene: Asked) -> None:
 
 
 @given(asked(most=3), SIZES)
-@examples(60)
+@examples(45)
 def test_least_damage_equals_brute_force(scene: Asked, sizes: dict[int, int]) -> None:
     """The fewest slots lost in all domains, by every division of at most six units."""
     topology, whole, domain = scene
@@ -98,7 +98,7 @@ def test_least_damage_equals_brute_force(scene: Asked, sizes: dict[int, int]) ->
 
 
 @given(asked())
-@examples(100)
+@examples(70)
 def test_bounds_are_below_what_candidates_cost(scene: Asked) -> None:
     """No candidate is left out because of a bound that it could beat, and an innermost one costs its bound."""
     topology, units, domain = scene
@@ -114,7 +114,7 @@ def test_bounds_are_below_what_candidates_cost(scene: Asked) -> None:
 
 
 @given(asked())
-@examples(100)
+@examples(70)
 def test_greedy_is_sound_and_never_better(scene: Asked) -> None:
     """Greedy splits hold all units, cost what they say, and no less than the exact ones."""
     topology, units, domain = scene

@@ -22,7 +22,7 @@ def _first(outcome: Outcome) -> Decision | None:
 
 
 @given(scenes(gangs=1, leaving=True), PROPOSING)
-@examples(100)
+@examples(70)
 def test_what_fits_without_fits_with(scene: Scene, name: str) -> None:
     """One gang, anywhere, of any kind: the same pods are placed, and one that was recommended stands no wider."""
     plain = allocate(scene.world, *scene.gangs)
@@ -39,7 +39,7 @@ def test_what_fits_without_fits_with(scene: Scene, name: str) -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=12, max_size=12), st.integers(1, 24))
-@examples(60)
+@examples(45)
 def test_no_split_of_the_engine_touches_fewer_domains(busy: list[int], tasks: int) -> None:
     """With the objective fewest-domains the pods stand in no more domains than without, counted from the outside."""
     running = " ".join(f"n{i}:cpu={used}" for i, used in enumerate(busy) if used)

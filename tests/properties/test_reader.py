@@ -241,7 +241,7 @@ def test_best_effort_roles_are_numbered_anew() -> None:
 
 
 @given(pick=st.randoms(use_true_random=False))
-@examples(60)
+@examples(45)
 def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
     """A pod with a node is read as if it had never said which nodes it may stand on; its rules about pods stay."""
     raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(30))}

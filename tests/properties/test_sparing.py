@@ -19,7 +19,7 @@ from tierwise.scheduler import open_cycle
 
 
 @given(pick=st.randoms(use_true_random=False))
-@examples(60)
+@examples(45)
 def test_counting_equals_asking(pick: Random) -> None:
     """Whatever is spared in whatever stretches, and whoever might suffice is not passed over."""
     full = scattered(flat_cluster(2, 6), 1, need=pick.randrange(1, 5), tier=2)

@@ -61,21 +61,21 @@ def _misjudged(scene: Scene) -> list[str]:
 
 
 @given(scenes())
-@examples(35)
+@examples(25)
 def test_never_is_what_an_emptied_cluster_would_not_hold(scene: Scene) -> None:
     """A gang hears never exactly where it is not placed with all others gone."""
     assert [] == _misjudged(scene)
 
 
 @given(crowds())
-@examples(35)
+@examples(25)
 def test_a_backlog_is_judged_as_each_of_its_gangs_would_be(scene: Scene) -> None:
     """What one gang of a kind is told speaks for others, and says of each what it would hear alone."""
     assert [] == _misjudged(scene)
 
 
 @given(scenes())
-@examples(35)
+@examples(25)
 def test_not_allowed_is_what_a_queue_or_a_gate_refused(scene: Scene) -> None:
     """Closed queues and missing pods refuse; whatever else waits and would fit lacks room."""
     for _, rejection in _waiting(scene, allocate(scene.world, *scene.gangs)):
@@ -103,7 +103,7 @@ def _contradictions(outcome: Outcome, rejection: Rejection) -> list[str]:
 
 
 @given(scenes())
-@examples(35)
+@examples(25)
 def test_messages_hold_together(scene: Scene) -> None:
     """Nothing fits wholly in a message that says no, and its counts are those of the tree."""
     outcome = allocate(scene.world, *scene.gangs)
@@ -112,7 +112,7 @@ def test_messages_hold_together(scene: Scene) -> None:
 
 
 @given(scenes())
-@examples(35)
+@examples(25)
 def test_a_running_gang_is_told_of_its_own_domain(scene: Scene) -> None:
     """No hyperNode is called the best in which a gang with running pods and a limit may not be placed."""
     outcome = allocate(scene.world, *scene.gangs)
@@ -128,7 +128,7 @@ def test_a_running_gang_is_told_of_its_own_domain(scene: Scene) -> None:
 
 
 @given(scenes())
-@examples(35)
+@examples(25)
 def test_the_question_leaves_no_trace(scene: Scene) -> None:
     """Each pod that waits has a verdict of the three, and asking for it twice gives the same answers."""
     first, second = (allocate(scene.world, *scene.gangs) for _ in range(2))
