@@ -24,7 +24,10 @@ def _first(outcome: Outcome) -> Decision | None:
 @given(scenes(gangs=1, leaving=True), PROPOSING)
 @examples(70)
 def test_what_fits_without_fits_with(scene: Scene, name: str) -> None:
-    """One gang, anywhere, of any kind: the same pods are placed, and one that was recommended stands no wider."""
+    """One gang, anywhere, of any kind: the same pods are placed, and one that was recommended stands no wider.
+
+    On one node it is as tight as can be, also where that node is in no rack.
+    """
     plain = allocate(scene.world, *scene.gangs)
     proposed = allocate(scene.world, *scene.gangs, profile=PROFILES[name])
 
@@ -35,7 +38,8 @@ def test_what_fits_without_fits_with(scene: Scene, name: str) -> None:
         tier = plain.snapshot.topology.tier
         assert before.count() == after.count()
         assert before.bound <= after.bound
-        assert tier[before.domain] >= tier[after.domain]
+        nodes = {int(row) for placed in after.placed for row in placed.rows}
+        assert len(nodes) == 1 or tier[before.domain] >= tier[after.domain]
 
 
 @given(st.lists(st.integers(0, 4), min_size=12, max_size=12), st.integers(1, 24))
