@@ -6,7 +6,7 @@ informers. Refuses nothing for its meaning: unknown enumeration values and numbe
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -50,7 +50,6 @@ __all__ = [
     "lists",
     "register",
     "said",
-    "suggestion",
     "tidy",
     "version_of",
     "versions_of",
@@ -144,15 +143,6 @@ def _at(raw: object, path: str) -> Iterator[object]:
                 inner += value
         values = inner
     yield from values
-
-
-def suggestion(word: str, known: Collection[str]) -> str:
-    """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
-    from difflib import get_close_matches  # only mistakes pay for it
-
-    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f" (did you mean {by_lower[near[0]]}?)" if near else ""
 
 
 # Raw data put in order: before it is decoded a second time, and after it was encoded.

@@ -1,12 +1,13 @@
-"""The one exception for bad input.
+"""The one exception for bad input, and the word that was probably meant.
 
 Raised by everything that reads what a user wrote (manifests, configuration, traces) and turned by the command line
 into one line on standard error and exit status 2. Never raised for a defect of tierwise itself.
 """
 
+from collections.abc import Collection
 from typing import Self
 
-__all__ = ["InputError"]
+__all__ = ["InputError", "suggestion"]
 
 
 class InputError(Exception):
@@ -44,3 +45,12 @@ class InputError(Exception):
 
 def _rebuild(message: str, file: str | None, obj: str | None, field: str | None) -> InputError:
     return InputError(message, file=file, obj=obj, field=field)
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
+    from difflib import get_close_matches  # only mistakes pay for it
+
+    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""

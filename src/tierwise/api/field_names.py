@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from tierwise.api.codec import suggestion
+from tierwise.api.errors import suggestion
 
 __all__ = ["Unheard", "unheard"]
 

@@ -87,7 +87,7 @@ class Verbs(click.Group):
         if word == "help":
             return self.resolve_command(ctx, [*args[1:], "--help"]) if args[1:] else self._help(ctx)
         if not word.startswith("-") and self.get_command(ctx, word) is None:
-            from tierwise.api.codec import suggestion
+            from tierwise.api.errors import suggestion
 
             ctx.fail(f"No such command '{word}'{suggestion(word, self._verbs)}.")
         return super().resolve_command(ctx, args)

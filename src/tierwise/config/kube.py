@@ -13,10 +13,9 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import suggestion
 from tierwise.api.core import NodeAffinity
 from tierwise.api.duration import seconds
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.quantity import amount
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile

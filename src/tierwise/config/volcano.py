@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from tierwise.api.codec import suggestion
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS
 from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 

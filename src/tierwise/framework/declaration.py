@@ -14,8 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tierwise.api.codec import suggestion
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.framework import extension
 from tierwise.framework.extension import Purpose, VictimFilter
 

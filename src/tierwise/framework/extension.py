@@ -26,10 +26,10 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
-from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.gathering import GatherOption
+    from tierwise.port import Prepare
 
 __all__ = [
     "Abstained",

@@ -76,7 +76,6 @@ from tierwise.model.reason import Reason, ReasonBook
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
-from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.gathering import GatherOption
@@ -215,6 +214,8 @@ def _check_delay(answer: object) -> None:
 def _check_preparation(answer: object) -> None:
     _check_is(answer, Preparation)
     if isinstance(answer, Preparation):
+        from tierwise.port import Prepare  # only profiles with such plugins pay for the import
+
         _check_reason(answer.waits)
         _check_reason(answer.failed)
         if not all(type(write) is Prepare for write in (*answer.writes, *answer.undo)):

@@ -17,10 +17,10 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Fault
-from tierwise.port import Prepare
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
+    from tierwise.port import Prepare
 
 __all__ = [
     "BundleSummary",

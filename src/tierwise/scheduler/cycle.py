@@ -15,8 +15,7 @@ from tierwise.actions.allocate import Preempt, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
-from tierwise.api.codec import suggestion
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.volcano import IDLE_PLUGINS, spelled

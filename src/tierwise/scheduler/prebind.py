@@ -10,6 +10,8 @@ A gang is bound only when nothing that its minimum needs is outstanding; if a pa
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from tierwise.api.plurals import of
@@ -19,7 +21,9 @@ from tierwise.framework.ledger import job_ready
 from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
-from tierwise.port import Key, Prepare
+
+if TYPE_CHECKING:
+    from tierwise.port import Key, Prepare
 
 __all__ = ["prepare"]
 

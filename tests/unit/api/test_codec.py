@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tierwise.api import codec, core, volcano
+from tierwise.api import codec, core, errors, volcano
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta
@@ -222,8 +222,8 @@ def test_quantities_that_cannot_be_counted_name_their_field(raw: Raw, field: str
 def test_nothing_is_suggested_that_is_far_off() -> None:
     """A misspelt word is told its neighbour, and any other word none at all."""
     assert (" (did you mean memory?)", "") == (
-        codec.suggestion("memroy", ["cpu", "memory"]),
-        codec.suggestion("zebra", ["cpu"]),
+        errors.suggestion("memroy", ["cpu", "memory"]),
+        errors.suggestion("zebra", ["cpu"]),
     )
 
 

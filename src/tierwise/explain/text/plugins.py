@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 from rich.text import Text
 
-from tierwise.api.codec import Raw, suggestion
-from tierwise.api.errors import InputError
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError, suggestion
 from tierwise.config.volcano import ARGUMENTS
 from tierwise.explain.text.page import Page, count, heading, joined, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
