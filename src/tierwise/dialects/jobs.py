@@ -23,7 +23,7 @@ from tierwise.dialects.kubernetes.compute_domains import confined
 from tierwise.dialects.volcano.annotations import index_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
+from tierwise.model.job import Constraint, InnerGroup, Job, Phase, PodSet, Policy, Status, SubJob, Task
 from tierwise.model.reason import Reason
 from tierwise.model.resources import MOST, Axis
 from tierwise.port import Key, lone_gang
@@ -34,6 +34,7 @@ _NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no no
 _READY = (Status.RUNNING, Status.SUCCEEDED)
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 _ALL_NEW: Mapping[str, str] = {}
+_TWO_LEVELS: Mapping[str, int] = {}
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -70,6 +71,8 @@ class _Declared(TypedDict, total=False):
     awaits: dict[str, tuple[str, ...]]
     refusal: Reason | None
     together: bool
+    inner_groups: tuple[InnerGroup, ...]
+    further: tuple[Constraint, ...]
 
 
 class JobBuilder:
@@ -225,13 +228,17 @@ class JobBuilder:
         split: Split,
         numbers: dict[str, int],
         formers: Mapping[str, str] = _ALL_NEW,
+        parents: Mapping[str, int] = _TWO_LEVELS,
         pattern: Pattern | None = None,
         forbears: bool = False,
         order: tuple[object, ...] = (),
         declared: bool = True,
         **rest: Unpack[_Declared],
     ) -> Job:
-        """A job of members that are split into sub-jobs; `formers` are the domains that these last stood in."""
+        """A job of members that are split into sub-jobs.
+
+        `formers` are the domains that these last stood in, `parents` the inner groups that they are parts of.
+        """
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
         number = self._jobs
@@ -265,6 +272,8 @@ class JobBuilder:
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
                     previous_domain=formers.get(sub_key, ""),
+                    inner_group=parents.get(sub_key, -1),
+                    further=policies[policy].further if policy >= 0 else rest.get("further", ()),
                 )
             )
             self._subs += 1

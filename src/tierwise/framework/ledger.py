@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
 from tierwise.model.held import held_amounts, rows_by_shape
-from tierwise.model.job import Job, PodSet, Status, SubJob
+from tierwise.model.job import Job, PodSet, Status, SubJob, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -471,6 +471,9 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
             extra = int(ledger.role_waiting[number]) if waiting else 0
             if int(ledger.role_ready[number]) + extra < least:
                 return False
+    if job.inner_groups:
+        whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
+        return whole_groups(job, whole_subs)[0]
     if any(policy.minimum for policy in job.policies):
         whole = np.zeros(len(job.policies), dtype=np.int64)
         for sub, number in zip(job.subs, standing.tolist(), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tierwise.model.volumes import Claim
     from tierwise.port import Key
 
-__all__ = ["Constraint", "Job", "Phase", "PodSet", "Policy", "Status", "SubJob", "Task"]
+__all__ = ["Constraint", "InnerGroup", "Job", "Phase", "PodSet", "Policy", "Status", "SubJob", "Task", "whole_groups"]
 
 
 class Status(enum.Enum):
@@ -50,6 +50,7 @@ class Constraint(msgspec.Struct, frozen=True):
     tier: int | None = None
     tier_name: str = ""
     kind: str = HYPERNODES  # the kind that declares the tree it is about
+    preferred: str = ""  # a tier inside the hard one that is asked for without insisting, by name
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -91,6 +92,21 @@ class Policy(msgspec.Struct, frozen=True):
     size: int
     minimum: int
     constraint: Constraint | None
+    further: tuple[Constraint, ...] = ()  # on other trees
+
+
+class InnerGroup(msgspec.Struct, frozen=True):
+    """A group of sub-groups in a nested job: so many of its parts must be whole, all of them within its limit.
+
+    Its parts are the sub-jobs and the inner groups that name it.
+    """
+
+    path: str  # the names from the job inwards, joined by "/"; "" for the job itself
+    parent: int  # index into the job's inner groups; -1 for the job itself, which is the first of them
+    minimum: int  # parts that must be whole
+    pods: int  # pods that its smallest parts need, so many of them
+    constraint: Constraint | None
+    further: tuple[Constraint, ...] = ()  # on other trees
 
 
 class SubJob(msgspec.Struct, frozen=True, eq=False):
@@ -112,6 +128,8 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
     previous_domain: str = ""  # the domain that it was last placed in
+    inner_group: int = -1  # index into the job's inner groups; -1 where it is part of none
+    further: tuple[Constraint, ...] = ()  # constraints on other trees
 
     @property
     def pending(self) -> int:
@@ -157,7 +175,24 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
     together: bool = False  # evicting one of its tasks evicts all of them
+    inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
+    further: tuple[Constraint, ...] = ()  # constraints on other trees
 
     def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:
             yield from sub.pod_sets
+
+
+def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:
+    """Which inner groups of a nested job are whole where these of its sub-jobs, in their order, are."""
+    parts = [0] * len(job.inner_groups)
+    for sub, whole in zip(job.subs, whole_subs, strict=True):
+        if whole and sub.inner_group >= 0:
+            parts[sub.inner_group] += 1
+    result = [False] * len(parts)
+    for i in reversed(range(len(parts))):  # parts come after the groups that they are in
+        group = job.inner_groups[i]
+        result[i] = parts[i] >= group.minimum
+        if result[i] and group.parent >= 0:
+            parts[group.parent] += 1
+    return result

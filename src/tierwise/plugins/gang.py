@@ -1,8 +1,9 @@
 """gang: a job starts with its minimum or not at all.
 
 Minimums: of the job (minMember), of its roles (minTaskMember), of sub-jobs (subGroupSize) and of their number
-(minSubGroups). Roles are left out entirely where their sum exceeds the job's minimum: Volcano does so, and so do we.
-`framework.ledger` counts them (`job_ready`); this plugin decides that they apply.
+(minSubGroups, and at each level of a nested job). Roles are left out entirely where their sum exceeds the job's
+minimum: Volcano does so, and so do we. `framework.ledger` counts them (`job_ready`); this plugin decides that they
+apply.
 
 Where single tasks are evicted, a job may lose tasks down to its minimum and no further; roles and sub-jobs are not
 considered, as in Volcano. Where whole gangs are evicted this plugin does not filter victims, because bundles respect
@@ -31,7 +32,7 @@ from tierwise.framework.extension import (
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.framework.victim_counts import ordinals
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Status, SubJob
+from tierwise.model.job import Job, Status, SubJob, whole_groups
 from tierwise.model.reason import Reason
 
 __all__ = ["GangPlugin"]
@@ -88,7 +89,7 @@ class GangPlugin:
         """
         if job.satisfied:
             return None
-        return self._roles(job) or self._policies(job) or self._total(job)
+        return self._roles(job) or self._policies(job) or self._nested(job) or self._total(job)
 
     def _roles(self, job: Job) -> Reason | None:
         if not job.roles or job.minimum < sum(job.roles.values()):
@@ -112,6 +113,25 @@ class GangPlugin:
                 text = f"not enough whole sub-groups of {policy.name}: {whole} exist, minimum {policy.minimum}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
+
+    def _nested(self, job: Job) -> Reason | None:
+        """Of each inner group enough parts must exist whole; the innermost one that lacks some is named."""
+        if not job.inner_groups:
+            return None
+        complete = [sub.total >= sub.minimum for sub in job.subs]
+        whole = whole_groups(job, complete)
+        if whole[0]:
+            return None
+        lacking, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and not whole[i]]
+        while inside:
+            lacking = inside[0]
+            inside = [i for i, group in enumerate(job.inner_groups) if group.parent == lacking and not whole[i]]
+        group = job.inner_groups[lacking]
+        number = sum(w for w, sub in zip(complete, job.subs, strict=True) if sub.inner_group == lacking)
+        number += sum(w for w, inner in zip(whole, job.inner_groups, strict=True) if inner.parent == lacking)
+        of = f" of {group.path}" if group.path else ""
+        text = f"not enough whole sub-groups{of}: {number} exist, minimum {group.minimum}"
+        return Reason("NotEnoughPodsOfTask", "gang", text)
 
     def _total(self, job: Job) -> Reason | None:
         existing = sum(sub.total for sub in job.subs)
