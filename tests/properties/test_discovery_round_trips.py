@@ -10,7 +10,7 @@ from tierwise.api import codec
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode
-from tierwise.discovery import fetch_record, from_hypernodes, slurm, topograph
+from tierwise.discovery import fetch_record, from_hypernodes, presets, slurm, topograph
 from tierwise.discovery.manifests import hypernodes
 from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Discovered, Tree
@@ -18,7 +18,10 @@ from tierwise.discovery.tree import Discovered, Tree
 
 def _from_topograph(tree: Tree) -> Discovered:
     labels = topograph.labels(tree)
-    return topograph.read(Node(metadata=ObjectMeta(name=name, labels=given)) for name, given in labels.items())
+    return presets.read(
+        presets.PRESETS["topograph"],
+        (Node(metadata=ObjectMeta(name=name, labels=given)) for name, given in labels.items()),
+    )
 
 
 def _from_manifests(tree: Tree) -> Discovered:

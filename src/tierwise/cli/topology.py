@@ -39,6 +39,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     """What was asked for on the command line, word for word; lists run from the innermost tier outwards."""
 
     origin: str
+    preset: str
     name_prefix: str
     tier_names: tuple[str, ...]
     host_column: str
@@ -78,10 +79,13 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[st
 
 
 _FROM: Final = (
-    "label, topograph, hypernodes: manifests. slurm, csv, json: a file, or - for standard input. ufm: an address."
+    "slurm, csv, json: a file, or - for standard input. ufm: an address. label, hypernodes, topograph, aws and other"
+    " presets: manifests.  [default: the preset whose labels the nodes carry]"
 )
+_PRESET: Final = "Node labels to read: aws, azure, coreweave, gke, nebius, oke, topograph."
 _OPTIONS: Final = (
-    click.option("--from", "origin", required=True, metavar="KIND[:PLACE]", help=_FROM),
+    click.option("--from", "origin", default="", metavar="KIND[:PLACE]", help=_FROM),
+    click.option("--preset", default="", metavar="NAME", help=_PRESET),
     click.option("--name-prefix", default="", metavar="TEXT", help="Put before the name of every hyperNode."),
     click.option("--tier-names", default="", callback=_words, metavar="NAME,...", help="tierNames, innermost first."),
     click.option("--host-column", default="", metavar="NAME", help="csv, json: the column of the hosts."),
@@ -100,14 +104,18 @@ def find(filenames: Sequence[str], wish: SourceOptions) -> tuple[FoundTree, Obje
     """The topology of a source, and the objects that were given beside it; remarks go to standard error."""
     from tierwise.cli.inputs import load
     from tierwise.cli.main import report_error
-    from tierwise.fetch.origin import FROM_MANIFESTS
+    from tierwise.fetch.origin import FROM_MANIFESTS, SourceLocation
     from tierwise.port import Objects
 
     origin = _origin(wish)
+    if not wish.origin and not filenames:
+        raise click.UsageError("the nodes of a cluster are expected: give -f FILE, or another source with --from")
     given = [*filenames, *([origin.place] if origin.kind in FROM_MANIFESTS and origin.place else [])]
     if origin.kind in FROM_MANIFESTS and not given:
         raise click.UsageError(f"{origin.kind} reads manifests: give -f FILE, or --from {origin.kind}:FILE")
     objects = load(given) if given else Objects()
+    if not origin.kind:
+        origin = SourceLocation(_carried(objects))
     if origin.kind == "label":
         return _from_labels(objects, origin, wish), objects
     discovered = _fetched(origin, objects)
@@ -118,10 +126,21 @@ def find(filenames: Sequence[str], wish: SourceOptions) -> tuple[FoundTree, Obje
 
 
 def _origin(wish: SourceOptions) -> SourceLocation:
+    """The source that was named; one without a kind where that is left to the labels of the nodes."""
+    from tierwise.discovery.presets import PRESETS, preset_named
     from tierwise.fetch.origin import FROM_MANIFESTS, KINDS, SourceLocation
     from tierwise.fetch.ufm import Ufm
 
+    if wish.preset:
+        preset = preset_named(wish.preset)
+        if wish.origin:
+            raise click.UsageError("--from and --preset both name a source: give one of them")
+        if preset is None:
+            raise click.UsageError(f'--preset: "{wish.preset}" is none of {", ".join(PRESETS)}')
+        return SourceLocation(preset.name)
     kind, _, place = wish.origin.partition(":")
+    if not kind and not place:
+        return SourceLocation("")
     if kind not in KINDS:
         raise click.UsageError(f'--from: "{kind}" is none of {", ".join(KINDS)}')
     if not place and kind not in FROM_MANIFESTS:
@@ -130,6 +149,26 @@ def _origin(wish: SourceOptions) -> SourceLocation:
     known = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
     server = Ufm(place, **known, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
     return SourceLocation(kind, place, wish.host_column, wish.tiers, wish.topology, server)
+
+
+def _carried(objects: Objects) -> str:
+    """The one preset whose labels the nodes carry, and a word about it; InputError for none and for several."""
+    from tierwise.api.core import Node
+    from tierwise.api.plurals import count, of
+    from tierwise.cli.main import report_error
+    from tierwise.discovery.presets import PRESETS, carried
+
+    nodes = objects.every(Node)
+    found = carried(nodes.values())
+    if not found:
+        known = ", ".join(PRESETS)
+        raise InputError(f"no node carries the labels of a preset ({known}): name another source with --from")
+    told = [f"{name} ({count(number, 'node')})" for name, number in found.items()]
+    if len(found) > 1:
+        raise InputError(f"nodes carry the labels of several presets, {', '.join(told)}: choose one with --preset")
+    ((name, number),) = found.items()
+    report_error(f"found the labels of {name} on {of(number, len(nodes), 'node')}")
+    return name
 
 
 def _fetched(origin: SourceLocation, objects: Objects) -> Discovered:
@@ -203,7 +242,8 @@ _FORMATS: Final = ("hypernodes", "slurm", "slurm-yaml", "topograph")
 Examples:
   tierwise topology generate --from slurm:/etc/slurm | kubectl apply -f -
   tierwise topology generate --from csv:hosts.csv --host-column host --tiers rack,spine
-  kubectl get nodes -o yaml | tierwise topology generate --from topograph:-
+  kubectl get nodes -o yaml | tierwise topology generate -f - --preset aws
+  kubectl get nodes -o yaml | tierwise topology generate -f -
   tierwise topology generate --from hypernodes:cluster.yaml --to slurm > topology.conf
 """
 )
@@ -343,6 +383,7 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     """Print the tree as a JSON list of domains with their layers, parents and children.
 
     The tree is that of the hyperNodes, or of the ClusterNetworkTopology where there are none, as in `topology show`.
+    Planes, which are hyperNodes of one tier with the same members, are one domain of the list, with a warning.
     """
     import json
 
@@ -358,13 +399,34 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     cluster = EmbeddedCluster(objects)
     guard = reconcile(cluster, time)
     tell_crashes(guard)
-    snapshot = build(guard.over(cluster.read()), time)
+    snapshot = build(_planes_merged(guard.over(cluster.read())), time)
     entries = [msgspec.to_builtins(entry) for entry in entries_of(snapshot.topology, snapshot.nodes.names)]
     text = json.dumps(entries, indent=2)
     if config_map is None:
         click.echo(text)
     else:
         _echo_yaml([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": {_KEY: text}}])
+
+
+def _planes_merged(objects: Objects) -> Objects:
+    """The objects with one hyperNode for all planes of a domain; warnings go to standard error."""
+    from tierwise.api.volcano import HyperNode
+    from tierwise.cli.main import report_error
+    from tierwise.discovery.from_hypernodes import without_planes
+    from tierwise.port import key_of
+
+    given = objects.every(HyperNode)
+    kept, remarks = without_planes(given.values())
+    for remark in remarks:
+        report_error(f"warning: {remark}")
+    if not remarks:
+        return objects
+    merged = given.keys() - {hypernode.metadata.name for hypernode in kept}
+    return objects.updated(
+        {key_of(hypernode): (hypernode, None) for hypernode in kept},
+        [key_of(given[name]) for name in merged],
+        objects.version + 1,
+    )
 
 
 @click.command(
@@ -497,6 +559,8 @@ def show(
         guard = reconcile(cluster, time)
         snapshot = build(guard.over(cluster.read()), time)
     tell_crashes(guard)
+    if len(snapshot.topology) == 1:  # the root alone
+        _tell_presets(objects)
     if output_format == "json":
         from tierwise.cli.screen import print_json
         from tierwise.explain.wire import topology_wire
@@ -507,6 +571,19 @@ def show(
         from tierwise.explain.text.topology import topology_lines
 
         print_page(lambda page: topology_lines(page, snapshot), everything=everything)
+
+
+def _tell_presets(objects: Objects) -> None:
+    """A word about labels that a tree could be made of."""
+    from tierwise.api.core import Node
+    from tierwise.api.plurals import count, joined
+    from tierwise.cli.main import report_error
+    from tierwise.discovery.presets import carried
+
+    found = carried(objects.every(Node).values())
+    if found:
+        told = joined([f"{name} ({count(number, 'node')})" for name, number in found.items()], most=len(found))
+        report_error(f"nodes carry the labels of {told}: tierwise topology generate makes hyperNodes of them")
 
 
 topology.add_command(generate)

@@ -8,15 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from tierwise.api.core import Node
 from tierwise.api.meta import ObjectMeta
-from tierwise.api.volcano import HyperNode
+from tierwise.api.volcano import ExactMatch, HyperNode, MemberSelector, MemberSpec
 from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.discovery.slurm import Switch, merge_planes
 from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 from tierwise.model.topology import ROOT
 from tierwise.model.tree import build_tree
 
-__all__ = ["read"]
+__all__ = ["read", "without_planes"]
+
+
+def without_planes(hypernodes: Iterable[HyperNode]) -> tuple[list[HyperNode], list[SourceRemark]]:
+    """One hyperNode for all of one tier with the same members, such as the spines of several planes, and warnings.
+
+    The scheduler takes such a tree for a mistake; who carries a network elsewhere means planes by it.
+    """
+    given = {hypernode.metadata.name: hypernode for hypernode in hypernodes}
+    written = [
+        Switch(
+            name,
+            # A tier among the members keeps domains of different tiers apart.
+            nodes=(f"tier {h.spec.tier}", *(_node_key(m) for m in h.spec.members if m.type != "HyperNode")),
+            children=tuple(_inner(m) for m in h.spec.members if m.type == "HyperNode"),
+            where=f"HyperNode {name}",
+        )
+        for name, h in given.items()
+        if h.spec.members
+    ]
+    kept, remarks = merge_planes(written)
+    told = [replace(remark, text=remark.text.replace("switch ", "hyperNode ", 1)) for remark in remarks]
+    merged = {switch.name for switch in written} - kept.keys()
+    left = [
+        _with_children(h, kept[name].children) if name in kept else h for name, h in given.items() if name not in merged
+    ]
+    return left, told
+
+
+def _node_key(member: MemberSpec) -> str:
+    exact = member.selector.exact_match
+    return exact.name if exact is not None else repr(member.selector)
+
+
+def _inner(member: MemberSpec) -> str:
+    exact = member.selector.exact_match
+    return exact.name if exact is not None else ""
+
+
+def _with_children(hypernode: HyperNode, children: tuple[str, ...]) -> HyperNode:
+    """A hyperNode with these children, each of which may stand for others that it named."""
+    spec = hypernode.spec
+    if children == tuple(_inner(member) for member in spec.members if member.type == "HyperNode"):
+        return hypernode
+    inner = tuple(
+        MemberSpec(type="HyperNode", selector=MemberSelector(exact_match=ExactMatch(name=name))) for name in children
+    )
+    nodes = tuple(member for member in spec.members if member.type != "HyperNode")
+    return replace(hypernode, spec=replace(spec, members=(*inner, *nodes)))
 
 
 def read(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> Discovered:

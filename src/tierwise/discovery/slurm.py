@@ -21,6 +21,7 @@ __all__ = [
     "Switch",
     "grown",
     "joined",
+    "merge_planes",
     "parse_conf",
     "parse_yaml",
     "slurm_names",
@@ -159,13 +160,14 @@ def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[s
 
     A warning for each switch that stands for others; an error for whatever still has two parents.
     """
-    switches, remarks = _merged(written)
+    switches, remarks = merge_planes(written)
     parents: dict[str, str] = {}
     remarks += _claims(switches.values(), parents)
     return switches, parents, remarks
 
 
-def _merged(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[SourceRemark]]:
+def merge_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[SourceRemark]]:
+    """One switch for all that have the same members, by name, and a warning for each that stands for others."""
     switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
     planes: dict[str, list[str]] = {}
     while True:

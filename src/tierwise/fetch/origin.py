@@ -20,8 +20,8 @@ from tierwise.api.yaml_text import documents
 from tierwise.discovery import (
     from_hypernodes,
     host_map,
+    presets,
     slurm,
-    topograph,
     ufm,
 )
 from tierwise.discovery.tree import Discovered
@@ -55,9 +55,10 @@ def confined(folder: Path, place: str) -> Path:
     return found
 
 
-KINDS: Final = ("label", "topograph", "slurm", "csv", "json", "ufm", "hypernodes")
-FROM_MANIFESTS: Final = ("label", "topograph", "hypernodes")
+FROM_MANIFESTS: Final = ("label", *presets.PRESETS, "hypernodes")
 """Kinds that read objects of the cluster: their place is one more file of manifests."""
+
+KINDS: Final = (*FROM_MANIFESTS, "slurm", "csv", "json", "ufm")
 
 _SLURM_FILES: Final = ("topology.yaml", "topology.conf")  # Slurm ignores the second where there is the first
 
@@ -124,16 +125,18 @@ def _ufm(origin: SourceLocation, _objects: Objects, _stdin: TextIO | BinaryIO | 
     return ufm.read(*ports_and_systems(server), file=server.base)
 
 
-def _topograph(_origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
-    return topograph.read(objects.every(Node).values())
+def _preset(origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+    return presets.read(presets.PRESETS[origin.kind], objects.every(Node).values())
 
 
 def _hypernodes(_origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
-    return from_hypernodes.read(objects.every(HyperNode).values(), objects.every(Node).values())
+    kept, merged = from_hypernodes.without_planes(objects.every(HyperNode).values())
+    found = from_hypernodes.read(kept, objects.every(Node).values())
+    return Discovered.of(found.tree, (*merged, *found.remarks))
 
 
 _READERS: Final[dict[str, Callable[[SourceLocation, Objects, TextIO | BinaryIO | None], Discovered]]] = {
-    "topograph": _topograph,
+    **dict.fromkeys(presets.PRESETS, _preset),
     "slurm": _slurm,
     "csv": _csv,
     "json": _json,

@@ -10,6 +10,8 @@ import yaml
 from tests.support.commands import manifests, run
 from tests.support.koordinator import cluster
 
+from tierwise.dialects.koordinator.topology_map import hypernodes_of, read_entries
+
 LIST = [
     {"layer": 2, "name": "s2", "children": ["s0", "s1"]},
     {"layer": 1, "name": "s0", "parents": ["s2"], "children": ["node0", "node1"]},
@@ -84,6 +86,36 @@ def test_planes_are_merged_with_a_warning(planes: str, tmp_path: Path) -> None:
     assert 2 == len(spine["children"])
     leaves = [sorted(d["nodes"]) for d in tree["hyperNodes"].values() if d["tier"] == 1]
     assert [["node0", "node1"], ["node2", "node3"]] == sorted(leaves)
+
+
+@pytest.mark.parametrize("planes", PLANES)
+def test_planes_among_hypernodes_are_exported_as_one_domain(planes: str, tmp_path: Path) -> None:
+    """What import makes of a list with planes, export makes of hyperNodes with them; so does `generate`."""
+    file = tmp_path / "topology.json"
+    file.write_text(json.dumps(PLANES[planes]))
+    merged = manifests(tmp_path, *yaml.safe_load_all(run("topology", "import", file).stdout), *NODES)
+    wanted = json.loads(run("topology", "export", "-f", merged).stdout)
+    written = manifests(tmp_path, *_as_hypernodes(PLANES[planes]), *NODES)
+    result = run("topology", "export", "-f", written)
+    generated = run("topology", "generate", "--from", f"hypernodes:{written}", "--to", "slurm")
+
+    assert wanted == json.loads(result.stdout)
+    assert "warning: HyperNode s2: hyperNode s2 stands for s3 too: they have the same members" in result.stderr
+    assert 0 == generated.exit_code, generated.stderr
+    assert "SwitchName=s2 Switches=" in generated.stdout
+
+
+def _as_hypernodes(entries: list[dict[str, object]]) -> list[dict[str, object]]:
+    """A hyperNode for each domain of a list, planes and all."""
+    return hypernodes_of(read_entries(entries))
+
+
+def test_hypernodes_of_two_tiers_are_no_planes(tmp_path: Path) -> None:
+    """A spine that names the nodes of its only leaf, and not the leaf, has the same members one tier above."""
+    chain = [{"layer": 2, "name": "s0", "children": ["node0"]}, {"layer": 1, "name": "l0", "children": ["node0"]}]
+    result = run("topology", "export", "-f", manifests(tmp_path, *_as_hypernodes(chain), *NODES))
+
+    assert ("", ["s0", "l0"]) == (result.stderr, [entry["name"] for entry in json.loads(result.stdout)])
 
 
 @pytest.mark.parametrize(

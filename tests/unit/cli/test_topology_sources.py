@@ -183,9 +183,13 @@ def test_hypernodes_of_others_are_not_deleted(tmp_path: Path, conf: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--from", "roce:x"), '"roce" is none of label, topograph, slurm'),
+        (("--from", "roce:x"), '"roce" is none of label, aws, azure'),
         (("--from", "slurm"), "slurm needs a place, as in slurm:FILE"),
         (("--from", "topograph"), "topograph reads manifests: give -f FILE, or --from topograph:FILE"),
+        ((), "the nodes of a cluster are expected: give -f FILE"),
+        (("--preset", "aws"), "the nodes of a cluster are expected: give -f FILE"),
+        (("--preset", "acme"), '"acme" is none of aws, azure, coreweave, gke, nebius, oke, topograph'),
+        (("--preset", "aws", "--from", "gke:x"), "--from and --preset both name a source"),
         (("--from", "slurm:/nowhere"), "tierwise: /nowhere: cannot be read: No such file or directory"),
         (("--from", "csv:-", "--tier-names", "a,b"), "2 names for 1 tiers"),
         (("--from", "csv:-", "--to", "slurm", "-o", "json"), "--to slurm is not JSON"),
@@ -223,3 +227,67 @@ def test_a_clos_fabric_with_repeated_names(tmp_path: Path) -> None:
 
     assert "847 nodes in 123 domains: 119 of tier 1 ASW, 3 of tier 2 PSW, 1 of tier 3 DSW" in result.stdout
     assert ("", 123) == (result.stderr, len({raw["metadata"]["name"] for raw in made}))
+
+
+def _labelled(**labels: dict[str, str]) -> list[dict[str, object]]:
+    return [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": given}}
+        for name, given in labels.items()
+    ]
+
+
+GKE = {"cloud.google.com/gce-topology-block": "b0", "cloud.google.com/gce-topology-subblock": "sb0"}
+AWS = {"topology.k8s.aws/network-node-layer-1": "nn-1", "topology.k8s.aws/network-node-layer-2": "nn-2"}
+
+
+def test_a_preset_is_found_by_the_labels_of_the_nodes(tmp_path: Path) -> None:
+    """Without a source the nodes tell it, and the command says what it found; the result is that of the preset."""
+    file = manifests(tmp_path, *_labelled(n0=GKE, n1=GKE, plain={}))
+    alone, named = (run("topology", "generate", "-f", file, *words) for words in ((), ("--preset", "gke")))
+
+    assert (0, "tierwise: found the labels of gke on 2 of 3 nodes\n") == (alone.exit_code, alone.stderr)
+    assert (0, "") == (named.exit_code, named.stderr)
+    assert alone.stdout == named.stdout
+    assert "# gke: 2 nodes in 2 domains: 1 of tier 1 subblock, 1 of tier 2 block" in alone.stdout
+    assert {"gke"} == {raw["metadata"]["labels"][MARK] for raw in yaml.safe_load_all(alone.stdout)}
+
+
+def test_mixed_presets_are_told_apart_by_the_user(tmp_path: Path) -> None:
+    """Nothing is guessed: each is named with its number of nodes, and each can be chosen."""
+    file = manifests(tmp_path, *_labelled(n0=GKE, n1=AWS, n2={**AWS, **GKE}, n3={}))
+    result = run("topology", "generate", "-f", file)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert (
+        "tierwise: nodes carry the labels of several presets, aws (2 nodes), gke (2 nodes): choose one with --preset\n"
+        == result.stderr
+    )
+    assert {"nn-1", "nn-1-nn-2"} == set(_generated("-f", file, "--preset", "eks"))
+    assert {"b0", "b0-sb0"} == set(_generated("--from", f"gke:{file}"))
+
+
+def test_nodes_without_labels_of_a_preset_are_bad_input(tmp_path: Path) -> None:
+    """The message names the presets that are known."""
+    result = run("topology", "generate", "-f", manifests(tmp_path, node("n0")))
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "no node carries the labels of a preset (aws, azure," in result.stderr
+
+
+def test_a_preset_is_compared_with_the_cluster(tmp_path: Path) -> None:
+    """`diff` reads the same sources: what `generate` printed differs in nothing."""
+    nodes = _labelled(n0=AWS, n1=AWS)
+    made = [*yaml.safe_load_all(run("topology", "generate", "-f", manifests(tmp_path, *nodes)).stdout)]
+    result = run("topology", "diff", "-f", manifests(tmp_path, *nodes, *made))
+
+    assert 0 == result.exit_code, result.stdout
+
+
+def test_show_says_what_a_tree_could_be_made_of(tmp_path: Path) -> None:
+    """Nodes carry the labels of a preset, and there are no hyperNodes; with them there is nothing to say."""
+    file = manifests(tmp_path, *_labelled(n0=GKE, n1={}))
+    told = "tierwise: nodes carry the labels of gke (1 node): tierwise topology generate makes hyperNodes of them\n"
+    assert told == run("topology", "show", "-f", file).stderr
+
+    made = [*yaml.safe_load_all(run("topology", "generate", "-f", file).stdout)]
+    assert "" == run("topology", "show", "-f", manifests(tmp_path, *_labelled(n0=GKE, n1={}), *made)).stderr

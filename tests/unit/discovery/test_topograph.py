@@ -4,7 +4,7 @@ import pytest
 
 from tierwise.api.core import Node
 from tierwise.api.meta import ObjectMeta
-from tierwise.discovery import topograph
+from tierwise.discovery import presets, topograph
 from tierwise.discovery.tree import Discovered, PathElement
 
 NVIDIA = "network.topology.nvidia.com/"
@@ -24,7 +24,10 @@ NEW = {
 
 
 def _read(**labels: dict[str, str]) -> Discovered:
-    return topograph.read(Node(metadata=ObjectMeta(name=name, labels=given)) for name, given in labels.items())
+    return presets.read(
+        presets.PRESETS["topograph"],
+        (Node(metadata=ObjectMeta(name=name, labels=given)) for name, given in labels.items()),
+    )
 
 
 @pytest.mark.parametrize("keys", [OLD, CURRENT, NEW])

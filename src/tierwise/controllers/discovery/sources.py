@@ -1,4 +1,4 @@
-"""HyperNodes from all other discovery sources: topograph's node labels, and records of fetched sources.
+"""HyperNodes from all other discovery sources: node labels of clouds and topograph, and records of fetched sources.
 
 Called by `controllers.run`. If a source cannot be read its hyperNodes stay as they are, and `hypernode_status` reports
 the problem on each of them. `fetch.refresh` does the fetching and leaves the records.
@@ -17,9 +17,11 @@ from tierwise.api.volcano import HyperNode
 from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read_label_source
-from tierwise.discovery import fetch_record, topograph
+from tierwise.discovery import fetch_record
 from tierwise.discovery.manifests import SOURCE_LABEL, hypernodes
 from tierwise.discovery.naming import names
+from tierwise.discovery.presets import PRESETS
+from tierwise.discovery.presets import read as read_preset
 from tierwise.discovery.tree import Tree
 from tierwise.port import Effect, Objects, key_of_raw
 
@@ -49,8 +51,9 @@ def source_states(objects: Objects) -> list[SourceState]:
 
 
 def _source_state(objects: Objects, source: OtherSource) -> SourceState:
-    if source.kind == "topograph":
-        found = topograph.read(objects.every(Node).values())
+    preset = PRESETS.get(source.kind)
+    if preset is not None:
+        found = read_preset(preset, objects.every(Node).values())
         return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
     if source.kind not in FETCHED:
         return SourceState(source, None, f'"{source.kind}" is not a known source')
