@@ -1,55 +1,54 @@
-"""The address of the API server, and our credentials for it.
-
-A service account, and a kubeconfig that names one file, one server and a token, are read here. Everything else, such as
-merged files, exec plugins, certificates inside the file and whatever is odd, is left to the official client, which does
-it fully and takes a quarter of a second to import: a third of the time from the start of a scheduler to its first bind.
-"""
+"""The address of the API server, and our credentials for it: by a kubeconfig, or by the account of our pod."""
 
 from __future__ import annotations
 
-import base64
 import os
 import ssl
+from base64 import b64encode
 from collections.abc import Callable
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tierwise.api.errors import InputError
+from tierwise.kube.kubeconfig import Server, User, load
 
-__all__ = ["Access", "access", "in_cluster", "own_namespace", "plain"]
+__all__ = ["Access", "access", "in_cluster", "own_namespace"]
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Access(msgspec.Struct, frozen=True):
-    """A server, the trust in it, and the header that proves who we are; `token` may block to fetch a fresh one."""
+    """A server, the trust in it, and the header that proves who we are.
+
+    `token` may block to fetch a fresh one, and raises OSError where there is none; `forget` is called when the server
+    does not accept the last one.
+    """
 
     server: str
     tls: ssl.SSLContext | None = None
     token: Callable[[], str | None] = lambda: None
     server_name: str | None = None
     proxy: str | None = None
+    forget: Callable[[], None] = lambda: None
 
 
 def access(kubeconfig: str | None = None, context: str | None = None) -> Access:
     """By a kubeconfig (None: where kubectl would look); InputError where it cannot be used."""
-    simple = plain(Path(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser(), context)
-    if simple is not None:
-        return simple
-    from kubernetes import config
-    from kubernetes.client import Configuration
-
-    found = Configuration()
+    server, user = load(kubeconfig, context)
+    tls = _trusting(server)
+    token, forget = _credentials(user, server, tls)
     try:
-        config.load_kube_config(kubeconfig, context=context, client_configuration=found)  # type: ignore[no-untyped-call]
-        return _from(found)
-    except Exception as error:  # noqa: BLE001 - the official client raises whatever it meets in a file
-        said = " ".join(str(error).split())
-        known = isinstance(error, config.ConfigException | OSError | ValueError) and said
-        text = said if known else f"cannot be used ({type(error).__name__}{f': {said}' if said else ''})"
-        raise InputError(text, file=kubeconfig or "kubeconfig") from None
+        token()
+    except OSError as error:
+        raise InputError(
+            str(error) if error.strerror is None else f"{error.filename}: {error.strerror}", file=user.file
+        ) from None
+    proxy = server.proxy_url or _proxy_of_environment(server.server)
+    return Access(server.server.rstrip("/"), tls, token, server.tls_server_name or None, proxy, forget)
 
 
 def in_cluster(folder: Path = _ACCOUNT) -> Access:
@@ -67,72 +66,6 @@ def in_cluster(folder: Path = _ACCOUNT) -> Access:
     return Access(f"https://{f'[{host}]' if ':' in host else host}:{port}", tls, read)
 
 
-class _Server(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
-    server: str
-    certificate_authority: str = ""
-    certificate_authority_data: str = ""
-    insecure_skip_tls_verify: bool = False
-    extensions: object = None
-
-
-class _User(msgspec.Struct, forbid_unknown_fields=True):
-    token: str = ""
-    token_file: str = msgspec.field(default="", name="tokenFile")
-
-
-class _Context(msgspec.Struct):
-    cluster: str
-    user: str
-
-
-class _Named(msgspec.Struct):
-    name: str
-    cluster: object = None
-    user: object = None
-    context: object = None
-
-
-class _Config(msgspec.Struct, rename="kebab"):
-    clusters: list[_Named]
-    users: list[_Named]
-    contexts: list[_Named]
-    current_context: str = ""
-
-
-def plain(file: Path, context: str | None) -> Access | None:
-    """What a kubeconfig without anything special says; None where somebody who knows more must read it."""
-    import yaml
-
-    try:
-        config = msgspec.convert(yaml.safe_load(file.read_bytes()), _Config)
-        (chosen,) = (c.context for c in config.contexts if c.name == (context or config.current_context))
-        names = msgspec.convert(chosen, _Context)
-        (server,) = (msgspec.convert(c.cluster, _Server) for c in config.clusters if c.name == names.cluster)
-        (user,) = (msgspec.convert(u.user, _User) for u in config.users if u.name == names.user)
-        if bool(user.token) == bool(user.token_file) or not server.server.startswith(("http://", "https://")):
-            return None
-        path = file.parent / server.certificate_authority if server.certificate_authority else None
-        authority = base64.b64decode(server.certificate_authority_data, validate=True).decode()
-        tls = ssl.create_default_context(cafile=path and str(path), cadata=authority or None)
-        token = _reading(file.parent / user.token_file) if user.token_file else (lambda: f"Bearer {user.token}")
-        token()
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return None
-    if server.insecure_skip_tls_verify:
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    return Access(server.server.rstrip("/"), tls, token)
-
-
-def _reading(file: Path) -> Callable[[], str]:
-    """The header for a token in a file, as it is when it is asked for."""
-
-    def read() -> str:
-        token = file.read_text(encoding="utf-8").strip()
-        return f"Bearer {token}" if token else ""
-
-    return read
-
-
 def own_namespace(fallback: str) -> str:
     """The namespace of the pod that we run in."""
     try:
@@ -141,24 +74,99 @@ def own_namespace(fallback: str) -> str:
         return fallback
 
 
-def _from(found: object) -> Access:
-    from kubernetes.client import Configuration
-
-    assert isinstance(found, Configuration)
-    return Access(
-        server=str(found.host).rstrip("/"),
-        tls=_tls(found.ssl_ca_cert, found.cert_file, found.key_file, verify=bool(found.verify_ssl)),
-        token=lambda: found.get_api_key_with_prefix("authorization", "BearerToken"),
-        server_name=found.tls_server_name,
-        proxy=found.proxy,
-    )
+def _trusting(server: Server) -> ssl.SSLContext:
+    try:
+        tls = ssl.create_default_context(cadata=server.authority().decode() or None)
+    except (OSError, ValueError) as error:
+        raise server.wrong("certificate-authority", error) from None
+    if server.insecure_skip_tls_verify:
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    return tls
 
 
-def _tls(authority: str | None, certificate: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=authority)
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+def _credentials(
+    user: User, server: Server, tls: ssl.SSLContext
+) -> tuple[Callable[[], str | None], Callable[[], None]]:
+    """How to get the header, and what to do when it is refused. As kubectl: a token counts before a program."""
+    certificate, key = user.certificate()
     if certificate:
-        context.load_cert_chain(certificate, key)
-    return context
+        try:
+            _show(tls, certificate, key)
+        except (OSError, ValueError) as error:
+            raise user.wrong("client-certificate", error) from None
+    if user.token_file:
+        return _reading(Path(user.token_file), user.token), lambda: None
+    if user.token:
+        return lambda: f"Bearer {user.token}", lambda: None
+    if user.username:
+        pair = b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return lambda: f"Basic {pair}", lambda: None
+    if user.exec is not None and not certificate:
+        from tierwise.kube.exec_plugin import ExecPlugin
+
+        plugin = ExecPlugin(user, server, lambda certificate, key: _show(tls, certificate, key))
+        return plugin.token, plugin.forget
+    return lambda: None, lambda: None
+
+
+def _show(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show a certificate to servers. OpenSSL reads it from a file alone: one in memory, which has no name on a disk."""
+    pem = certificate.rstrip() + b"\n" + key
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("client-certificate")
+        try:
+            os.write(file, pem)
+            tls.load_cert_chain(f"/proc/self/fd/{file}")
+        finally:
+            os.close(file)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "client.pem"
+        path.write_bytes(pem)
+        tls.load_cert_chain(path)
+
+
+def _reading(file: Path, otherwise: str = "") -> Callable[[], str]:
+    """The header for a token in a file, as it is when it is asked for."""
+
+    def read() -> str:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except OSError:
+            if not otherwise:
+                raise
+            token = ""
+        return f"Bearer {token or otherwise}" if token or otherwise else ""
+
+    return read
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """HTTPS_PROXY or HTTP_PROXY, unless NO_PROXY names the server; never for this machine, as kubectl has it."""
+    parts = urlsplit(server)
+    host, name = parts.hostname or "", f"{parts.scheme}_proxy"
+    proxy = os.environ.get(name) or os.environ.get(name.upper())
+    if not proxy or host == "localhost":
+        return None
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    if address is not None and address.is_loopback:
+        return None
+    for entry in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(","):
+        if excepted := entry.strip().lower():
+            if excepted == "*" or host == excepted or host.endswith(f".{excepted.lstrip('.')}"):
+                return None
+            if address is not None and "/" in excepted and _inside(address, excepted):
+                return None
+    return proxy
+
+
+def _inside(address: object, network: str) -> bool:
+    try:
+        return address in ip_network(network, strict=False)
+    except ValueError:
+        return False

@@ -199,6 +199,7 @@ class Client:
     def _refused(self, answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
         if answer.status == 401:
             self._token = (float("-inf"), None)  # perhaps it has just expired
+            self._access.forget()
         return refusal(answer.status, body, answer.headers.get("Retry-After"))
 
 

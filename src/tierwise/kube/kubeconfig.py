@@ -1,0 +1,205 @@
+"""Kubeconfig files, as kubectl reads them: several are merged, and the first that says something is right.
+
+What is not understood is refused, impersonation and the authentication providers that kubectl has given up included:
+to connect as somebody else than the file means is worse than not to connect.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from tierwise.api.errors import InputError, suggestion
+
+__all__ = ["Exec", "Server", "User", "load"]
+
+_LISTS: Final = ("clusters", "users", "contexts")
+
+T = TypeVar("T", bound="_Entry")
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A cluster or user; `file` and `at` say where it stands, for messages."""
+
+    file: str = msgspec.field(default="", name="(file)")
+    at: str = msgspec.field(default="", name="(at)")
+
+    def wrong(self, field: str, error: object) -> InputError:
+        """What is the matter with one of its fields."""
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return InputError(said, file=self.file, field=f"{self.at}.{field}")
+
+    def content(self, field: str, data: str, path: str) -> bytes:
+        """What a field holds: itself in base64, which counts first, or a file."""
+        try:
+            return b64decode(data, validate=True) if data else Path(path).read_bytes() if path else b""
+        except ValueError:
+            raise self.wrong(f"{field}-data", "not base64") from None
+        except OSError as error:
+            raise self.wrong(field, f"{path}: {error.strerror}") from None
+
+
+class Server(_Entry, frozen=True, rename="kebab"):
+    """An entry of `clusters`."""
+
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False  # we ask for none
+    extensions: list[dict[str, Any]] | None = None
+
+    def authority(self) -> bytes:
+        """The certificates to trust; nothing for those of the system."""
+        return self.content("certificate-authority", self.certificate_authority_data, self.certificate_authority)
+
+
+class _Variable(msgspec.Struct, frozen=True):
+    name: str
+    value: str
+
+
+class Exec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A program that gives credentials (client.authentication.k8s.io)."""
+
+    api_version: str
+    command: str
+    args: list[str] | None = None
+    env: list[_Variable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = "IfAvailable"
+
+
+class User(_Entry, frozen=True, rename="kebab"):
+    """An entry of `users`."""
+
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: Exec | None = None
+    extensions: object = None
+
+    def certificate(self) -> tuple[bytes, bytes]:
+        """The client certificate and its key; nothing where there is none."""
+        certificate = self.content("client-certificate", self.client_certificate_data, self.client_certificate)
+        key = self.content("client-key", self.client_key_data, self.client_key)
+        if bool(certificate) != bool(key):
+            raise self.wrong("client-certificate", "a certificate and its key belong together")
+        return certificate, key
+
+
+def load(kubeconfig: str | None, context: str | None) -> tuple[Server, User]:
+    """The cluster and the user of a context; InputError where they cannot be used.
+
+    Without a file these are the files of KUBECONFIG, then the one in the home folder, and those that are missing are
+    left out; a file that is named must be there.
+    """
+    if kubeconfig:
+        files = [Path(kubeconfig).expanduser()]
+    else:
+        named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+        files = [file for name in named or ["~/.kube/config"] if (file := Path(name).expanduser()).exists()]
+        if not files:
+            raise InputError("no such file", file=os.pathsep.join(named) or "~/.kube/config")
+    merged: dict[str, dict[str, tuple[Path, Any]]] = {name: {} for name in _LISTS}
+    current = context or ""
+    for file in files:
+        read = _read(file)
+        current = current or str(read.get("current-context") or "")
+        for name in _LISTS:
+            for entry in _list(file, name, read.get(name)):
+                merged[name].setdefault(entry["name"], (file, entry.get(name[:-1]) or {}))
+    place = os.pathsep.join(str(file) for file in files)
+    if not current:
+        raise InputError("no context is chosen: the file names none as current-context", file=place)
+    names = _chosen(merged, "contexts", current, place)[1]
+    server = _entry(Server, merged, "clusters", str(names.get("cluster") or ""), place)
+    user = _entry(User, merged, "users", str(names["user"]), place) if names.get("user") else User()
+    _check(server, user)
+    return server, user
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(file)) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"not YAML: {error}", file=str(file)) from None
+    if not isinstance(found, dict):
+        raise InputError("not a kubeconfig", file=str(file))
+    return found
+
+
+def _list(file: Path, name: str, found: object) -> list[dict[str, Any]]:
+    entries: list[Any] = found if isinstance(found, list) else [] if found is None else [None]
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        if not named or not isinstance(entry.get(name[:-1]) or {}, dict):
+            raise InputError(f"not an entry with a name and a {name[:-1]}", file=str(file), field=f"{name}[{number}]")
+        if entry["name"] in seen:
+            raise InputError("this name is given twice", file=str(file), field=f"{name}[{entry['name']}]")
+        seen.add(entry["name"])
+    return entries
+
+
+def _chosen(
+    merged: dict[str, dict[str, tuple[Path, Any]]], kind: str, name: str, place: str
+) -> tuple[Path, dict[str, Any]]:
+    known = merged[kind]
+    if name not in known:
+        raise InputError(f"there is no {kind[:-1]} {name!r}{suggestion(name, known)}", file=place)
+    return known[name]
+
+
+def _entry(kind: type[T], merged: dict[str, dict[str, tuple[Path, Any]]], part: str, name: str, place: str) -> T:
+    """An entry, typed; paths in it are relative to the file that it stands in."""
+    file, found = _chosen(merged, part, name, place)
+    at = f"{part}[{name}]"
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    for field in found:
+        if field == "auth-provider":
+            raise InputError("no longer done by kubectl either: use exec", file=str(file), field=f"{at}.{field}")
+        if field == "as" or str(field).startswith("as-"):
+            raise InputError("impersonation is not supported", file=str(file), field=f"{at}.{field}")
+        if field not in known:
+            raise InputError(f"not understood{suggestion(str(field), known)}", file=str(file), field=f"{at}.{field}")
+    paths = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+    moved: dict[str, Any] = {
+        path: str(file.parent / found[path]) for path in paths if isinstance(found.get(path), str) and found[path]
+    }
+    if isinstance(program := found.get("exec"), dict) and os.sep in str(program.get("command", "")):
+        moved["exec"] = {**program, "command": str(file.parent / str(program["command"]))}
+    try:
+        return msgspec.convert({**found, **moved, "(file)": str(file), "(at)": at}, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), file=str(file), field=at) from None
+
+
+def _check(server: Server, user: User) -> None:
+    """What contradicts itself, or cannot be done."""
+    if not server.server.startswith(("http://", "https://")):
+        raise server.wrong("server", f"{server.server!r} is not an address that begins with http:// or https://")
+    if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
+        raise server.wrong("insecure-skip-tls-verify", "excludes certificate-authority")
+    if server.proxy_url and not server.proxy_url.startswith(("http://", "https://")):
+        raise server.wrong("proxy-url", "only http and https proxies are supported")
+    if user.username and (user.token or user.token_file):
+        raise user.wrong("username", "excludes token and tokenFile")
+    if user.exec is not None and not user.exec.api_version.startswith("client.authentication.k8s.io/v1"):
+        raise user.wrong("exec.apiVersion", f"{user.exec.api_version} is not supported")
