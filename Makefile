@@ -9,6 +9,7 @@ BIN := .venv/bin
 RUNNABLE := .venv/.runnable
 READY := .venv/.stamp
 LOCK_ENV := .venv-lock
+RELEASE_ENV := .venv-release
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -16,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-deep e2e mutants docs bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test test-deep e2e mutants docs dist bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,10 @@ mutants: $(READY) ## Change the sources in small ways, and see that the tests no
 docs: $(READY) ## Build the documentation as a site in build/docs/site
 	@$(BIN)/python tools/build_docs.py $(ARGS)
 
+# Not part of `test`: it fetches what the wheel needs, once for each Python.
+dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, check them, and install them
+	@$(BIN)/python tools/dist.py --twine $(RELEASE_ENV)/bin/twine $(ARGS)
+
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane
 	@PYTHONPATH=. $(BIN)/python -m tests.e2e.load $(ARGS)
@@ -88,15 +93,17 @@ lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest vers
 		--output-file requirements-dev.lock
 	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint requirements-dev.lock \
 		--output-file requirements-kube.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra release --constraint requirements-dev.lock \
+		--output-file requirements-release.lock
 	@rm -rf $(LOCK_ENV)
-	@echo "wrote requirements.lock and those for building, tests and a real cluster"
+	@echo "wrote requirements.lock and those for building, tests, a real cluster and releases"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
 COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 clean: ## Remove .venv, caches and build results
-	@rm -rf .venv $(LOCK_ENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv $(LOCK_ENV) $(RELEASE_ENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 check-python:
@@ -121,4 +128,11 @@ $(READY): $(RUNNABLE) requirements-dev.lock
 		if grep -q '^Installing' .venv/pip.log; then echo "   installing $$all packages"; \
 		else echo "   fetched $$(grep -c '^Collecting' .venv/pip.log) of $$all packages"; fi; done; \
 	wait $$pid || { cat .venv/pip.log >&2; exit 1; }
+	@touch $@
+
+# What checks a release; apart, because it brings much that nothing else needs.
+$(RELEASE_ENV)/.stamp: $(RUNNABLE) requirements-release.lock
+	@echo "== preparing $(RELEASE_ENV), once: half a minute, by the network"
+	@$(PYTHON) -m venv --clear $(RELEASE_ENV)
+	@$(RELEASE_ENV)/bin/pip install --quiet --progress-bar off --require-hashes -r requirements-release.lock
 	@touch $@

@@ -6,6 +6,7 @@ better than times do.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
 from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, import_seconds, stream
+from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, start_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.replays import s3a, s3b
@@ -28,6 +29,14 @@ __all__ = ["ROWS", "chosen"]
 _WHOLE_NODE = CLASSES[7]  # 8 GPUs
 _HALF_NODE = CLASSES[5]  # 4 GPUs
 _ONE_GPU = CLASSES[0]
+_ONE_POD = """\
+{apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p0, namespace: default}
+spec: {schedulerName: tierwise, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+"""
 
 
 def chosen(wanted: Sequence[str]) -> list[str]:
@@ -105,9 +114,20 @@ def _p6(lab: Lab) -> Row:
 
 
 def _p12(lab: Lab) -> Row:
-    core, arrays = import_seconds(("tierwise.scheduler", "numpy"), lab.size.imports)
+    core, arrays = start_seconds(("import tierwise.scheduler", "import numpy"), lab.size.imports)
     what = f"importing the core ÷ importing numpy ({core * 1e3:.0f} ms ÷ {arrays * 1e3:.0f} ms)"
     return Row("P12", what, core / arrays, at_most(1.5, 1.1))
+
+
+def _p13(lab: Lab) -> Row:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(_ONE_POD)
+        file.flush()
+        words = ["schedule", "-f", file.name]
+        verb = f"from tierwise.cli.main import cli; cli({words!r}, standalone_mode=False)"
+        first, arrays = start_seconds((verb, "import numpy"), lab.size.imports)
+    what = f"the first output of tierwise schedule ÷ importing numpy ({first * 1e3:.0f} ms ÷ {arrays * 1e3:.0f} ms)"
+    return Row("P13", what, first / arrays, at_most(5, 3))
 
 
 def _s1(lab: Lab) -> Row:
@@ -141,6 +161,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "P10b": p10b,
     "P11": p11,
     "P12": _p12,
+    "P13": _p13,
     "S1": _s1,
     "S2": _s2,
     "S3a": s3a,
