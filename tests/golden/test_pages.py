@@ -9,6 +9,8 @@ from rich.cells import cell_len
 from tests.support.commands import EXAMPLES, run
 
 PAGES = {
+    "what-if": ("what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3", "--drain", "c1"),
+    "what-if-start": ("what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"),
     "schedule-llm-training": ("schedule", "-f", EXAMPLES / "01-llm-training"),
     "schedule-why-not": ("schedule", "-f", EXAMPLES / "02-why-not"),
     "schedule-broken-topology": ("schedule", "-f", EXAMPLES / "03-broken-topology"),
@@ -34,7 +36,10 @@ def test_page(name: str, width: int, golden: Golden) -> None:
     assert width >= max(map(cell_len, actual.splitlines()))
 
 
-@pytest.mark.parametrize("name", ["schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"])
+@pytest.mark.parametrize(
+    "name",
+    ["schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting", "what-if", "what-if-start"],
+)
 def test_json(name: str, golden: Golden) -> None:
     """The answer for programs is what it was."""
     actual = run(*PAGES[name], "-o", "json").stdout

@@ -193,6 +193,8 @@ def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
         ["topology", "show", "-f", EXAMPLES / "02-why-not"],
         ["reconcile", "-f", EXAMPLES / "02-why-not"],
         ["submit", "-f", EXAMPLES / "02-why-not"],
+        ["what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3"],
+        ["what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"],
     ],
     ids=lambda words: " ".join(str(word) for word in words if word not in ("-f", EXAMPLES / "02-why-not")),
 )

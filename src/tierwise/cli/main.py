@@ -28,6 +28,7 @@ VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
     "explain": ("tierwise.cli.explain:explain", "Explain the decision about one pod or one job."),
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
+    "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),

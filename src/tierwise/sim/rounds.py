@@ -22,10 +22,14 @@ from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
-__all__ = ["History", "look", "reconcile", "schedule"]
+__all__ = ["Amend", "History", "look", "reconcile", "schedule"]
 
 _MOST = 1000
 """Rounds after which a cluster that still changes is taken to be going in circles."""
+
+
+Amend = Callable[[Snapshot], Snapshot]
+"""A change of what cycles see, for questions that no object could be changed for in every language."""
 
 
 class History(msgspec.Struct):
@@ -41,6 +45,7 @@ class History(msgspec.Struct):
     evictions: list[Eviction] = []
     reports: list[tuple[Snapshot, CycleReport]] = []
     guard: Guard = msgspec.field(default_factory=Guard)
+    amend: Amend | None = None
 
     def complaints(self) -> list[Fault]:
         """What plugins could not do as pods ask for, in any cycle, what was set aside, is beyond a limit or limits
@@ -55,7 +60,12 @@ class History(msgspec.Struct):
 
     def after(self, now: float) -> Snapshot:
         """The cluster as it stands now."""
-        return build(self.guard.over(self.cluster.read()), now, self.profile)
+        return self.seen(self.guard.over(self.cluster.read()), now)
+
+    def seen(self, objects: Objects, now: float) -> Snapshot:
+        """What a cycle sees of these objects."""
+        snapshot = build(objects, now, self.profile)
+        return self.amend(snapshot) if self.amend is not None else snapshot
 
 
 def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT, guard: Guard | None = None) -> Guard:
@@ -90,9 +100,10 @@ def schedule(
     now: float,
     cycles: int | None = None,
     progress: Callable[[int], None] | None = None,
+    amend: Amend | None = None,
 ) -> History:
     """Run so many cycles, or as many as change anything."""
-    history = History(EmbeddedCluster(objects), profile)
+    history = History(EmbeddedCluster(objects), profile, amend=amend)
     for number in range(cycles if cycles is not None else _MOST):
         if progress is not None:
             progress(number)
@@ -109,7 +120,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
     before = cluster.read().version
 
     def decide(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
-        snapshot = build(shown, now, profile)
+        snapshot = history.seen(shown, now)
         report = cycle(snapshot, profile)
         return snapshot, report, effects(snapshot, report)
 

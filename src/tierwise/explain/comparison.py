@@ -1,0 +1,282 @@
+"""Two outcomes of one cluster side by side: who starts, moves, stops or waits in one of them and not in the other.
+
+`sim.what_if` makes the outcomes, the command line and the pages show the comparison. Pure: nothing is run here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.plurals import count
+from tierwise.api.quantity import show
+from tierwise.explain.job_location import job_location
+from tierwise.explain.message import refusal
+from tierwise.explain.naming import ObjectNames, domain_title
+from tierwise.explain.usage import held, scarce
+from tierwise.explain.wire import why_waiting
+from tierwise.framework.ledger import Ledger, job_ready
+from tierwise.framework.report import CycleReport, Eviction
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Verdict
+from tierwise.model.snapshot import Snapshot
+
+__all__ = [
+    "Answer",
+    "Comparison",
+    "Effect",
+    "JobChange",
+    "JobState",
+    "LeastChange",
+    "Outcome",
+    "Totals",
+    "compare",
+    "comparison_wire",
+    "least_change_wire",
+    "started",
+]
+
+
+class Effect(enum.Enum):
+    """What a change does to a job; the order is that of a page."""
+
+    STARTS = "starts"  # it waits without the change, and starts with it
+    STOPS = "stops"  # it runs now, and would no longer
+    WAITS_LONGER = "waits-longer"  # it would start without the change
+    MOVES = "moves"  # some of its pods run on other nodes
+    GROWS = "grows"  # more of its pods run
+    SHRINKS = "shrinks"  # fewer of its pods run, and enough of them
+    WAITS = "waits"  # it comes with the change, and waits
+    ANOTHER_REASON = "another-reason"  # it waits in any case, and for another reason
+    ENDS = "ends"  # it is gone
+    NONE = "none"
+
+
+class JobState(msgspec.Struct, frozen=True):
+    """One job in one outcome."""
+
+    started: bool
+    pods: Mapping[str, str]  # those with a node, and the node
+    total: int
+    place: str = ""  # the innermost domain around its pods, for people
+    hyper_node: str = ""
+    verdict: Verdict | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class JobChange(msgspec.Struct, frozen=True):
+    """One job in both."""
+
+    job: str  # namespace/name
+    name: str  # as people call it
+    effect: Effect
+    before: JobState | None
+    after: JobState | None
+    ran: bool = False  # it runs already, whatever is changed
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """An outcome in figures."""
+
+    running: int  # jobs that have what they need
+    waiting: int
+    pods: int  # with a node
+    resource: str  # the one that people look at first
+    used: int
+    capacity: int
+    evicted: int
+
+    @property
+    def text(self) -> str:
+        shown = f"{show(self.resource, self.used)} of {show(self.resource, self.capacity)} {self.resource} in use"
+        evicted = f"; {count(self.evicted, 'pod')} evicted" if self.evicted else ""
+        return f"{count(self.running, 'job')} running, {self.waiting} waiting; {shown}{evicted}"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a cluster is once nothing changes any more, with the report of the last cycle."""
+
+    snapshot: Snapshot
+    report: CycleReport | None
+    evictions: Sequence[Eviction] = ()
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Everything that two outcomes differ in."""
+
+    before: Totals
+    after: Totals
+    jobs: tuple[JobChange, ...]  # those that the change does something to
+    same: int  # jobs that it does nothing to
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One way to make a job start: what to do, and whether less of it would certainly not do."""
+
+    way: str  # evict, uncordon, add-nodes, relax, quota
+    text: str
+    number: int  # pods, nodes, tiers, or amounts
+    exact: bool
+    subjects: tuple[str, ...]  # pods, nodes, constraints or queues
+    changes: tuple[str, ...]
+
+
+class LeastChange(msgspec.Struct, frozen=True):
+    """All ways that were found, and those that do not help however much is done."""
+
+    job: str  # namespace/name
+    name: str  # as people call it
+    starts: bool  # it starts anyway
+    answers: tuple[Answer, ...] = ()
+    hopeless: tuple[str, ...] = ()
+
+
+def started(snapshot: Snapshot, job: Job) -> bool:
+    """Whether a job has all that it needs on nodes; one that needs none has a pod there."""
+    placed = any(task.status is Status.RUNNING and task.row >= 0 for task in job.tasks)
+    return placed and job_ready(Ledger(snapshot), job)
+
+
+def compare(initial: Snapshot, before: Outcome, after: Outcome) -> Comparison:
+    """What differs between the outcome without and with a change of a cluster that now is as `initial`."""
+    ran = {key for key, state in _states(Outcome(initial, None)).items() if state.started}
+    old, new = _states(before), _states(after)
+    names = ObjectNames({job.key: job for s in (before.snapshot, after.snapshot) for job in s.jobs}.values())
+    jobs = {job.key: job for snapshot in (after.snapshot, before.snapshot) for job in snapshot.jobs}
+    found: list[JobChange] = []
+    for key in dict.fromkeys([*old, *new]):
+        one, other, here = old.get(key), new.get(key), key in ran
+        found.append(JobChange(key, names.of(jobs[key]), _effect(one, other, ran=here), one, other, here))
+    order = list(Effect)
+    changed = [change for change in found if change.effect is not Effect.NONE]
+    changed.sort(key=lambda change: (order.index(change.effect), jobs[change.job].order))
+    return Comparison(_totals(before, old), _totals(after, new), tuple(changed), len(found) - len(changed))
+
+
+def _effect(before: JobState | None, after: JobState | None, *, ran: bool) -> Effect:
+    if after is None:
+        return Effect.ENDS
+    if after.started and (before is None or not before.started):
+        return Effect.STARTS
+    if before is None:
+        return Effect.WAITS
+    if before.started and not after.started:
+        return Effect.STOPS if ran else Effect.WAITS_LONGER
+    if any(after.pods[pod] != node for pod, node in before.pods.items() if pod in after.pods):
+        return Effect.MOVES
+    if len(before.pods) != len(after.pods):
+        return Effect.GROWS if len(after.pods) > len(before.pods) else Effect.SHRINKS
+    one, other = (before.verdict, before.reason), (after.verdict, after.reason)
+    return Effect.ANOTHER_REASON if one != other and not after.started else Effect.NONE
+
+
+def _states(outcome: Outcome) -> dict[str, JobState]:
+    snapshot, report = outcome.snapshot, outcome.report
+    ledger = Ledger(snapshot)
+    found: dict[str, JobState] = {}
+    for job in snapshot.jobs:
+        pods = {t.key: snapshot.nodes.names[t.row] for t in job.tasks if t.status is Status.RUNNING and t.row >= 0}
+        rejection = refusal(job, report) if report is not None else None
+        if not job.tasks and rejection is None:
+            continue  # nothing has come of its group yet
+        waits = any(task.status in (Status.PENDING, Status.GATED) for task in job.tasks) or not job.tasks
+        place = job_location(snapshot.topology, job).whole
+        state = JobState(
+            started=bool(pods) and job_ready(ledger, job),
+            pods=pods,
+            total=len(job.tasks) or job.minimum,
+            place=domain_title(snapshot.topology, place.domain) if place is not None else "",
+            hyper_node=place.name if place is not None else "",
+        )
+        if report is not None and waits:
+            gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
+            verdict, reason, text = why_waiting(job, rejection, gated=gated)
+            state = msgspec.structs.replace(state, verdict=verdict, reason=reason, message=text)
+        found[job.key] = state
+    return found
+
+
+def _totals(outcome: Outcome, states: Mapping[str, JobState]) -> Totals:
+    snapshot = outcome.snapshot
+    resource = scarce(snapshot)
+    running = sum(state.started for state in states.values())
+    index = snapshot.axis.index.get(resource)
+    capacity = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
+    return Totals(
+        running=running,
+        waiting=sum(not state.started for state in states.values()),
+        pods=sum(len(state.pods) for state in states.values()),
+        resource=resource,
+        used=int(held(snapshot, resource).sum()),
+        capacity=capacity,
+        evicted=len(outcome.evictions),
+    )
+
+
+def comparison_wire(comparison: Comparison) -> Raw:
+    """The same for programs."""
+    return {
+        "before": _totals_wire(comparison.before),
+        "after": _totals_wire(comparison.after),
+        "jobs": [_change_wire(change) for change in comparison.jobs],
+        "unchanged": comparison.same,
+    }
+
+
+def _totals_wire(totals: Totals) -> Raw:
+    return {
+        "running": totals.running,
+        "waiting": totals.waiting,
+        "podsOnNodes": totals.pods,
+        "podsEvicted": totals.evicted,
+        "resource": totals.resource,
+        "used": totals.used,
+        "capacity": totals.capacity,
+    }
+
+
+def _change_wire(change: JobChange) -> Raw:
+    return {
+        "podGroup": change.job,
+        "effect": change.effect.value,
+        "runsNow": change.ran,
+        "before": _state_wire(change.before),
+        "after": _state_wire(change.after),
+    }
+
+
+def _state_wire(state: JobState | None) -> Raw | None:
+    if state is None:
+        return None
+    return {
+        "started": state.started,
+        "pods": dict(state.pods),
+        "podsTotal": state.total,
+        "hyperNode": state.hyper_node,
+        "verdict": state.verdict.value if state.verdict is not None else "",
+        "reason": state.reason,
+        "message": state.message,
+    }
+
+
+def least_change_wire(found: LeastChange) -> Raw:
+    """The ways to make a job start, for programs."""
+    return {
+        "podGroup": found.job,
+        "startsAnyway": found.starts,
+        "ways": [
+            {
+                "way": answer.way,
+                "number": answer.number,
+                "exact": answer.exact,
+                "subjects": list(answer.subjects),
+                "text": answer.text,
+            }
+            for answer in found.answers
+        ],
+        "noHelp": list(found.hopeless),
+    }

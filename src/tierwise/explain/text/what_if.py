@@ -1,0 +1,122 @@
+"""The page of `what-if`: the changes, the cluster before and after in figures, and the jobs that they matter to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from tierwise.api.plurals import verb
+from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
+from tierwise.explain.ranges import compact
+from tierwise.explain.text.page import Page, count, heading, joined, wrapped
+
+__all__ = ["least_change_lines", "what_if_lines"]
+
+_TITLES: Final = {
+    Effect.STARTS: ("Starts", "bold green"),
+    Effect.STOPS: ("Stops", "bold red"),
+    Effect.WAITS_LONGER: ("Waits longer", "bold yellow"),
+    Effect.MOVES: ("Moves", "bold cyan"),
+    Effect.GROWS: ("Runs more pods", "green"),
+    Effect.SHRINKS: ("Runs fewer pods", "yellow"),
+    Effect.WAITS: ("Comes and waits", "yellow"),
+    Effect.ANOTHER_REASON: ("Waits in any case, for another reason", "yellow"),
+    Effect.ENDS: ("Is gone", "red"),
+}
+_HOPELESS: Final = {
+    "uncordon": "uncordoning nodes",
+    "relax": "a wider limit",
+    "quota": "more quota",
+    "evict": "evicting pods",
+    "add-nodes": "more nodes like the present ones",
+}
+_MOST: Final = 10
+_ABSENT: Final = JobState(started=False, pods={}, total=0)
+
+
+def what_if_lines(page: Page, changes: Sequence[str], comparison: Comparison, notes: Sequence[str] = ()) -> list[Text]:
+    """Everything that `what-if` tells people."""
+    lines: list[Text] = []
+    for number, change in enumerate(changes):
+        lines += wrapped(Text(change, style="bold"), page.width, first="what if  " if not number else "         ")
+    lines.append(Text(""))
+    for title, totals in (("before   ", comparison.before), ("after    ", comparison.after)):
+        lines += wrapped(Text(totals.text), page.width, first=title)
+    for note in notes:
+        lines += wrapped(Text(note), page.width, first="note     ")
+    for effect, (title, style) in _TITLES.items():
+        jobs = [job for job in comparison.jobs if job.effect is effect]
+        if not jobs:
+            continue
+        lines += heading(title)
+        for job in jobs if page.everything else jobs[:_MOST]:
+            told = Text.assemble((job.name, style), f"  {_told(page, job)}")
+            lines += wrapped(told, page.width, first="  ", rest="      ")
+        if len(jobs) > _MOST and not page.everything:
+            lines.append(Text(f"  and {count(len(jobs) - _MOST, 'more job')}; --all shows them", style="dim"))
+    if not comparison.jobs:
+        lines += [Text(""), Text("no job starts, moves or waits for another reason")]
+    elif comparison.same:
+        rest = f"{count(comparison.same, 'other job')} as before"
+        lines += [Text(""), Text(rest, style="dim")]
+    return lines
+
+
+def _told(page: Page, change: JobChange) -> str:
+    before, after = change.before or _ABSENT, change.after or _ABSENT
+    match change.effect:
+        case Effect.STARTS:
+            waited = f"; without the change: {before.message}" if before.message else ""
+            return f"{_pods(after)}{waited}"
+        case Effect.STOPS:
+            return f"{_pods(before)} now; {_waits(after)}"
+        case Effect.WAITS_LONGER:
+            return f"{_pods(before)} without the change; {_waits(after)}"
+        case Effect.MOVES:
+            moved = [pod for pod, node in before.pods.items() if after.pods.get(pod, node) != node]
+            old, new = (compact(dict.fromkeys(side.pods[pod] for pod in moved)) for side in (before, after))
+            does = ("restarts", "restart") if change.ran else ("goes", "go")
+            pods = f"{len(moved)} of {count(len(before.pods), 'pod')} {verb(len(moved), *does)}"
+            return f"{pods} {'on' if change.ran else 'to'} {new} instead of {old}{_where(page, before, after)}"
+        case Effect.GROWS | Effect.SHRINKS:
+            rest = f": {after.message}" if after.message and change.effect is Effect.SHRINKS else ""
+            return f"{len(after.pods)} of {count(after.total, 'pod')} instead of {len(before.pods)}{rest}"
+        case Effect.WAITS:
+            return f"{count(after.total, 'pod')}; {_waits(after)}"
+        case Effect.ANOTHER_REASON:
+            return f"{after.message or after.reason}; without the change: {before.message or before.reason}"
+        case _:
+            return f"{_pods(before)} now" if before.pods else "it waits now"
+
+
+def _pods(state: JobState) -> str:
+    total = count(state.total, "pod")
+    number = total if len(state.pods) == state.total else f"{len(state.pods)} of {total}"
+    return f"{number} in {state.place}" if state.place else number
+
+
+def _waits(state: JobState) -> str:
+    return f"then it waits: {state.message or state.reason}" if state.message or state.reason else "then it waits"
+
+
+def _where(page: Page, before: JobState, after: JobState) -> str:
+    return f" ({before.place} {page.glyphs.arrow} {after.place})" if before.place != after.place else ""
+
+
+def least_change_lines(page: Page, found: LeastChange) -> list[Text]:
+    """What makes a job start now, way by way."""
+    if found.starts:
+        return wrapped(Text.assemble((found.name, "bold"), ": starts now, and nothing need be changed"), page.width)
+    if not found.answers:
+        lines = wrapped(Text.assemble((found.name, "bold"), ": nothing that was tried makes it start now"), page.width)
+    else:
+        lines = wrapped(Text.assemble((found.name, "bold"), ": any one of these makes it start now"), page.width)
+    for answer in found.answers:
+        proof = "" if answer.exact else "; perhaps fewer will do, for not all choices were tried"
+        lines += wrapped(Text(f"{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
+    if found.hopeless:
+        ways = joined([_HOPELESS[way] for way in found.hopeless], most=len(_HOPELESS))
+        lines += wrapped(Text(f"no help: {ways}", style="dim"), page.width, first="  ", rest="    ")
+    return lines

@@ -1,0 +1,690 @@
+"""Changes of a cluster that somebody thinks about: nodes that come or go, other quotas, other jobs, another profile.
+
+A change takes a `Scenario` (objects, profile, and amendments of what a cycle sees) and returns another one; nothing
+that exists is touched. `sim.what_if` runs a scenario with and without its changes; the command line and the pages read
+changes with the functions here. What is asked about and does not exist is an InputError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.codec import Object, Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.errors import InputError, suggestion
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.natural import natural
+from tierwise.api.plurals import count, joined, verb
+from tierwise.api.quantity import amount
+from tierwise.api.volcano import HyperNode
+from tierwise.config.profile import PluginChoice, Profile
+from tierwise.dialects.koordinator.network_topology import default_topology, read_layers
+from tierwise.dialects.languages import whose
+from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.discovery.manifests import SOURCE_LABEL
+from tierwise.explain.naming import belongs_to
+from tierwise.model.job import Constraint, Job, Policy, SubJob
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import HYPERNODES, ROOT
+from tierwise.model.tree import Declared
+from tierwise.port import Key, Objects, gang_path, key_of_raw
+from tierwise.scheduler import check_profile
+from tierwise.sim.cluster import merged
+from tierwise.sim.rounds import Amend
+from tierwise.snapshot.builder import build
+
+__all__ = [
+    "QUOTAS",
+    "AddDomains",
+    "AddNodes",
+    "Change",
+    "DeleteJob",
+    "Drain",
+    "EvictPods",
+    "Remove",
+    "Scenario",
+    "SetConstraint",
+    "SetPriority",
+    "SetQuota",
+    "Submit",
+    "SwitchPlugin",
+    "Uncordon",
+    "UseProfile",
+    "constraint_text",
+    "job_named",
+    "levels",
+]
+
+_MOST: Final = 10_000
+"""Nodes that one change may add."""
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_CONDITIONS: Final = "node.kubernetes.io/"
+_CLASS: Final = "tierwise-what-if"
+_ENDED: Final = ("Succeeded", "Failed")
+QUOTAS: Final = ("capability", "deserved", "guarantee")
+"""The amounts of a queue that can be set."""
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A cluster at one moment, how it is scheduled, and what cycles see otherwise than its objects say."""
+
+    objects: Objects
+    profile: Profile
+    now: float
+    amendments: tuple[Amend, ...] = ()
+    notes: tuple[str, ...] = ()  # what changes bring with them that no comparison of jobs shows
+
+    def amend(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with all amendments."""
+        for amendment in self.amendments:
+            snapshot = amendment(snapshot)
+        return snapshot
+
+    def snapshot(self) -> Snapshot:
+        """What a cycle would see."""
+        return self.amend(build(self.objects, self.now, self.profile))
+
+    def with_objects(self, puts: Mapping[Key, Raw], deletes: Iterable[Key] = ()) -> Scenario:
+        return replace(self, objects=self.objects.changed(puts, deletes))
+
+    def noted(self, *notes: str) -> Scenario:
+        return replace(self, notes=(*self.notes, *notes))
+
+    def amended(self, amendment: Amend) -> Scenario:
+        return replace(self, amendments=(*self.amendments, amendment))
+
+
+class Change(Protocol):
+    """One change."""
+
+    @property
+    def text(self) -> str:
+        """What it is, for people."""
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        """The scenario with it; InputError where it is about something that does not exist."""
+
+
+# -- nodes and domains
+
+
+class AddNodes(msgspec.Struct, frozen=True):
+    """More nodes like one, in the domains that it is in."""
+
+    number: int
+    like: str
+
+    @property
+    def text(self) -> str:
+        return f"add {count(self.number, 'node')} like {self.like}, beside it"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        _check_number(self.number)
+        objects = scenario.objects
+        _nodes_named(scenario, self.like, domains=False)
+        raw = _raw(objects, Key("", "Node", "", self.like))
+        names = _fresh(self.like, self.number, objects.every(Node))
+        puts = {Key("", "Node", "", name): _copy_of_node(raw, name, {}) for name in names}
+        return _in_domains(scenario, puts, dict.fromkeys(names, self.like))
+
+
+class AddDomains(msgspec.Struct, frozen=True):
+    """More domains like one (racks, leaves, spines), with as many nodes, below the same parent."""
+
+    number: int
+    like: str
+
+    @property
+    def text(self) -> str:
+        return (
+            f"add {count(self.number, 'domain')} like {self.like}, with {'its' if self.number == 1 else 'their'} nodes"
+        )
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        _check_number(self.number)
+        for _ in range(self.number):
+            scenario = self._one(scenario)
+        return scenario
+
+    def _one(self, scenario: Scenario) -> Scenario:
+        objects, snapshot = scenario.objects, scenario.snapshot()
+        inside = _domain_nodes(snapshot, self.like)
+        suffix = _suffix(self.like, {*snapshot.topology.index, *objects.every(HyperNode)})
+        _check_number(len(inside))
+        keys = _topology_keys(objects, snapshot)
+        own = _values_inside(objects, keys, set(inside))
+        puts: dict[Key, Raw] = {}
+        copied: dict[str, str] = {}
+        for name in inside:
+            new = f"{name}{suffix}"
+            labels = {key: f"{value}{suffix}" for key, value in own.get(name, {}).items()}
+            puts[Key("", "Node", "", new)] = _copy_of_node(_raw(objects, Key("", "Node", "", name)), new, labels)
+            copied[new] = name
+        return _grown(scenario, puts, copied, self.like, suffix)
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """A node gone, or a domain with all its nodes; the pods that ran there start again, as their owners have it."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"remove {self.name}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        nodes = _nodes_named(scenario, self.name)
+        puts, lost, daemons = _displaced(scenario.objects, nodes)
+        gone = [*lost, *daemons, *(Key("", "Node", "", name) for name in nodes)]
+        return scenario.with_objects(puts, gone).noted(*_lost(lost))
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """A node, or all nodes of a domain, cordoned; their pods but those of DaemonSets start again elsewhere."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"drain {self.name}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        nodes = _nodes_named(scenario, self.name)
+        puts, lost, _ = _displaced(scenario.objects, nodes)
+        puts |= _cordoned(scenario.objects, nodes, cordoned=True)
+        return scenario.with_objects(puts, lost).noted(*_lost(lost))
+
+
+class Uncordon(msgspec.Struct, frozen=True):
+    """A node, or all nodes of a domain, that new pods may use again."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"uncordon {self.name}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        return scenario.with_objects(_cordoned(scenario.objects, _nodes_named(scenario, self.name), cordoned=False))
+
+
+class EvictPods(msgspec.Struct, frozen=True):
+    """Running pods that go, and that nothing brings back."""
+
+    pods: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"evict {count(len(self.pods), 'pod')}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        return scenario.with_objects({}, [_pod_key(path) for path in self.pods])
+
+
+# -- queues, jobs, profiles
+
+
+class SetQuota(msgspec.Struct, frozen=True):
+    """What a queue, a quota or a cluster queue has of a resource, in whatever language it is declared."""
+
+    queue: str
+    field: str  # capability, deserved or guarantee
+    resource: str
+    quantity: str
+
+    @property
+    def text(self) -> str:
+        return f"set the {self.field} of queue {self.queue} to {self.quantity} of {self.resource}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        known = scenario.snapshot().queues
+        if self.queue not in known:
+            raise InputError("there is no such queue" + suggestion(self.queue, known), obj=f"Queue {self.queue}")
+        if self.field not in QUOTAS:
+            raise InputError(f"{self.field} is none of {', '.join(QUOTAS)}", field="--quota")
+        try:
+            value = amount(self.resource, self.quantity)
+        except ValueError as error:
+            raise InputError(str(error), field="--quota") from None
+        return scenario.amended(lambda snapshot: self._amended(snapshot, value))
+
+    def _amended(self, snapshot: Snapshot, value: int) -> Snapshot:
+        queue = snapshot.queues[self.queue]
+        amounts = {**getattr(queue, self.field), self.resource: value}
+        return replace(snapshot, queues={**snapshot.queues, queue.name: replace(queue, **{self.field: amounts})})
+
+
+class SetPriority(msgspec.Struct, frozen=True):
+    """The priority of a job and of its pods."""
+
+    job: str
+    value: int
+
+    @property
+    def text(self) -> str:
+        return f"set the priority of {self.job} to {self.value}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        job = job_named(scenario.snapshot(), self.job)
+        name = f"{_CLASS}-{self.value}".replace("--", "-below-")
+        meta = {"name": name}
+        made: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta}
+        puts = {Key("scheduling.k8s.io", "PriorityClass", "", name): {**made, "value": self.value}}
+        spec: Raw = {"priorityClassName": name}
+        for task in job.tasks:
+            key = _pod_key(task.key)
+            puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": self.value}})
+        for key in _groups_of(scenario.objects, job):
+            puts[key] = merged(_raw(scenario.objects, key), {"spec": spec})
+        return scenario.with_objects(puts)
+
+
+class SetConstraint(msgspec.Struct, frozen=True):
+    """How far apart the pods of a job, or of each sub-group of a policy of it, may stand."""
+
+    job: str
+    mode: str  # hard, soft or none
+    tier: str = ""  # where it is hard: a number or a name
+    policy: str = ""
+
+    @property
+    def text(self) -> str:
+        who = f"{self.job} ({self.policy})" if self.policy else self.job
+        if self.mode == "none":
+            return f"take the topology constraint from {who}"
+        tier = f", tier {self.tier}" if self.tier.isdigit() else f", {self.tier}" if self.tier else ""
+        return f"make the topology constraint of {who} {self.mode}{tier}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        snapshot = scenario.snapshot()
+        job = job_named(snapshot, self.job)
+        if self.policy and self.policy not in (names := [policy.name for policy in job.policies]):
+            raise InputError(f'"{self.policy}" is none of its sub-group policies ({", ".join(names)})', obj=job.key)
+        constraint = self._constraint(snapshot, job)
+        return scenario.amended(lambda seen: self._amended(seen, job.key, constraint))
+
+    def _constraint(self, snapshot: Snapshot, job: Job) -> Constraint | None:
+        old = [job.constraint, *(policy.constraint for policy in job.policies)]
+        kind = next((known.kind for known in old if known is not None), snapshot.kind)
+        if self.mode != "hard":
+            return Constraint(hard=False, kind=kind) if self.mode == "soft" else None
+        found = levels(snapshot, Constraint(hard=True, kind=kind))
+        for tier, name in found:
+            if self.tier in (str(tier), name):
+                # A number means the same in every tree of hyperNodes; other languages name their levels.
+                by_name = kind != HYPERNODES
+                return Constraint(hard=True, tier=None if by_name else tier, tier_name=name, kind=kind)
+        shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in found)
+        raise InputError(f"{self.tier} is none of its tiers: {shown or 'there are none'}", obj=job.key)
+
+    def _amended(self, snapshot: Snapshot, key: str, constraint: Constraint | None) -> Snapshot:
+        return replace(
+            snapshot, jobs=tuple(self._of(job, constraint) if job.key == key else job for job in snapshot.jobs)
+        )
+
+    def _of(self, job: Job, constraint: Constraint | None) -> Job:
+        def policy(old: Policy) -> Policy:
+            return replace(old, constraint=constraint) if old.name == self.policy else old
+
+        def sub(old: SubJob) -> SubJob:
+            mine = job.policies[old.policy].name == self.policy if old.policy >= 0 else not self.policy
+            return replace(old, constraint=constraint) if mine else old
+
+        subs = tuple(map(sub, job.subs))
+        if self.policy:
+            return replace(job, policies=tuple(map(policy, job.policies)), subs=subs)
+        gather = job.gather
+        if gather is not None:
+            within = (constraint.tier_name,) if constraint is not None and constraint.hard else ()
+            gather = replace(gather, within=within)
+        return replace(job, constraint=constraint, subs=subs, gather=gather)
+
+
+class Submit(msgspec.Struct, frozen=True):
+    """Objects created, or put in place of those with the same names."""
+
+    objects: tuple[tuple[Object, Raw], ...]
+    source: str
+
+    @property
+    def text(self) -> str:
+        return f"submit {count(len(self.objects), 'object')} of {self.source}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        puts = {key_of_raw(raw): (record, raw) for record, raw in self.objects}
+        return replace(scenario, objects=scenario.objects.updated(puts, (), scenario.objects.version + 1))
+
+
+class DeleteJob(msgspec.Struct, frozen=True):
+    """A job gone, with its pods."""
+
+    job: str
+
+    @property
+    def text(self) -> str:
+        return f"delete {self.job}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        job = job_named(scenario.snapshot(), self.job)
+        gone = [_pod_key(task.key) for task in job.tasks]
+        owners = (owner for key in gone for owner in _owners(scenario.objects, key))
+        groups = list(_groups_of(scenario.objects, job))
+        owners_of_groups = (owner for key in groups for owner in _owners(scenario.objects, key))
+        return scenario.with_objects({}, dict.fromkeys([*gone, *groups, *owners, *owners_of_groups]))
+
+
+class SwitchPlugin(msgspec.Struct, frozen=True):
+    """A plugin of the profile switched on, with arguments, or off."""
+
+    name: str
+    arguments: Mapping[str, object] = {}
+    on: bool = True
+
+    @property
+    def text(self) -> str:
+        return f"switch plugin {self.name} {'on' if self.on else 'off'}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        profile = scenario.profile
+        has = any(choice.name == self.name for choice in profile.plugins())
+        if not self.on and not has:
+            names = [choice.name for choice in profile.plugins()]
+            raise InputError(
+                f"the profile has no plugin {self.name}{suggestion(self.name, names)}", field="--without-plugin"
+            )
+        rest = tuple(tuple(choice for choice in tier if choice.name != self.name) for tier in profile.tiers)
+        added = ((PluginChoice(self.name, self.arguments),),) if self.on else ()
+        return replace(scenario, profile=check_profile(replace(profile, tiers=(*filter(None, rest), *added))))
+
+
+class UseProfile(msgspec.Struct, frozen=True):
+    """Another profile."""
+
+    profile: Profile
+    source: str
+
+    @property
+    def text(self) -> str:
+        return f"use the configuration in {self.source}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        return replace(scenario, profile=self.profile)
+
+
+# -- what changes are about
+
+
+def job_named(snapshot: Snapshot, name: str) -> Job:
+    """The job that people call so: by its pod group, by what the group was made for, or by a pod on its own."""
+    path = name if "/" in name else f"default/{name}"
+    for wanted in (lambda job: job.key == path, lambda job: belongs_to(job, path), lambda job: _lone(job, path)):
+        found = next((job for job in snapshot.jobs if wanted(job)), None)
+        if found is not None:
+            return found
+    known = {gang_path(job.key) for job in snapshot.jobs}
+    raise InputError(f"there is no such job{suggestion(path, known)}", obj=f"PodGroup {path}")
+
+
+def _lone(job: Job, path: str) -> bool:
+    return job.lone and any(task.key == path for task in job.tasks)
+
+
+def levels(snapshot: Snapshot, constraint: Constraint) -> list[tuple[int, str]]:
+    """The tiers of the tree that a constraint is about, the tightest first, with their names."""
+    alternate = snapshot.alternate_topology(constraint)
+    topology = alternate.topology if alternate is not None else snapshot.topology
+    names = {tier: name for name, tier in topology.tier_names.items()}
+    root = int(topology.tier[ROOT])
+    return [(tier, names.get(tier, "")) for tier in topology.at_tier if tier != root]
+
+
+def constraint_text(constraint: Constraint | None) -> str:
+    """A constraint in a word or two: "tier 1 (rack)", "no limit"."""
+    if constraint is None or not constraint.hard:
+        return "no limit"
+    if constraint.tier is None:
+        return constraint.tier_name
+    return f"tier {constraint.tier}" + (f" ({constraint.tier_name})" if constraint.tier_name else "")
+
+
+def _groups_of(objects: Objects, job: Job) -> Iterator[Key]:
+    """The objects that declare a job."""
+    if job.declared_by is not None:
+        yield job.declared_by
+    for path in job.gangs or ((job.key,) if job.declared else ()):
+        namespace, _, name = gang_path(path).rpartition("/")
+        for group in ("scheduling.volcano.sh", "scheduling.sigs.k8s.io"):
+            key = Key(group, "PodGroup", namespace, name)
+            if objects.raw(key) is not None and key != job.declared_by:
+                yield key
+
+
+def _owners(objects: Objects, key: Key) -> Iterator[Key]:
+    record = objects.record(key)
+    for owner in record.metadata.owner_references if record is not None else ():
+        found = Key(owner.api_version.rpartition("/")[0], owner.kind, key.namespace, owner.name)
+        if objects.record(found) is not None:
+            yield found
+            yield from _owners(objects, found)
+
+
+def _raw(objects: Objects, key: Key) -> Raw:
+    raw = objects.raw(key)
+    if raw is None:
+        raise InputError("there is no such object", obj=str(key))
+    return raw
+
+
+def _pod_key(path: str) -> Key:
+    namespace, _, name = path.rpartition("/")
+    return Key("", "Pod", namespace, name)
+
+
+def _check_number(number: int) -> None:
+    if not 0 < number <= _MOST:
+        raise InputError(f"{number} is not between 1 and {_MOST}")
+
+
+def _nodes_named(scenario: Scenario, name: str, *, domains: bool = True) -> list[str]:
+    """The node of that name, or the nodes of the domain of that name."""
+    nodes = scenario.objects.every(Node)
+    if name in nodes:
+        return [name]
+    snapshot = scenario.snapshot()
+    if domains and name in snapshot.topology.index:
+        return _domain_nodes(snapshot, name)
+    known = [*nodes, *(snapshot.topology.index if domains else ())]
+    what = "node or domain" if domains else "node"
+    raise InputError(f"there is no {what} {name}{suggestion(name, known)}")
+
+
+def _domain_nodes(snapshot: Snapshot, name: str) -> list[str]:
+    topology = snapshot.topology
+    if name not in topology.index:
+        raise InputError(f"there is no domain {name}{suggestion(name, topology.index)}")
+    return list(snapshot.nodes.names[topology.span(topology.index[name])])
+
+
+def _cordoned(objects: Objects, nodes: Iterable[str], *, cordoned: bool) -> dict[Key, Raw]:
+    """The nodes as they are when cordoned, or no longer."""
+    puts: dict[Key, Raw] = {}
+    for name in nodes:
+        key = Key("", "Node", "", name)
+        raw = merged(_raw(objects, key), {"spec": {"unschedulable": cordoned}})
+        taints = raw["spec"].get("taints") if isinstance(raw["spec"], dict) else None
+        if not cordoned and isinstance(taints, list):
+            kept = [taint for taint in taints if taint.get("key") != "node.kubernetes.io/unschedulable"]
+            raw = merged(raw, {"spec": {"taints": kept}})
+        puts[key] = raw
+    return puts
+
+
+def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], list[Key], list[Key]]:
+    """What becomes of the pods on nodes that are emptied: those that wait again, those that are lost, and daemons.
+
+    A pod with an owner or a group is taken to be started again, under its name; nothing starts any other pod again.
+    """
+    emptied = set(nodes)
+    puts: dict[Key, Raw] = {}
+    lost: list[Key] = []
+    daemons: list[Key] = []
+    for path, pod in objects.every(Pod).items():
+        if pod.spec.node_name not in emptied or pod.status.phase in _ENDED:
+            continue
+        key, owners = _pod_key(path), pod.metadata.owner_references
+        if any(owner.kind in ("DaemonSet", "Node") for owner in owners):
+            daemons.append(key)
+        elif pod.metadata.deletion_timestamp or not (owners or whose(pod)):
+            lost.append(key)
+        else:
+            raw = merged(_raw(objects, key), {"spec": {"nodeName": None}})
+            puts[key] = {name: value for name, value in raw.items() if name != "status"}
+    return puts, lost, daemons
+
+
+def _lost(pods: Sequence[Key]) -> Iterator[str]:
+    if pods:
+        named = joined([key.path for key in pods])
+        yield f"{count(len(pods), 'pod')} without an owner or a group {verb(len(pods), 'is', 'are')} lost: {named}"
+
+
+# -- copies of nodes and domains
+
+
+def _fresh(name: str, number: int, taken: Iterable[str]) -> list[str]:
+    known, index = set(taken), 0
+    found: list[str] = []
+    while len(found) < number:
+        index += 1
+        new = f"{name}-new-{index}"
+        if new not in known:
+            found.append(new)
+    return found
+
+
+def _suffix(name: str, taken: Iterable[str]) -> str:
+    return _fresh(name, 1, taken)[0].removeprefix(name)
+
+
+def _copy_of_node(raw: Raw, name: str, labels: Mapping[str, str]) -> Raw:
+    """A new node like another one: ready, not cordoned, and without taints for conditions of the other one."""
+    meta = raw["metadata"]
+    assert isinstance(meta, dict)  # the codec has seen it
+    raw = merged(raw, {"spec": {"unschedulable": None}, "status": {"conditions": None}})
+    taints = raw["spec"].get("taints") if isinstance(raw.get("spec"), dict) else None
+    if isinstance(taints, list):
+        kept = [taint for taint in taints if not str(taint.get("key")).startswith(_CONDITIONS)]
+        raw = merged(raw, {"spec": {"taints": kept}})
+    old = dict(meta.get("labels") or {})
+    host = {_HOSTNAME: name} if _HOSTNAME in old else {}
+    fresh = {"name": name, "labels": {**old, **labels, **host}}
+    if "annotations" in meta:
+        fresh["annotations"] = meta["annotations"]
+    return {**raw, "metadata": fresh}
+
+
+def _topology_keys(objects: Objects, snapshot: Snapshot) -> set[str]:
+    """The keys of node labels that say where a node is."""
+    keys = {_HOSTNAME, *snapshot.topology.tier_names}
+    layers = default_topology(objects.every(ClusterNetworkTopology))
+    if layers is not None:
+        keys.update(key for layer in read_layers(layers).above for key in layer.label_keys)
+    for alternate in snapshot.alternate_topologies.values():
+        keys.update(alternate.topology.tier_names)
+    for hypernode in objects.every(HyperNode).values():
+        for member in hypernode.spec.members:
+            labels = member.selector.label_match
+            if labels is not None:
+                keys.update(labels.match_labels)
+                keys.update(requirement.key for requirement in labels.match_expressions)
+    return keys
+
+
+def _values_inside(objects: Objects, keys: set[str], inside: set[str]) -> dict[str, dict[str, str]]:
+    """By node of a domain, those of its labels with a value that no node outside has: they name domains within."""
+    nodes = objects.every(Node)
+    outside = {
+        (key, value)
+        for name, node in nodes.items()
+        if name not in inside
+        for key, value in node.metadata.labels.items()
+        if key in keys
+    }
+    found = {}
+    for name in inside:
+        labels = nodes[name].metadata.labels.items()
+        found[name] = {key: value for key, value in labels if key in keys and (key, value) not in outside}
+    return found
+
+
+def _in_domains(scenario: Scenario, puts: dict[Key, Raw], like: Mapping[str, str]) -> Scenario:
+    """New nodes, each a member of the hyperNodes that another one is a member of."""
+    old = {d.name: d.nodes for d in _declared(scenario.objects)}
+    wanted = {name: nodes | {new for new, node in like.items() if node in nodes} for name, nodes in old.items()}
+    return _holding(scenario.with_objects(puts), wanted)
+
+
+def _holding(scenario: Scenario, wanted: Mapping[str, frozenset[str]]) -> Scenario:
+    """The scenario in which hyperNodes hold just these nodes; those whose selectors say so already are left alone."""
+    objects = scenario.objects
+    puts: dict[Key, Raw] = {}
+    for declared in _declared(objects):
+        nodes = wanted.get(declared.name)
+        if nodes is not None and declared.nodes != nodes:
+            key = _hypernode_key(declared.name)
+            puts[key] = merged(_raw(objects, key), {"spec": {"members": _members(declared.children, nodes)}})
+    return scenario.with_objects(puts) if puts else scenario
+
+
+def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], like: str, suffix: str) -> Scenario:
+    """The scenario with copies of a domain's nodes, and of the hyperNodes below and around them."""
+    objects = scenario.objects
+    old = {declared.name: declared for declared in _declared(objects)}
+    after = scenario.with_objects(puts)
+    made = objects.every(HyperNode).get(like)
+    if made is None or made.metadata.labels.get(SOURCE_LABEL):
+        return after  # the tree follows from the labels of the nodes
+    inside = _subtree(like, {name: declared.children for name, declared in old.items()})
+    hypernodes: dict[Key, Raw] = {}
+    for name in inside:
+        raw, declared = _raw(objects, _hypernode_key(name)), old[name]
+        nodes = frozenset(new for new, node in copied.items() if node in declared.nodes)
+        children = [f"{child}{suffix}" for child in declared.children if child in inside]
+        new = f"{name}{suffix}"
+        meta = {"name": new}
+        spec = {"members": _members(children, nodes)}
+        hypernodes[_hypernode_key(new)] = {**merged(raw, {"spec": spec, "status": None}), "metadata": meta}
+    for name, declared in old.items():
+        if like in declared.children:
+            raw, nodes = _raw(objects, _hypernode_key(name)), declared.nodes
+            members = _members([*declared.children, f"{like}{suffix}"], nodes)
+            hypernodes[_hypernode_key(name)] = merged(raw, {"spec": {"members": members}})
+    after = after.with_objects(hypernodes)
+    direct = {name for name, declared in old.items() if name not in inside and like not in declared.children}
+    kept = {name: old[name].nodes for name in direct}
+    return _holding(after, kept | {name: old[name].nodes for name in inside})
+
+
+def _declared(objects: Objects) -> list[Declared]:
+    return declare(objects.every(HyperNode).values(), objects.every(Node).values())
+
+
+def _subtree(name: str, children: Mapping[str, Sequence[str]]) -> list[str]:
+    found = [name]
+    for inner in found:
+        found += [child for child in children.get(inner, ()) if child in children and child not in found]
+    return found
+
+
+def _hypernode_key(name: str) -> Key:
+    return Key("topology.volcano.sh", "HyperNode", "", name)
+
+
+def _members(children: Iterable[str], nodes: Iterable[str]) -> list[Raw]:
+    named = [("HyperNode", child) for child in children]
+    named += [("Node", node) for node in sorted(nodes, key=natural)]
+    return [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in named]

@@ -1,0 +1,72 @@
+"""What would happen if: a cluster scheduled to the end as it is, and with some changes, and what differs.
+
+The one function behind `tierwise what-if` and the pages. Reads no clock and does no I/O; neither the objects that it is
+given nor anything outside is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.codec import Raw
+from tierwise.config.profile import Profile
+from tierwise.explain.comparison import Comparison, Outcome, compare, comparison_wire
+from tierwise.port import Objects
+from tierwise.scheduler.guard import Guard
+from tierwise.sim import rounds
+from tierwise.sim.changes import Change, Scenario
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.rounds import History
+
+__all__ = ["WhatIf", "outcome_of", "prepared", "what_if", "what_if_wire"]
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The changes, the two runs, and what differs between them."""
+
+    changes: tuple[str, ...]
+    before: History
+    after: History
+    comparison: Comparison
+    notes: tuple[str, ...] = ()
+
+    @property
+    def guards(self) -> tuple[Guard, Guard]:
+        return self.before.guard, self.after.guard
+
+
+def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
+    """The scenario from which changes start: controllers have made the pods of all workloads, nothing is scheduled."""
+    cluster = EmbeddedCluster(objects)
+    rounds.reconcile(cluster, now, profile)
+    return Scenario(cluster.read(), profile, now)
+
+
+def outcome_of(scenario: Scenario, *, cycles: int | None = None) -> tuple[History, Outcome]:
+    """A scenario scheduled until nothing changes."""
+    amend = scenario.amend if scenario.amendments else None
+    history = rounds.schedule(scenario.objects, scenario.profile, now=scenario.now, cycles=cycles, amend=amend)
+    return history, Outcome(history.after(scenario.now), history.report, history.evictions)
+
+
+def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:
+    """Schedule a scenario without and with changes, which are made in order; InputError where one cannot be made."""
+    changed = scenario
+    for change in changes:
+        changed = change.apply(changed)
+    if changed.objects is not scenario.objects:
+        # What controllers make of the changes belongs to them: the pods of a job that is submitted, say.
+        again = prepared(changed.objects, changed.profile, changed.now)
+        changed = replace(changed, objects=again.objects)
+    before, without = outcome_of(scenario)
+    after, with_changes = outcome_of(changed)
+    comparison = compare(scenario.snapshot(), without, with_changes)
+    return WhatIf(tuple(change.text for change in changes), before, after, comparison, changed.notes)
+
+
+def what_if_wire(answer: WhatIf) -> Raw:
+    """The answer for programs."""
+    return {"changes": list(answer.changes), "notes": list(answer.notes), **comparison_wire(answer.comparison)}

@@ -1,0 +1,137 @@
+"""What-if: questions leave no trace, changes that change nothing differ in nothing, and the least is the least."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.draw import draw, gang, objects_of
+
+from tierwise.api import codec
+from tierwise.api.core import Pod
+from tierwise.config.profile import DEFAULT
+from tierwise.explain.comparison import started
+from tierwise.port import Objects
+from tierwise.sim.changes import (
+    AddDomains,
+    AddNodes,
+    Change,
+    Drain,
+    EvictPods,
+    Remove,
+    Scenario,
+    SetConstraint,
+    SetPriority,
+    Uncordon,
+)
+from tierwise.sim.least_change import least_change
+from tierwise.sim.what_if import outcome_of, prepared, what_if
+
+TREE = "s0[r0[n0 n1] r1[n2 n3]]"
+CHANGES: tuple[Change, ...] = (
+    AddNodes(2, "n0"),
+    AddDomains(1, "r1"),
+    AddDomains(1, "s0"),
+    Remove("n1"),
+    Remove("r0"),
+    Drain("n0"),
+    Drain("r1"),
+    Uncordon("n3"),
+    SetPriority("train", 7),
+    SetConstraint("train", "soft"),
+    SetConstraint("train", "hard", "2"),
+)
+
+
+@st.composite
+def clusters(draws: st.DrawFn) -> Objects:
+    """Four nodes in two racks with pods of one to four GPUs, and a gang that would like two whole nodes or parts."""
+    busy = draws(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=5))
+    world = draw(
+        TREE,
+        node="gpu=4",
+        running=" ".join(f"n{node}:gpu={size}" for node, size in busy),
+        cordoned=draws(st.sampled_from(["", "n3"])),
+    )
+    train = gang(
+        "train",
+        tasks=draws(st.integers(1, 4)),
+        each=f"gpu={draws(st.sampled_from([2, 3, 4]))}",
+        within=draws(st.sampled_from([1, 2])),
+    )
+    other = gang("other", tasks=1, each="gpu=2", created=draws(st.sampled_from([0, 99])))
+    return objects_of(world, train, other)
+
+
+def _text(objects: Objects) -> list[object]:
+    return [(key, objects.raw(key)) for key in objects]
+
+
+@given(objects=clusters(), changes=st.lists(st.sampled_from(CHANGES), max_size=3, unique=True))
+def test_a_question_leaves_no_trace(objects: Objects, changes: list[Change]) -> None:
+    """The objects are what they were, the same question has the same answer, and no change makes no difference."""
+    before = _text(objects)
+    scenario = prepared(objects, DEFAULT, 0.0)
+    try:
+        first = what_if(scenario, changes).comparison
+    except codec.InputError:  # one change took away what the next is about
+        return
+
+    assert before == _text(objects)
+    assert first == what_if(scenario, changes).comparison
+    if not changes:
+        assert () == first.jobs
+
+
+def _brute_force(scenario: Scenario) -> int | None:
+    """The fewest evictions by trying all of them."""
+    pods = [path for path, pod in scenario.objects.every(Pod).items() if pod.spec.node_name]
+    for size in range(len(pods) + 1):
+        for chosen in combinations(pods, size):
+            _, outcome = outcome_of(EvictPods(chosen).apply(scenario))
+            if any(job.key == "default/train" and started(outcome.snapshot, job) for job in outcome.snapshot.jobs):
+                return size
+    return None
+
+
+@given(objects=clusters())
+def test_the_fewest_evictions_are_the_fewest(objects: Objects) -> None:
+    """On small clusters the number is that of trying everything, and it is said to be exact."""
+    scenario = prepared(objects, DEFAULT, 0.0)
+    found = least_change(scenario, "train")
+    evict = next((answer for answer in found.answers if answer.way == "evict"), None)
+    expected = _brute_force(scenario)
+
+    assert expected == (0 if found.starts else evict.number if evict is not None else None)
+    assert evict is None or evict.exact
+
+
+@given(objects=clusters())
+def test_every_way_works(objects: Objects) -> None:
+    """What is proposed makes the job start, and one node fewer does not."""
+    scenario = prepared(objects, DEFAULT, 0.0)
+    found = least_change(scenario, "train")
+    nodes = next((answer for answer in found.answers if answer.way == "add-nodes"), None)
+    if nodes is None or not nodes.exact:
+        return
+    names = sorted(set(nodes.subjects))
+
+    def starts(numbers: dict[str, int]) -> bool:
+        changed = scenario
+        for name, number in numbers.items():
+            changed = AddNodes(number, name).apply(changed) if number else changed
+        _, outcome = outcome_of(changed)
+        return any(job.key == "default/train" and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
+
+    exact = {name: nodes.subjects.count(name) for name in names}
+    assert starts(exact)
+    for less in ("n0", "n2"):
+        assert not starts({less: nodes.number - 1})
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.text)
+def test_changes_say_what_they_are(change: Change) -> None:
+    """Every change has a sentence for people."""
+    assert change.text

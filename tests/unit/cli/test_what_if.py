@@ -1,0 +1,212 @@
+"""`tierwise what-if`: what a change does to which job, and the least that makes a job start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.commands import EXAMPLES, answer, manifests, run
+from tests.support.draw import World, draw, gang, groups
+from tests.support.drawn_gang import Gang
+
+WHY_NOT = EXAMPLES / "02-why-not"
+RACKS = "s0: r0[n0 n1] r1[n2 n3]"
+
+
+def _file(folder: Path, world: World, *gangs: Gang, name: str = "cluster.yaml") -> Path:
+    return manifests(folder, *world.manifests, *(m for g in gangs for m in g.manifests()), name=name)
+
+
+def _effects(found: Any) -> dict[str, str]:
+    return {change["podGroup"].removeprefix("default/"): change["effect"] for change in found["jobs"]}
+
+
+def test_an_uncordoned_node_starts_a_gang() -> None:
+    """A gang that lacks one node starts where that node is uncordoned, in the rack of that node."""
+    found = answer("what-if", "-f", WHY_NOT, "--uncordon", "a3")
+
+    assert {"train": "starts"} == _effects(found)
+    assert "rack-a" == found["jobs"][0]["after"]["hyperNode"]
+    assert (0, 1) == (found["before"]["running"], found["after"]["running"])
+
+
+@pytest.mark.parametrize("option", ["--add-nodes=1=a0", "--add-domains=1=rack-a", "--constraint=train=soft"])
+def test_nodes_racks_and_limits(option: str) -> None:
+    """One node more in the rack, a further rack, or a limit that is only a wish: each lets the gang start."""
+    assert {"train": "starts"} == _effects(answer("what-if", "-f", WHY_NOT, option))
+
+
+def test_a_new_rack_is_whole() -> None:
+    """A copy of a rack has as many nodes, none of them cordoned, in a hyperNode of its own below the same parent."""
+    found = answer("what-if", "-f", WHY_NOT, "--add-domains", "1=rack-a")
+
+    assert "rack-a-new-1" == found["jobs"][0]["after"]["hyperNode"]
+    assert {f"a{i}-new-1" for i in range(4)} == set(found["jobs"][0]["after"]["pods"].values())
+
+
+def test_a_spine_is_copied_with_its_racks(tmp_path: Path) -> None:
+    """What is below a copied domain is copied too: a gang that needs two racks below one spine finds them there."""
+    world = draw("top[s0[r0[n0] r1[n1]]]", node="gpu=8", running="n0:gpu=8")
+    train = gang("train", tasks=2, each="gpu=8", within=2)
+    file = _file(tmp_path, world, train)
+
+    found = answer("what-if", "-f", file, "--add-domains", "1=s0")
+
+    assert {"train": "starts"} == _effects(found)
+    assert ("s0-new-1", {"n0-new-1", "n1-new-1"}) == (
+        found["jobs"][0]["after"]["hyperNode"],
+        set(found["jobs"][0]["after"]["pods"].values()),
+    )
+
+
+def test_domains_of_labels_are_copied_by_their_labels(tmp_path: Path) -> None:
+    """Where labels make the tree, a copy of a domain has labels of its own, and keeps those that are no domain's."""
+    labels = {"block": "b0", "rack": "b0-r0", "gpu": "h100"}
+    allocatable = {"allocatable": {"cpu": "8", "pods": "10"}}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": allocatable}
+        for name in ("n0", "n1")
+    ]
+    full = {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "8"}}}]}
+    busy = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "busy"}, "spec": full}
+    levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]
+    topology = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Topology", "metadata": {"name": "t"}}
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "f"}}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"p{i}",
+                "labels": {"kueue.x-k8s.io/pod-group-name": "train", "kueue.x-k8s.io/queue-name": "q"},
+                "annotations": {
+                    "kueue.x-k8s.io/pod-group-total-count": "2",
+                    "kueue.x-k8s.io/podset-required-topology": "block",
+                },
+            },
+            "spec": {
+                "nodeSelector": {"gpu": "h100"},
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "8"}}}],
+            },
+        }
+        for i in range(2)
+    ]
+    file = manifests(
+        tmp_path,
+        *nodes,
+        busy,
+        {**topology, "spec": {"levels": levels}},
+        {**flavor, "spec": {"topologyName": "t", "nodeLabels": {"gpu": "h100"}}},
+        *pods,
+    )
+
+    beside = answer("what-if", "-f", file, "--add-nodes", "1=n0")
+    apart = answer("what-if", "-f", file, "--add-domains", "1=b0")
+
+    assert ["starts"] == list(_effects(beside).values())
+    assert {"n0", "n0-new-1"} == set(beside["jobs"][0]["after"]["pods"].values())
+    assert ["starts"] == list(_effects(apart).values())
+    assert {"n0-new-1", "n1-new-1"} == set(apart["jobs"][0]["after"]["pods"].values())
+
+
+def test_who_loses_a_drained_node_moves_or_waits(tmp_path: Path) -> None:
+    """A gang on a drained node restarts elsewhere where there is room, and stops where there is none."""
+    world = draw(RACKS, node="gpu=8")
+    movable, stuck = (
+        gang(name, tasks=len(on), each="gpu=8", on=" ".join(on))
+        for name, on in (("movable", ["n0"]), ("stuck", ["n1", "n2"]))
+    )
+    file = _file(tmp_path, world, movable, stuck)
+
+    assert {"movable": "moves"} == _effects(answer("what-if", "-f", file, "--drain", "n0"))
+    drained = answer("what-if", "-f", file, "--drain", "r0")
+    assert {"movable": "moves", "stuck": "stops"} == _effects(drained)
+    assert all(change["runsNow"] for change in drained["jobs"])
+
+
+def test_a_more_important_job_lets_another_wait_longer(tmp_path: Path) -> None:
+    """Where only one of two gangs has room, a higher priority swaps them; so does a job that is submitted."""
+    world = draw("n0", node="gpu=8")
+    first, second = gang("first", tasks=1, each="gpu=8"), gang("second", tasks=1, each="gpu=8", created=10)
+    file = _file(tmp_path, world, first, second)
+    urgent = _file(tmp_path, World((), ""), gang("urgent", tasks=1, each="gpu=8", priority=9), name="urgent.yaml")
+
+    assert {"second": "starts", "first": "waits-longer"} == _effects(
+        answer("what-if", "-f", file, "--priority", "second=100")
+    )
+    assert {"urgent": "starts", "first": "waits-longer"} == _effects(answer("what-if", "-f", file, "--submit", urgent))
+    assert {"second": "starts", "first": "ends"} == _effects(answer("what-if", "-f", file, "--delete", "first"))
+
+
+def test_a_quota_is_raised(tmp_path: Path) -> None:
+    """A gang that its queue holds back starts with more quota, and the least of it is found."""
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
+    queue["spec"] = {"capability": {"nvidia.com/gpu": "4"}}
+    world = draw("n0 n1", node="gpu=8")
+    train = gang("train", tasks=2, each="gpu=8", queue="team")
+    file = _file(tmp_path, World((*world.manifests, queue), ""), train)
+
+    assert {} == _effects(answer("what-if", "-f", file, "--quota", "team:nvidia.com/gpu=15"))
+    assert {"train": "starts"} == _effects(answer("what-if", "-f", file, "--quota", "team:nvidia.com/gpu=16"))
+    ways = answer("what-if", "-f", file, "--start", "train")["ways"]
+    assert ["raise the capability of queue team to 20 of nvidia.com/gpu"] == [w["text"] for w in ways]
+
+
+def test_a_plugin_is_switched(tmp_path: Path) -> None:
+    """Without binpack and with scores for empty nodes a pod goes elsewhere."""
+    world = draw("n0 n1", node="cpu=8", running="n0:cpu=1")
+    file = _file(tmp_path, world, gang("web", tasks=1, each="cpu=1"))
+
+    spread = ("--without-plugin", "binpack", "--plugin", "nodeorder:leastrequested.weight=10")
+    assert {"web": "moves"} == _effects(answer("what-if", "-f", file, *spread))
+
+
+def test_the_least_of_each_way(tmp_path: Path) -> None:
+    """Each way is told with its number; ways that never help are named."""
+    found = answer("what-if", "-f", WHY_NOT, "--start", "train")
+
+    assert {"uncordon": 1, "relax": 1, "evict": 2, "add-nodes": 1} == {w["way"]: w["number"] for w in found["ways"]}
+    assert all(way["exact"] for way in found["ways"])
+    assert ["evict", "add-nodes"] == answer("what-if", "-f", WHY_NOT, "--start", "render")["noHelp"][1:]
+
+
+def test_whole_sub_groups_count(tmp_path: Path) -> None:
+    """Where counting does not decide, choices are tried: a gang of two racks lacks one node in each."""
+    world = draw(RACKS, node="gpu=8", running="n1:gpu=8 n3:gpu=8")
+    train = gang("train", each="gpu=8", groups=(groups(count=2, size=2, within=1),), within=2)
+    ways = answer("what-if", "-f", _file(tmp_path, world, train), "--start", "train")["ways"]
+
+    assert {"evict": 2, "add-nodes": 2} == {way["way"]: way["number"] for way in ways if way["way"] != "relax"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--drain", "rack-d"], "there is no node or domain rack-d (did you mean rack-c?)"),
+        (["--add-nodes", "a0"], '--add-nodes: "a0" is not N=NODE'),
+        (["--add-nodes", "0=a0"], "0 is not between 1 and 10000"),
+        (["--add-domains", "1=a0"], "there is no domain a0"),
+        (["--quota", "x:cpu=1"], "Queue x: there is no such queue"),
+        (["--quota", "default:cpu=many"], "many"),
+        (["--priority", "train=high"], '--priority: "train=high" is not JOB=NUMBER'),
+        (["--priority", "trian=1"], "PodGroup default/trian: there is no such job (did you mean default/train?)"),
+        (["--constraint", "train=hard"], "is not JOB[:POLICY]=LIMIT"),
+        (["--constraint", "train=hard:9"], "9 is none of its tiers: 1 (rack)"),
+        (["--constraint", "train:x=soft"], '"x" is none of its sub-group policies'),
+        (["--plugin", "binpak"], "binpak"),
+        (["--without-plugin", "sla"], "the profile has no plugin sla"),
+        (["--start", "nobody"], "PodGroup default/nobody: there is no such job"),
+    ],
+)
+def test_what_does_not_exist_is_named(words: list[str], text: str) -> None:
+    """A change of something that is not there, or that cannot be read, is one line and exit status 2."""
+    result = run("what-if", "-f", WHY_NOT, *words)
+
+    assert (2, 1) == (result.exit_code, len(result.stderr.splitlines()))
+    assert text in result.stderr
+
+
+def test_something_must_be_asked() -> None:
+    """Without a change and without a job there is no question."""
+    assert "Name a change" in run("what-if", "-f", WHY_NOT).stderr
