@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.draw import draw, gang, objects_of
 
-from tierwise.api import codec
 from tierwise.api.core import Pod
+from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.comparison import started
 from tierwise.port import Objects
@@ -76,7 +76,7 @@ def test_a_question_leaves_no_trace(objects: Objects, changes: list[Change]) -> 
     scenario = prepared(objects, DEFAULT, 0.0)
     try:
         first = what_if(scenario, changes).comparison
-    except codec.InputError:  # one change took away what the next is about
+    except InputError:  # one change took away what the next is about
         return
 
     assert before == _text(objects)

@@ -515,12 +515,18 @@ def _cordoned(objects: Objects, nodes: Iterable[str], *, cordoned: bool) -> dict
     for name in nodes:
         key = Key("", "Node", "", name)
         raw = merged(_raw(objects, key), {"spec": {"unschedulable": cordoned}})
-        taints = raw["spec"].get("taints") if isinstance(raw["spec"], dict) else None
-        if not cordoned and isinstance(taints, list):
-            kept = [taint for taint in taints if taint.get("key") != "node.kubernetes.io/unschedulable"]
-            raw = merged(raw, {"spec": {"taints": kept}})
-        puts[key] = raw
+        puts[key] = raw if cordoned else _without_taints(raw, f"{_CONDITIONS}unschedulable")
     return puts
+
+
+def _without_taints(raw: Raw, prefix: str) -> Raw:
+    """A node without the taints whose keys begin so."""
+    spec = raw.get("spec")
+    taints = spec.get("taints") if isinstance(spec, dict) else None
+    if not isinstance(taints, list):
+        return raw
+    kept = [taint for taint in taints if not str(taint.get("key")).startswith(prefix)]
+    return merged(raw, {"spec": {"taints": kept}})
 
 
 def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], list[Key], list[Key]]:
@@ -575,10 +581,7 @@ def _copy_of_node(raw: Raw, name: str, labels: Mapping[str, str]) -> Raw:
     meta = raw["metadata"]
     assert isinstance(meta, dict)  # the codec has seen it
     raw = merged(raw, {"spec": {"unschedulable": None}, "status": {"conditions": None}})
-    taints = raw["spec"].get("taints") if isinstance(raw.get("spec"), dict) else None
-    if isinstance(taints, list):
-        kept = [taint for taint in taints if not str(taint.get("key")).startswith(_CONDITIONS)]
-        raw = merged(raw, {"spec": {"taints": kept}})
+    raw = _without_taints(raw, _CONDITIONS)
     old = dict(meta.get("labels") or {})
     host = {_HOSTNAME: name} if _HOSTNAME in old else {}
     fresh = {"name": name, "labels": {**old, **labels, **host}}

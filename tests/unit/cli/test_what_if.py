@@ -10,6 +10,8 @@ from tests.support.commands import EXAMPLES, answer, manifests, run
 from tests.support.draw import World, draw, gang, groups
 from tests.support.drawn_gang import Gang
 
+from tierwise.api.codec import Raw
+
 WHY_NOT = EXAMPLES / "02-why-not"
 RACKS = "s0: r0[n0 n1] r1[n2 n3]"
 
@@ -141,7 +143,7 @@ def test_a_more_important_job_lets_another_wait_longer(tmp_path: Path) -> None:
 
 def test_a_quota_is_raised(tmp_path: Path) -> None:
     """A gang that its queue holds back starts with more quota, and the least of it is found."""
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
+    queue: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
     queue["spec"] = {"capability": {"nvidia.com/gpu": "4"}}
     world = draw("n0 n1", node="gpu=8")
     train = gang("train", tasks=2, each="gpu=8", queue="team")
