@@ -22,6 +22,7 @@ __all__ = [
     "node",
     "objects",
     "pod",
+    "prepared",
     "resource_slice",
     "run",
     "template",
@@ -117,6 +118,26 @@ def pod(name: str, *claims: str, of: str = "", group: str = "", on: str = "", cp
     if on:
         spec["nodeName"] = on
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+
+def prepared(name: str, user: str = "p", since: str = "", where: str = "n0", **conditions: str) -> Raw:
+    """A claim that holds device d0 of a node, whose driver reports these conditions: `ready` it waits for."""
+    result = {"request": "gpu", "driver": DRIVER, "pool": where, "device": "d0"}
+    result |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    fields = [{"key": "metadata.name", "operator": "In", "values": [where]}]
+    allocation: Raw = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+    }
+    if since:
+        allocation["allocationTimestamp"] = since
+    told = [{"type": kind, "status": status, "reason": "Fabric"} for kind, status in conditions.items()]
+    status: Raw = {
+        "allocation": allocation,
+        "reservedFor": [{"resource": "pods", "name": user, "uid": f"uid-{user}"}] if user else [],
+        "devices": [{"driver": DRIVER, "pool": where, "device": "d0", "conditions": told}] if told else [],
+    }
+    return claim(name, exactly(), status=status)
 
 
 def objects(*raws: Raw | Sequence[Raw]) -> Objects:

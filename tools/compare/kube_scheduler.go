@@ -1,8 +1,9 @@
 // Runs the filter and score plugins of Kubernetes' own scheduler on one pod of a cluster at a time.
 //
 // Reads one JSON object for each line, {"config": text, "objects": [...], "pod": "namespace/name"}, and answers each
-// with a line {"feasible": [...], "scores": {node: {plugin: number}}, "totals": {node: number}, "error": text}, and for
-// pods with claims {"node": name, "writes": {object: what it is given}} of the first node that will do.
+// with a line {"feasible": [...], "refused": {node: text}, "scores": {node: {plugin: number}}, "totals": {node: number},
+// "error": text}, and for pods with claims {"node": name, "writes": {object: what it is given}} of the first node that will do.
+// Claims of devices are told with their devices, the nodes that they tie a pod to, and their settings.
 // Pods and nodes get the defaults of an API server first. Built by kube_scheduler.py, beside a go.mod that it writes.
 package main
 
@@ -13,15 +14,21 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -30,19 +37,23 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 type question struct {
 	Config  string            `json:"config"`
 	Objects []json.RawMessage `json:"objects"`
 	Pod     string            `json:"pod"`
+	Bind    bool              `json:"bind"` // say what is written for the first node that will do
 }
 
 type answer struct {
 	Feasible []string                    `json:"feasible"`
+	Refused  map[string]string           `json:"refused"`
 	Scores   map[string]map[string]int64 `json:"scores"`
 	Totals   map[string]int64            `json:"totals"`
 	Node     string                      `json:"node,omitempty"`
@@ -50,13 +61,8 @@ type answer struct {
 	Error    string                      `json:"error,omitempty"`
 }
 
-var leftOut = map[string]bool{"DynamicResources": true}
-
 func main() {
 	metrics.Register()
-	if err := feature.DefaultMutableFeatureGate.Set("DRAExtendedResource=false"); err != nil {
-		panic(err)
-	}
 	klog.SetOutput(os.Stderr)
 	reader := bufio.NewScanner(os.Stdin)
 	reader.Buffer(make([]byte, 1<<20), 1<<28)
@@ -90,11 +96,17 @@ func decide(asked question) (answer, error) {
 	client := fake.NewClientset(rest...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	snapshot := cache.NewSnapshot(pods, nodes)
+	manager, synced, err := devices(ctx, factory)
+	if err != nil {
+		return answer{}, err
+	}
 	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSharedDRAManager(manager),
+		frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100)),
 		frameworkruntime.WithParallelism(1),
 	)
 	if err != nil {
@@ -102,15 +114,48 @@ func decide(asked question) (answer, error) {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	claims := 0
+	for _, object := range rest {
+		if _, ok := object.(*resourceapi.ResourceClaim); ok {
+			claims++
+		}
+	}
+	for !synced(claims) {
+		time.Sleep(100 * time.Microsecond)
+	}
 	found, err := run(ctx, f, snapshot, pod)
-	if err == nil && len(found.Feasible) > 0 && len(pod.Spec.Volumes) > 0 {
+	if err == nil && len(found.Feasible) > 0 && (len(pod.Spec.Volumes) > 0 || asked.Bind) {
 		err = bind(ctx, f, client, pod, &found)
 	}
 	return found, err
 }
 
+// devices is what the plugin for claims of devices needs, and a function that says when it has seen so many claims.
+func devices(ctx context.Context, factory informers.SharedInformerFactory) (fwk.SharedDRAManager, func(int) bool, error) {
+	claims := assumecache.NewAssumeCache(klog.Background(), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	slices, err := tracker.StartTracker(ctx, tracker.Options{
+		EnableConsumableCapacity: true,
+		SliceInformer:            factory.Resource().V1().ResourceSlices(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, factory)
+	var seen atomic.Int64
+	claims.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { seen.Add(1) }})
+	served := manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache)
+	classes, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(served)
+	if err != nil {
+		return nil, nil, err
+	}
+	return manager, func(number int) bool { return classes.HasSynced() && int(seen.Load()) >= number }, nil
+}
+
 func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
-	found := answer{Feasible: []string{}, Scores: map[string]map[string]int64{}, Totals: map[string]int64{}}
+	found := answer{
+		Feasible: []string{}, Refused: map[string]string{},
+		Scores: map[string]map[string]int64{}, Totals: map[string]int64{},
+	}
 	state := framework.NewCycleState()
 	all, err := snapshot.NodeInfos().List()
 	if err != nil {
@@ -129,9 +174,11 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 		if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
 			continue
 		}
-		if f.RunFilterPlugins(ctx, state, pod, node).IsSuccess() {
+		if status := f.RunFilterPlugins(ctx, state, pod, node); status.IsSuccess() {
 			fitting = append(fitting, node)
 			found.Feasible = append(found.Feasible, name)
+		} else {
+			found.Refused[name] = status.Message()
 		}
 	}
 	if len(fitting) == 0 || !f.HasScorePlugins() {
@@ -190,9 +237,62 @@ func bind(ctx context.Context, f framework.Framework, client *fake.Clientset, po
 			found.Writes[object.Spec.ClaimRef.Name] = "volume of " + capacity.String()
 		case *v1.PersistentVolumeClaim:
 			found.Writes[object.Name] = "made for " + object.Annotations["volume.kubernetes.io/selected-node"]
+		case *resourceapi.ResourceClaim:
+			if action.GetSubresource() == "status" {
+				name := object.Name
+				if object.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+					name = "extended resources"
+				}
+				found.Writes[name] = allocated(object)
+			}
 		}
 	}
 	return nil
+}
+
+// allocated tells what a claim was given, in words that do not depend on what is drawn at random.
+func allocated(claim *resourceapi.ResourceClaim) string {
+	lines := []string{fmt.Sprintf("reserved for %d", len(claim.Status.ReservedFor))}
+	given := claim.Status.Allocation
+	if given == nil {
+		return lines[0]
+	}
+	for _, one := range given.Devices.Results {
+		line := fmt.Sprintf("%s %s/%s/%s", one.Request, one.Driver, one.Pool, one.Device)
+		if one.AdminAccess != nil && *one.AdminAccess {
+			line += " as admin"
+		}
+		for _, toleration := range one.Tolerations {
+			line += fmt.Sprintf(" tolerates %s %s %s %s", toleration.Key, toleration.Operator, toleration.Value, toleration.Effect)
+		}
+		for _, condition := range one.BindingConditions {
+			line += " once " + condition
+		}
+		for _, condition := range one.BindingFailureConditions {
+			line += " unless " + condition
+		}
+		if one.ShareID != nil {
+			line += " shared"
+		}
+		for name, amount := range one.ConsumedCapacity {
+			line += fmt.Sprintf(" %s %d", name, amount.Value())
+		}
+		lines = append(lines, line)
+	}
+	for _, one := range given.Devices.Config {
+		lines = append(lines, fmt.Sprintf("%s %s of %s", one.Source, strings.Join(one.Requests, ","), one.Opaque.Driver))
+	}
+	if given.NodeSelector != nil {
+		for _, term := range given.NodeSelector.NodeSelectorTerms {
+			wanted := []string{}
+			for _, one := range append(term.MatchFields, term.MatchExpressions...) {
+				wanted = append(wanted, fmt.Sprintf("%s %s %s", one.Key, one.Operator, strings.Join(one.Values, ",")))
+			}
+			sort.Strings(wanted)
+			lines = append(lines, "where "+strings.Join(wanted, " and "))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func profileOf(text string) (*config.KubeSchedulerProfile, error) {
@@ -204,16 +304,7 @@ func profileOf(text string) (*config.KubeSchedulerProfile, error) {
 	if !ok {
 		return nil, fmt.Errorf("not a configuration: %T", decoded)
 	}
-	profile := &whole.Profiles[0]
-	// The drawn clusters hold no devices, and these plugins want managers of their own.
-	kept := []config.Plugin{}
-	for _, plugin := range profile.Plugins.MultiPoint.Enabled {
-		if !leftOut[plugin.Name] {
-			kept = append(kept, plugin)
-		}
-	}
-	profile.Plugins.MultiPoint.Enabled = kept
-	return profile, nil
+	return &whole.Profiles[0], nil
 }
 
 func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod, rest []runtime.Object, err error) {
@@ -242,7 +333,8 @@ func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod
 			}
 			namespace.Labels["kubernetes.io/metadata.name"] = namespace.Name
 			rest = append(rest, namespace)
-		case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment":
+		case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+			"ResourceClaim", "ResourceSlice", "DeviceClass":
 			object, _, failed := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 			if failed != nil {
 				err = failed

@@ -20,16 +20,19 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from drawn_devices import with_devices
 from drawn_volumes import with_volumes
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("TIERWISE_CACHE", Path.home() / ".cache" / "tierwise")) / "compare"
 VERSION = "1.36.3"
 POD = "default/p"
+NOW = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"  # Kubernetes' plugins ask the clock
 
 SELECTED = "volume.kubernetes.io/selected-node"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -63,6 +66,17 @@ def draw(seed: int) -> tuple[list[Raw], str]:
 
 def draw_with_volumes(seed: int) -> tuple[list[Raw], str]:
     """The same with storage: most pods have volumes, and little else keeps them off nodes."""
+    objects, config = _bare(seed)
+    return with_volumes(random.Random(f"volumes {seed}"), objects), config
+
+
+def draw_with_devices(seed: int) -> tuple[list[Raw], str]:
+    """The same with devices: most pods have claims, and little else keeps them off nodes."""
+    objects, config = _bare(seed)
+    return with_devices(random.Random(f"devices {seed}"), objects), config
+
+
+def _bare(seed: int) -> tuple[list[Raw], str]:
     objects, config = draw(seed)
     for pod in (o for o in objects if o["kind"] == "Pod"):
         for field in ("affinity", "topologySpreadConstraints", "nodeSelector", "hostNetwork"):
@@ -73,7 +87,7 @@ def draw_with_volumes(seed: int) -> tuple[list[Raw], str]:
     for node in (o for o in objects if o["kind"] == "Node"):
         node["spec"] = {}
         node["status"]["allocatable"]["pods"] = "110"
-    return with_volumes(random.Random(f"volumes {seed}"), objects), config
+    return objects, config
 
 
 def _config(dice: random.Random) -> str:
@@ -329,9 +343,9 @@ def go_module(name: str, source: Path, prefix: str = "program") -> Path:
     return program
 
 
-def theirs_of(program: Path, questions: list[tuple[list[Raw], str]]) -> list[Raw]:
+def theirs_of(program: Path, questions: list[tuple[list[Raw], str]], *, devices: bool) -> list[Raw]:
     """What Kubernetes' plugins answer, from one process for all of these."""
-    lines = "".join(json.dumps({"config": c, "objects": o, "pod": POD}) + "\n" for o, c in questions)
+    lines = "".join(json.dumps({"config": c, "objects": o, "pod": POD, "bind": devices}) + "\n" for o, c in questions)
     ran = subprocess.run([program], input=lines, capture_output=True, text=True)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     if len(answers) != len(questions):
@@ -349,6 +363,7 @@ def ours_of(objects: list[Raw], config: str, folder: Path) -> Raw:
     manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     profile.write_text(config)
     words = ["explain", "-f", str(manifest), "--config", str(profile), "--pod", POD, "-o", "json"]
+    words += ["--now", NOW]
     ran = CliRunner().invoke(cli, words)
     if ran.exit_code not in (0, 1):
         return {"error": ran.output, "nodes": {}}
@@ -359,6 +374,7 @@ def ours_of(objects: list[Raw], config: str, folder: Path) -> Raw:
 def writes_of(objects: list[Raw], node: str) -> Raw:
     """What tierwise would write for the claims of the pod on a node, were there no other."""
     from tierwise.api import codec
+    from tierwise.api.meta import parse_time
     from tierwise.config.profile import DEFAULT
     from tierwise.port import Objects
     from tierwise.scheduler import cycle
@@ -368,18 +384,54 @@ def writes_of(objects: list[Raw], node: str) -> Raw:
     kept = [o for o in objects if o["kind"] != "Node"]
     there = next(o for o in objects if o["kind"] == "Node" and o["metadata"]["name"] == node)
     kept.append({**there, "status": {**there["status"], "conditions": []}})
-    snapshot = build(Objects.of((codec.decode(raw), raw) for raw in kept), now=1e9)
+    snapshot = build(Objects.of((codec.decode(raw), raw) for raw in kept), now=parse_time(NOW))
     report = cycle(snapshot, DEFAULT)
     found: Raw = {}
     for write in report.writes:
+        patch: Any = write.patch
         if write.key.kind == "PersistentVolume":
-            name = write.patch["spec"]["claimRef"]["name"]  # type: ignore[index]
+            name = patch["spec"]["claimRef"]["name"]
             found[name] = f"volume of {volumes[write.key.name]['spec']['capacity']['storage']}"
-        else:
-            marks = write.patch["metadata"]["annotations"]  # type: ignore[index]
+        elif write.key.kind == "PersistentVolumeClaim":
+            marks = patch["metadata"]["annotations"]
             if SELECTED in marks:
                 found[write.key.name] = f"made for {marks[SELECTED]}"
+        elif write.key.kind == "ResourceClaim" and write.status:
+            made = "-extended-resources-" in write.key.name
+            known = next(
+                (o for o in objects if o["kind"] == "ResourceClaim" and o["metadata"]["name"] == write.key.name), {}
+            )
+            found["extended resources" if made else write.key.name] = _allocated(
+                {**known.get("status", {}), **patch["status"]}
+            )
     return found
+
+
+def _allocated(status: Raw) -> str:
+    """What a claim was given, in the words of kube_scheduler.go."""
+    from tierwise.api.quantity import whole
+
+    lines = [f"reserved for {len(status['reservedFor'])}"]
+    given = status.get("allocation") or {"devices": {"results": []}}
+    for one in given["devices"]["results"]:
+        words = [f"{one['request']} {one['driver']}/{one['pool']}/{one['device']}"]
+        words += ["as admin"] if one.get("adminAccess") else []
+        for told in one.get("tolerations", ()):
+            words.append(f"tolerates {' '.join(told.get(name, '') for name in ('key', 'operator', 'value', 'effect'))}")
+        words += [f"once {condition}" for condition in one.get("bindingConditions", ())]
+        words += [f"unless {condition}" for condition in one.get("bindingFailureConditions", ())]
+        words += ["shared"] if one.get("shareID") else []
+        words += [f"{name} {whole(amount)}" for name, amount in one.get("consumedCapacity", {}).items()]
+        lines.append(" ".join(words))
+    for one in given["devices"].get("config", ()):
+        lines.append(f"{one['source']} {','.join(one.get('requests', ()))} of {one['opaque']['driver']}")
+    for term in given.get("nodeSelector", {}).get("nodeSelectorTerms", ()):
+        wanted = [
+            f"{one['key']} {one['operator']} {','.join(one.get('values', ()))}"
+            for one in (*term.get("matchFields", ()), *term.get("matchExpressions", ()))
+        ]
+        lines.append(f"where {' and '.join(sorted(wanted))}")
+    return "\n".join(lines)
 
 
 def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
@@ -396,16 +448,24 @@ def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
     if (
         wrong
         and _negated(objects[-1])
-        and all(w in fit or set(ours["nodes"][w]["reasons"]) & {*affinity} for w in wrong)
+        and all(w in fit or set(ours["nodes"].get(w, {"reasons": []})["reasons"]) & {*affinity} for w in wrong)
     ):
         return ["filter, negated namespace selector"]
     if wrong and _twice(objects[-1]):
         return ["filter, a claim that a pod names twice"]
+    if wrong and all(_of_another_pool(name, theirs["refused"].get(name, "")) for name in wrong):
+        return ["filter, all devices of a node, and a pool with counters of another"]
+    if wrong and "for 256 pods already" in str(ours.get("message")):
+        return ["filter, a claim that is reserved for as many pods as it can be"]
     if wrong:
-        why = ours["nodes"][wrong[0]]["reasons"]
+        why = ours["nodes"].get(wrong[0], {"reasons": [str(ours)]})["reasons"]
         return [f"filter, tierwise {'allows' if wrong[0] in fit else 'refuses: ' + '; '.join(why)}"]
-    if theirs.get("node") and writes_of(objects, theirs["node"]) != theirs.get("writes", {}):
-        return ["volumes, a claim that a pod names twice" if _twice(objects[-1]) else "volumes of claims"]
+    given = theirs.get("writes", {})
+    own = writes_of(objects, theirs["node"]) if theirs.get("node") else {}
+    if own != given and own == {name: what for name, what in given.items() if what != "reserved for 1"}:
+        return ["devices, an empty claim for extended resources"]
+    if own != given:
+        return ["volumes, a claim that a pod names twice" if _twice(objects[-1]) else "what claims are given"]
     found = []
     for plugin in SCORES:
         for node, scores in sorted(theirs["scores"].items()):
@@ -416,6 +476,12 @@ def differences(objects: list[Raw], theirs: Raw, ours: Raw) -> list[str]:
                 found.append(f"score of {plugin}{', negated namespace selector' if negated else ''}")
                 break
     return found
+
+
+def _of_another_pool(node: str, refusal: str) -> bool:
+    """Whether a node is refused for a pool of another one whose slices are not all there."""
+    _, mark, pool = refusal.partition("asks for all devices, but resource pool ")
+    return bool(mark) and not pool.partition("/")[2].startswith(node)
 
 
 def _twice(pod: Raw) -> bool:
@@ -450,9 +516,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed; cluster k is drawn from seed + k")
     parser.add_argument("--only", type=int, help="draw this one seed, and print its manifests and both answers")
     parser.add_argument("--volumes", action="store_true", help="draw storage, and pods that use it")
+    parser.add_argument("--devices", action="store_true", help="draw devices, and pods that claim them")
     parser.add_argument("--show", type=int, default=3, help="seeds shown for each class")
     options = parser.parse_args()
     program = build()
+    drawn = draw_with_volumes if options.volumes else draw_with_devices if options.devices else draw
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.clusters)
     meant = tomllib.loads((HERE / "kube_scheduler_differences.toml").read_text())["differences"]
     seen: dict[str, list[int]] = collections.defaultdict(list)
@@ -460,8 +528,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         for begin in range(0, len(seeds), 100):
             part = seeds[begin : begin + 100]
-            questions = [draw_with_volumes(seed) if options.volumes else draw(seed) for seed in part]
-            for seed, (objects, config), theirs in zip(part, questions, theirs_of(program, questions), strict=True):
+            questions = [drawn(seed) for seed in part]
+            answers = theirs_of(program, questions, devices=options.devices)
+            for seed, (objects, config), theirs in zip(part, questions, answers, strict=True):
                 ours = ours_of(objects, config, Path(name))
                 if options.only is not None:
                     print(json.dumps({"config": json.loads(config), "objects": objects}, indent=1))

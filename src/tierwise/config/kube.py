@@ -180,6 +180,7 @@ _STRICT: Final[Mapping[str, tuple[str, ...]]] = {
 """Plugins with arguments, all of which are known; those named here are refused, or have no effect."""
 
 _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
+    "DynamicResources": {"bindingTimeout": _duration, "filterTimeout": _duration},
     "DefaultPreemption": {
         "minCandidateNodesPercentage": _whole(0, 100),
         "minCandidateNodesAbsolute": _whole(0, 2**31 - 1),
@@ -546,6 +547,9 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
         flags["addedAffinity"] = profile.arguments["NodeAffinity"]["addedAffinity"]
     if "bindTimeoutSeconds" in profile.arguments.get("VolumeBinding", {}):
         flags["volumebinding.bindTimeoutSeconds"] = profile.arguments["VolumeBinding"]["bindTimeoutSeconds"]
+    time = profile.arguments.get("DynamicResources", {}).get("bindingTimeout")
+    if time is not None:
+        flags["dynamicresources.bindingTimeoutSeconds"] = seconds(str(time))
     yield PluginChoice("predicates", flags, scheduler=scheduler)
     for name in points.names():
         known = profile.names[name]

@@ -81,7 +81,8 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         predicate.PodTopologySpreadEnable predicate.VolumeBindingEnable predicate.DynamicResourceAllocationEnable
         predicate.CacheEnable predicate.GPUSharingEnable predicate.GPUNumberEnable predicate.ProportionalEnable
         predicate.resources predicate.resources.* predicate.MemoryPressureEnable predicate.DiskPressureEnable
-        predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds kubernetes {_VOLUMES}
+        predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds
+        dynamicresources.bindingTimeoutSeconds kubernetes {_VOLUMES}
     """,
     "priority": _TRUST,
     "proportion": "",

@@ -20,7 +20,7 @@ from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
-    from tierwise.port import Prepare
+    from tierwise.port import Key, Prepare
 
 __all__ = [
     "BundleSummary",
@@ -132,6 +132,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     delays: dict[str, float] = {}  # by job key: a plugin declined its place until this time
     failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
     writes: tuple[Prepare, ...] = ()  # writes to make before pods are bound, or to undo
+    undone: dict[Key, str] = {}  # by claim: why its volume or devices, which did not come to be, are taken back
 
     @property
     def retry_at(self) -> float | None:
@@ -158,6 +159,7 @@ class ReportBuilder(msgspec.Struct):
     delays: dict[str, float] = {}
     failures: tuple[PluginFailure, ...] = ()
     writes: tuple[Prepare, ...] = ()
+    undone: dict[Key, str] = {}
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -210,4 +212,5 @@ class ReportBuilder(msgspec.Struct):
             delays,
             self.failures,
             self.writes,
+            dict(self.undone),
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.model.arrays import Bools, Ints
 
@@ -112,13 +113,29 @@ class ClaimAsk(msgspec.Struct, frozen=True, eq=False):
 class Extended(msgspec.Struct, frozen=True, eq=False):
     """Extended resources of a pod that device classes serve, as the requests of a claim that is made for them.
 
-    Nodes that offer all of `resources` themselves serve them without a claim.
+    What a node offers of `resources` itself it serves without a claim.
     """
 
     spec: DeviceClaim
     resources: tuple[str, ...]
     mappings: tuple[tuple[str, str, str], ...]  # container, resource, request
     plan: PlannedClaim | None = None  # held against the kinds of the cycle
+
+    def without(self, offered: frozenset[str]) -> Extended | None:
+        """What is left for a claim on nodes that offer some of the resources themselves; None for nothing."""
+        kept = {request for _, resource, request in self.mappings if resource not in offered}
+        places = [i for i, request in enumerate(self.spec.requests) if request.name in kept]
+        if not places:
+            return None
+        plan = self.plan
+        if plan is not None:
+            plan = replace(plan, requests=tuple(plan.requests[i] for i in places))
+        return Extended(
+            spec=replace(self.spec, requests=tuple(self.spec.requests[i] for i in places)),
+            resources=tuple(name for name in self.resources if name not in offered),
+            mappings=tuple(one for one in self.mappings if one[1] not in offered),
+            plan=plan,
+        )
 
 
 class DeviceAsk(msgspec.Struct, frozen=True, eq=False):
@@ -128,6 +145,7 @@ class DeviceAsk(msgspec.Struct, frozen=True, eq=False):
     claims: tuple[ClaimAsk, ...] = ()  # still to be allocated
     matched: bool = False  # counting does not tell where they fit: devices are matched, node by node
     extended: Extended | None = None
+    binding: tuple[str, ...] = ()  # claims that are allocated, and whose devices their drivers must prepare first
 
 
 class Devices(msgspec.Struct, frozen=True, eq=False):

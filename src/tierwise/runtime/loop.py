@@ -173,6 +173,7 @@ class Loop:
         # By duty, jobs of whose status nothing is left to tell, in this tree.
         self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
         self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
+        self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self.turned = ticks()  # when the last turn ended
 
@@ -195,14 +196,13 @@ class Loop:
                 self.turned = self._ticks()
 
     def _wait_time(self, period: float) -> float:
-        """How long to wait for a change: until time alone gives a controller something to do."""
-        if not self._with_controllers:
-            return period
-        objects, fetching = self._guard.over(self._cluster.read()), self._fetching
-        moments = [
-            self._guard.call("waiting", partial(controllers.due, objects)),
-            self._guard.call("waiting", partial(fetching.due, objects)) if fetching is not None else None,
-        ]
+        """How long to wait for a change: until time alone gives a controller or a cycle something to do."""
+        moments = list(self._again)
+        if self._with_controllers:
+            objects, fetching = self._guard.over(self._cluster.read()), self._fetching
+            moments.append(self._guard.call("waiting", partial(controllers.due, objects)))
+            if fetching is not None:
+                moments.append(self._guard.call("waiting", partial(fetching.due, objects)))
         due = min((moment for moment in moments if moment is not None), default=None)
         # What could not be done at its time is tried again soon, but not without a pause.
         return period if due is None else max(_LEAST, min(period, due - self._clock()))
@@ -302,6 +302,8 @@ class Loop:
         if whole:
             _check_made(report)
         marks.append(self._ticks())
+        # What lies behind this cycle it has decided with: nothing comes of asking again.
+        self._again[index] = min((at for at in report.delays.values() if at > snapshot.now), default=None)
         outcomes = list(self._cluster.apply(effects(snapshot, report)))
         marks.append(self._ticks())
         self._refused.note(outcomes, self._ticks())

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from tierwise import __version__
 from tierwise.explain.free_slots import slots_now
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
@@ -24,7 +25,6 @@ __all__ = ["STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
 STAGES: Final = ("read", "build", "decide", "apply", "publish")
 """The stages of one turn of the loop, in order."""
 
-_UNDONE: Final = frozenset(("VolumeBindingFailed", "VolumeBindingTimedOut"))
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -85,14 +85,15 @@ class Metrics:
             registry=to,
         )
         self._claims = Gauge(
-            "tierwise_volume_claims_waiting",
-            "Claims for which a volume or a node was chosen, and that are not bound yet.",
+            "tierwise_claims_waiting",
+            "Claims of pods that have a place: a volume is being bound or made, or devices are being prepared.",
+            ["kind"],
             registry=to,
         )
         self._undone = Counter(
-            "tierwise_volume_bindings_undone_total",
-            "Choices of volumes that were taken back: no volume was made, or none came in time.",
-            ["reason"],
+            "tierwise_claims_undone_total",
+            "Claims whose volume or devices were taken back: they could not be had, or not in time.",
+            ["kind", "reason"],
             registry=to,
         )
         self._in_flight = Gauge("tierwise_binds_in_flight", "Binds that await their answer.", registry=to)
@@ -144,7 +145,7 @@ class Metrics:
         self._trials.inc(report.search_counts.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
-        self._volumes(snapshot, report)
+        self._waiting_claims(snapshot, report)
         for failure in report.failures:
             self.plugin_failure(failure.plugin, failure.point, failure.times)
         for entry in slots_now(snapshot, self._gangs):
@@ -170,12 +171,14 @@ class Metrics:
             self._gangs_total.labels("waiting", reason).inc(number)
             self._waiting.labels(reason).set(number)
 
-    def _volumes(self, snapshot: Snapshot, report: CycleReport) -> None:
-        claims = (claim for job in snapshot.jobs for task in job.tasks for claim in task.volume_claims)
-        self._claims.set(len({claim.key for claim in claims if claim.chosen}))
-        for rejection in report.rejections.values():
-            if rejection.reason.code in _UNDONE and rejection.stage == "bind":
-                self._undone.labels(rejection.reason.code).inc()
+    def _waiting_claims(self, snapshot: Snapshot, report: CycleReport) -> None:
+        tasks = [task for job in snapshot.jobs for task in job.tasks if task.status is Status.PENDING]
+        volumes = {claim.key for task in tasks for claim in task.volume_claims if claim.chosen}
+        devices = {path for task in tasks if task.shape.devices is not None for path in task.shape.devices.binding}
+        self._claims.labels("PersistentVolumeClaim").set(len(volumes))
+        self._claims.labels("ResourceClaim").set(len(devices))
+        for claim, reason in report.undone.items():
+            self._undone.labels(claim.kind, reason).inc()
 
     def binds_in_flight(self, number: int) -> None:
         """So many binds await their answer now."""

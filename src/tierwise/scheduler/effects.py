@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.codec import Raw
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
+from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate, Outcome, Prepare
 
 __all__ = ["amended", "effects", "pod_key"]
@@ -71,6 +71,7 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     """
     if snapshot.devices is None:
         return
+    written = {write.key for write in report.writes}
     for job in snapshot.jobs:
         if job.key not in report.rejections or any(d.job is job for d in report.decisions):
             continue
@@ -81,15 +82,9 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             claim = snapshot.devices.claims.get(path)
             if claim is None or claim.status.allocation is None or not claim.status.reserved_for:
                 continue
-            if all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for):
-                namespace, _, name = path.partition("/")
-                patch: Raw = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
-                yield Prepare(
-                    Key("resource.k8s.io", "ResourceClaim", namespace, name),
-                    patch,
-                    version=claim.metadata.resource_version,
-                    status=True,
-                )
+            own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
+            if own and claim_key(path) not in written:
+                yield deallocation(path, claim)
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:

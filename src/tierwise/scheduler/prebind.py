@@ -10,7 +10,8 @@ A gang is bound only when nothing that its minimum needs is outstanding; if a pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["prepare"]
 
+_CLAIMS: Final = ("PersistentVolumeClaim", "ResourceClaim")
 _Said = dict[str, list[Preparation]]
 """What plugins say, by the key of the task."""
 
@@ -60,9 +62,18 @@ def _taken_back(cycle: Cycle) -> list[Prepare]:
     found: list[Prepare] = []
     for job in cycle.snapshot.jobs:
         for task in job.tasks:
-            if task.volume_claims and task.key not in placed:
-                found += (write for one in cycle.pipeline.before_bind(job, task, -1) for write in one.undo)
+            devices = task.shape.devices
+            if (task.volume_claims or (devices is not None and devices.binding)) and task.key not in placed:
+                for one in cycle.pipeline.before_bind(job, task, -1):
+                    _count(cycle, one.failed, one.undo)
+                    found += one.undo
     return found
+
+
+def _count(cycle: Cycle, failed: Reason | None, undone: Iterable[Prepare]) -> None:
+    """Note the claims whose volume or devices did not come to be, and are taken back."""
+    if failed is not None:
+        cycle.report.undone |= {write.key: failed.code for write in undone if write.key.kind in _CLAIMS}
 
 
 def _ask(cycle: Cycle, decisions: list[Decision]) -> _Said:
@@ -83,7 +94,9 @@ def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> tuple[list[
     failed = next((one.failed for one in every if one.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)
-        return [], [write for one in every for write in one.undo]
+        undo = [write for one in every for write in one.undo]
+        _count(cycle, failed, undo)
+        return [], undo
     writes = [write for one in every for write in one.writes]
     waiting = {key for key, found in said.items() if any(one.waits is not None for one in found)}
     if not waiting:

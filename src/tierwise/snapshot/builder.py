@@ -228,7 +228,7 @@ class Reader:
         """
         site = read_nodes(objects, self._site, self._objects)
         common = self._templates.common()
-        asking = self._devices.read(objects, site.names, pods, common.resources)
+        asking = self._devices.read(objects, site.names, pods, common.resources, site.resources)
         of_devices = self._devices.names if self._devices else set()
         offered = site.resources | _ALWAYS | of_devices
         apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}

@@ -8,7 +8,7 @@ the columns are a bound and devices are matched node by node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Final
 
@@ -55,6 +55,9 @@ __all__ = ["NOTHING_ASKED", "Asked", "DeviceReader"]
 
 _MOST_SETS: Final = 64
 """How many sets of devices are counted; what is asked of further ones is matched."""
+
+_PLENTY: Final = 1 << 20
+"""Of an extended resource whose devices serve several requests each."""
 
 _LONGEST: Final = 80
 _ENDED: Final = ("Succeeded", "Failed")
@@ -126,9 +129,18 @@ class DeviceReader:
         """What every pod is read by."""
         return self._sets, self._counted, tuple(sorted(self._served.items()))
 
-    def read(self, objects: Objects, rows: tuple[str, ...], pods: Sequence[str], wanted: frozenset[str]) -> set[str]:
-        """Take in what has changed since; `pods` are those that came, went or changed, `wanted` the resources that pods
-        name. Says which pods ask for something else now.
+    def read(
+        self,
+        objects: Objects,
+        rows: tuple[str, ...],
+        pods: Sequence[str],
+        wanted: frozenset[str],
+        offered: Set[str] = frozenset(),
+    ) -> set[str]:
+        """Take in what has changed since, and say which pods ask for something else now.
+
+        `pods` are those that came, went or changed, `wanted` the resources that pods name, `offered` those that nodes
+        have themselves.
         """
         before, self._objects, self.changed = self._objects, objects, False
         self._pods = objects.every(Pod)
@@ -141,9 +153,10 @@ class DeviceReader:
             self._served = served
         touched = self._follow(pods) | changed
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
-        if not described and not touched and wanted == self._wanted:
+        native = frozenset(offered) & self._served.keys() if self._served else frozenset()
+        if not described and not touched and wanted == self._wanted and native == self._native:
             return set()
-        self._rows, self._wanted, self.changed = rows, wanted, True
+        self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
         if not self:
             self.devices = NO_DEVICES
             return set()
@@ -334,6 +347,8 @@ class DeviceReader:
         shared_kinds = _bits(set(self._table.kind[self._table.row < 0].tolist()))
         odd = _bits({kind.number for kind in self._kinds.values() if not kind.plain}) | shared_kinds
         by_class: dict[int, set[str]] = {}
+        offered: list[int] = []  # chosen from for extended resources that nodes offer as well
+        claimed: list[int] = []
         for path, spec, waiting in chain(self._waiting(claims), self._extended()):
             alone = len(waiting) == 1
             plan = self._plan(spec, path)
@@ -346,10 +361,13 @@ class DeviceReader:
                 by_class.setdefault(kinds, set()).add(request.device_class)
                 if simple and not kinds & odd and not any(answer > 2 for answer in request.answers):
                     counted.setdefault(kinds, (request.device_class, _shown(spec, request)))
+                    (offered if waiting[0] in self._native else claimed).append(kinds)
                 else:
                     matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
                 for pod in waiting:
                     together.setdefault(pod, set()).add(kinds)
+        # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
+        matched += (one for one in offered if any(one & other for other in claimed))
         exact = _laminar(list(counted), matched, {frozenset(chosen) for chosen in together.values()})
         sets = [_Set(f"{CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
         for kinds, (name, shown) in counted.items():
@@ -401,20 +419,29 @@ class DeviceReader:
             counts += int((inside & ~local & free).sum())  # which nodes share them is asked when they are matched
             found[one.name] = counts
         offers: dict[str, Bools] = {}
+        extra: dict[str, Ints] = {}
         for resource, name in self._served.items():
-            offered = native.get(resource)
-            column = found.get(f"{CLASS_PREFIX}{name}")
-            if resource not in self._wanted or column is None:
+            if resource not in self._wanted or f"{CLASS_PREFIX}{name}" not in found:
                 continue
-            given = offered if offered is not None else np.zeros(rows, dtype=np.int64)
+            around = self._around(name)
+            column = np.minimum.reduce([found[one] for one in around])
+            if name not in self._bounds:  # some of its devices serve several requests: matching tells how many
+                column = np.where(column > 0, _PLENTY, 0)
+            given = native.get(resource, np.zeros(rows, dtype=np.int64))
             offers[resource] = given > 0
-            found[resource] = np.where(given > 0, given, column)
-            kinds = next(one.kinds for one in self._sets if one.device_class == name)
-            for one in self._sets:
-                if one.kinds & kinds == kinds:
-                    found[one.name] = found[one.name] + given
+            extra |= {one: extra.get(one, 0) + given for one in around}
+            extra[resource] = np.where(given > 0, given, column)
+        for one, amount in extra.items():
+            found[one] = found.get(one, 0) + amount
         self.devices = replace(self.devices, native=offers)
         return found
+
+    def _around(self, name: str) -> list[str]:
+        """The sets from which a request for any device of a class is counted."""
+        plan = self._plan(self._class_claim(name), f"for {name}")
+        kinds = _mask(plan.requests[0][0].answers, 1) if isinstance(plan, PlannedClaim) else 0
+        inside = [one for one in self._sets if not one.device_class and one.kinds & kinds == kinds]
+        return [f"{CLASS_PREFIX}{name}", *(one.name for one in inside if kinds in self._counted)]
 
     # -- what a pod asks for
 
@@ -460,6 +487,7 @@ class DeviceReader:
         counts: dict[str, int] = {}
         ties: list[NodeSelector] = []
         asks: list[ClaimAsk] = []
+        binding: list[str] = []
         names = self._means.get(path, ())
         matched = False
         for name in names:
@@ -472,6 +500,8 @@ class DeviceReader:
             if allocation is not None:
                 if allocation.node_selector is not None:
                     ties.append(allocation.node_selector)
+                if any(result.binding_conditions for result in allocation.devices.results):
+                    binding.append(name)
                 continue
             users = [user for user in self._users.get(name, ()) if not _ended(self._pods[user])]
             over = self._crowd(path, claim, users)
@@ -488,10 +518,11 @@ class DeviceReader:
                 return Asked(key=plan.encode(), waits=plan)
             matched = not self._count(plan, counts, alone=True) or matched
             wanted = replace(wanted, plan=plan)
-        key = _encode((ties, [(one.spec, one.shared) for one in asks], wanted.spec if wanted is not None else None))
+        spec = wanted.spec if wanted is not None else None
+        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding))
         found = self._asked.get(key)
         if found is None or found.matched is not matched:
-            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted)
+            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted, tuple(binding))
         return Asked(key, counts, found, claims=names)
 
     def _crowd(self, path: str, claim: ResourceClaim, users: Sequence[str]) -> str:
@@ -519,6 +550,7 @@ class DeviceReader:
         return exact
 
     _wanted: frozenset[str] = frozenset()
+    _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well
     _foreign: Ints = np.zeros(0, dtype=np.int64)
     _class_claims: Final[dict[str, DeviceClaim]] = {}
 

@@ -519,6 +519,50 @@ def test_nodes_that_offer_an_extended_resource_need_no_claim() -> None:
     assert {} == dict(history.cluster.read().every(ResourceClaim))
 
 
+def test_a_node_offers_some_of_the_extended_resources_itself() -> None:
+    """The claim that is made asks for the others alone."""
+    served = device_class(extendedResourceName="example.com/gpu")
+    implicit = f"deviceclass.resource.kubernetes.io/{DRIVER}"
+    machine = [node("n0", amounts={"example.com/gpu": "4"}), resource_slice("n0", GPUS[:1])]
+    history = run(machine, served, pod("p", requests={"example.com/gpu": "2", implicit: "1"}))
+
+    assert {"default/p": "n0"} == history.bindings
+    (found,) = history.cluster.read().every(ResourceClaim).values()
+    assert [(implicit, 1)] == [
+        (implicit, request.exactly.count) for request in found.spec.devices.requests if request.exactly is not None
+    ]
+
+
+def test_what_a_node_offers_itself_is_not_there_for_claims() -> None:
+    """A device plugin's GPUs are served to pods that ask for the resource: a gang of claims goes elsewhere."""
+    served = device_class(extendedResourceName="example.com/gpu")
+    offers = [node("n0", amounts={"example.com/gpu": "4"}), resource_slice("n0", GPUS[:1])]
+    group = {**_group("g", 2), "spec": {"minMember": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}
+    pods = [pod(f"q{i}", of="t", group="g") for i in range(2)]
+    history = run(
+        offers,
+        _machine("n1", *GPUS[:2]),
+        *(_tier(name, name.replace("r", "n")) for name in ("r0", "r1")),
+        served,
+        pod("p", requests={"example.com/gpu": "2"}),
+        template("t", exactly()),
+        group,
+        pods,
+    )
+
+    assert {"default/p": "n0", "default/q0": "n1", "default/q1": "n1"} == history.bindings
+
+
+def _tier(name: str, *nodes: str) -> Raw:
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": one}}} for one in nodes]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": 1, "members": members},
+    }
+
+
 def _group(name: str, minimum: int, **more: Any) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

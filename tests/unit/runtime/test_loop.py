@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
+from tests.support import devices
 from tests.support.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
+from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
 from tierwise.runtime import loop as loop_module
@@ -332,6 +334,28 @@ def test_loop_wakes_up_when_a_time_is_over() -> None:
 
     moments = (0.0, 540.0, 570.0, 599.9, 700.0)
     assert [60.0, 60.0, 30.0, 0.2, 0.2] == [patience(NOW + after) for after in moments]
+
+
+@pytest.mark.parametrize("with_controllers", [True, False])
+def test_loop_wakes_up_when_a_claim_has_waited_long_enough(with_controllers: bool) -> None:
+    """Nobody changes anything when a time-out is over, so the loop looks by itself; once it is over, no more."""
+    held = devices.prepared("c", since=format_time(NOW))
+    raws = [devices.node("n0"), devices.device_class(), held, devices.pod("p", "c")]
+    cluster, times = _Waiting(raws), [NOW]
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    clock = lambda: times[0]  # noqa: E731
+    loop = Loop(cluster, [duty], clock=clock, ticks=clock, with_controllers=with_controllers)
+    loop.run_once()
+
+    def patience(now: float) -> float:
+        times[0], steps = now, iter((False, True))
+        loop.run(period=60.0, rest=0.0, stopping=lambda: next(steps), may=lambda: True)
+        return cluster.patience[-1]
+
+    assert [60.0, 20.0] == [patience(NOW + after) for after in (0.0, 580.0)]
+    times[0] = NOW + 600
+    loop.run_once()
+    assert 60.0 == patience(NOW + 601)
 
 
 class _Stubborn(_Refusing):

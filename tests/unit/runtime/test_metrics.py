@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from tests.support import volumes
+from tests.support import devices, volumes
 from tests.support.draw import Gang, World, draw, gang, objects_of
 
 from tierwise.config.profile import DEFAULT
@@ -109,9 +109,28 @@ def test_claims_that_wait_and_choices_that_are_undone_are_counted() -> None:
     found = registry()
     Metrics(found).observe(*_undone(), {})
 
-    assert 1 == found.get_sample_value("tierwise_volume_claims_waiting")
-    labels = {"reason": "VolumeBindingFailed"}
-    assert 1 == found.get_sample_value("tierwise_volume_bindings_undone_total", labels)
+    kind = {"kind": "PersistentVolumeClaim"}
+    assert 1 == found.get_sample_value("tierwise_claims_waiting", kind)
+    assert 1 == found.get_sample_value("tierwise_claims_undone_total", kind | {"reason": "VolumeBindingFailed"})
+
+
+def test_devices_that_are_not_ready_in_time_are_counted() -> None:
+    """In the same metrics as volumes, by the kind of their claims."""
+    world = devices.objects(
+        devices.node("n0"),
+        devices.device_class(),
+        devices.prepared("c", since="1970-01-01T00:00:01Z"),
+        devices.pod("p", "c"),
+    )
+    found = registry()
+    metrics = Metrics(found)
+    for now in (100.0, 700.0):
+        snapshot = build(world, now)
+        metrics.observe(snapshot, cycle(snapshot, DEFAULT), {})
+
+    kind = {"kind": "ResourceClaim"}
+    assert 1 == found.get_sample_value("tierwise_claims_waiting", kind)
+    assert 1 == found.get_sample_value("tierwise_claims_undone_total", kind | {"reason": "DeviceBindingTimedOut"})
 
 
 def test_the_page_lists_every_metric() -> None:

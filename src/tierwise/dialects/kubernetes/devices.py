@@ -28,14 +28,17 @@ from tierwise.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 
 __all__ = [
     "EXTENDED_CLAIM",
     "MOST_CONSUMERS",
     "MOST_DEVICES",
+    "Binding",
     "KindKeys",
     "Planner",
+    "binding_of",
     "claim_name",
     "compared_names",
     "expressions",
@@ -114,12 +117,44 @@ def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, ResourceClaim]
     if entry.resource_claim_template_name and not owns(pod, claim):
         return f"ResourceClaim {name} was not made for this pod"
     status = claim.status
-    if status.allocation is not None and any(result.binding_conditions for result in status.allocation.devices.results):
-        return f"ResourceClaim {name} holds devices with binding conditions, which are not supported"
     full = len(status.reserved_for) >= MOST_CONSUMERS
     if full and not any(is_consumer(one, pod) for one in status.reserved_for):
         return f"ResourceClaim {name} is reserved for {MOST_CONSUMERS} pods already"
     return ""
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """How far a driver is with devices that it prepares once they are given away, such as those of a fabric.
+
+    Kubernetes looks at the devices of a claim in their order, and at the first that is not ready only.
+    """
+
+    device: str = ""  # the device that is not ready; "" where all of them are
+    condition: str = ""  # what it lacks, or the failure that its driver reports
+    failed: bool = False
+    since: float = 0.0  # when the devices were given away; 0 where that is not known
+
+
+def binding_of(claim: ResourceClaim) -> Binding | None:
+    """The state of an allocated claim whose devices have binding conditions; None for all others."""
+    allocation = claim.status.allocation
+    if allocation is None or not any(result.binding_conditions for result in allocation.devices.results):
+        return None
+    told = {(one.driver, one.pool, one.device): one.conditions for one in claim.status.devices}
+    since = read_time(allocation.allocation_timestamp)
+    for result in allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        said = told.get((result.driver, result.pool, result.device))
+        found = {one.type: one for one in reversed(said or ())}
+        for name in result.binding_failure_conditions if said is not None else ():
+            if name in found and found[name].status == "True":
+                words = ": ".join(text for text in (found[name].reason, found[name].message) if text)
+                return Binding(result.device, f"{name} ({words})" if words else name, failed=True, since=since)
+        for name in result.binding_conditions:
+            if name not in found or found[name].status != "True":
+                return Binding(result.device, name, since=since)
+    return Binding(since=since)
 
 
 # -- slices
@@ -306,13 +341,11 @@ class Planner:
 
     def _evaluate(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
         if not texts:
-            return bytes(not kind.device.binding_conditions for kind in self._kinds), ()
+            return bytes([_YES]) * len(self._kinds), ()
         from tierwise.api.cel import CelError, TooMuchWorkError, selector  # most clusters have no selectors
 
         answers, faults = bytearray(len(self._kinds)), dict[str, int]()
         for i, kind in enumerate(self._kinds):
-            if kind.device.binding_conditions:
-                continue  # it is taken by nobody
             answers[i] = _YES
             for number, text in enumerate(texts):
                 try:

@@ -14,7 +14,7 @@ import msgspec
 
 from tierwise.api.codec import Raw, lists
 from tierwise.api.core import NodeSelectorTerm
-from tierwise.api.meta import Requirement
+from tierwise.api.meta import Requirement, format_time
 from tierwise.api.quantity import show
 from tierwise.api.resource import DeviceClaim, DeviceToleration, ResourceClaim
 from tierwise.model.devices import Devices, Extended
@@ -23,9 +23,12 @@ from tierwise.model.node import NodeTable
 from tierwise.plugins.kubernetes.device_allocation import Choice, Reach
 from tierwise.port import Key, Prepare
 
-__all__ = ["FINALIZER", "ClaimWriter", "claim_key"]
+__all__ = ["FAILED_AT", "FINALIZER", "ClaimWriter", "claim_key", "deallocation"]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+FAILED_AT: Final = "tierwise.io/device-binding-failed-at"
+"""The annotation of a claim that says when its devices last could not be prepared."""
+
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 _GROUP: Final = "resource.k8s.io"
 
@@ -33,8 +36,9 @@ _GROUP: Final = "resource.k8s.io"
 class ClaimWriter:
     """Writes for the claims of one cycle; remembers what it has given, for pods that share a claim."""
 
-    def __init__(self, devices: Devices, reach: Reach, nodes: NodeTable) -> None:
+    def __init__(self, devices: Devices, reach: Reach, nodes: NodeTable, now: float) -> None:
         self._devices = devices
+        self._now = format_time(now)
         self._table = devices.table
         self._reach = reach
         self._nodes = nodes
@@ -46,24 +50,32 @@ class ClaimWriter:
         return path in self._given
 
     def writes(
-        self, job: Job, task: Task, row: int, chosen: Mapping[str, Sequence[Choice]], made: Sequence[Choice] | None
+        self,
+        job: Job,
+        task: Task,
+        row: int,
+        chosen: Mapping[str, Sequence[Choice]],
+        made: tuple[Extended, Sequence[Choice]] | None,
     ) -> Iterator[Prepare]:
-        """All that a task needs before it is bound; `made` are the devices of a claim that is yet to be made."""
+        """All that a task needs before it is bound; `made` are a claim that is yet to be made, and its devices."""
         for path in task.claims:
             claim = self._devices.claims.get(path)
             if claim is not None:
                 yield from self._of_claim(job, task, row, claim, path, chosen.get(path))
-        extended = task.shape.devices.extended if task.shape.devices is not None else None
-        if made is not None and extended is not None:
-            yield from self._made(job, task, row, extended, made)
+        if made is not None:
+            yield from self._made(job, task, row, *made)
 
     def _of_claim(
         self, job: Job, task: Task, row: int, claim: ResourceClaim, path: str, chosen: Sequence[Choice] | None
     ) -> Iterator[Prepare]:
         key, meta = claim_key(path), claim.metadata
+        changed: Raw = {}
         if chosen is not None and FINALIZER not in meta.finalizers:
-            finalizers: Raw = {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}
-            yield Prepare(key, finalizers, gang=job.key, version=meta.resource_version)
+            changed["finalizers"] = [*meta.finalizers, FINALIZER]
+        if chosen is not None and FAILED_AT in meta.annotations:
+            changed["annotations"] = {FAILED_AT: None}
+        if changed:
+            yield Prepare(key, {"metadata": changed}, gang=job.key, version=meta.resource_version)
         if chosen is not None:
             self._given[path] = self._allocation(claim.spec.devices, chosen, row, meta.uid or path)
         known = self._reserved.setdefault(path, [lists_of(one) for one in claim.status.reserved_for])
@@ -114,7 +126,7 @@ class ClaimWriter:
         config = self._config(spec, choices)
         if config:
             devices["config"] = config
-        allocation: Raw = {"devices": devices}
+        allocation: Raw = {"devices": devices, "allocationTimestamp": self._now}
         selector = self._selector(choices, row)
         if selector is not None:
             allocation["nodeSelector"] = selector
@@ -122,18 +134,22 @@ class ClaimWriter:
 
     def _result(self, spec: DeviceClaim, choice: Choice, number: int, unique: str) -> Raw:
         pool = self._table.pools[int(self._table.pool[choice.device])]
+        device = self._table.devices[choice.device]
         result: Raw = {
             "request": choice.request.name,
             "driver": pool.driver,
             "pool": pool.name,
-            "device": self._table.devices[choice.device].name,
+            "device": device.name,
         }
         if choice.request.admin:
             result["adminAccess"] = True
         tolerations = _tolerations(spec, choice.request.name)
         if tolerations:
             result["tolerations"] = [lists_of(one) for one in tolerations]
-        if self._table.devices[choice.device].allow_multiple_allocations:
+        if device.binding_conditions:
+            result["bindingConditions"] = list(device.binding_conditions)
+            result["bindingFailureConditions"] = list(device.binding_failure_conditions)
+        if device.allow_multiple_allocations:
             result["shareID"] = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{unique} {number}"))
             if choice.consumed:
                 result["consumedCapacity"] = {name: _quantity(amount) for name, amount in choice.consumed.items()}
@@ -193,6 +209,12 @@ def claim_key(path: str) -> Key:
     """The identity of a claim by its path."""
     namespace, _, name = path.partition("/")
     return Key(_GROUP, "ResourceClaim", namespace, name)
+
+
+def deallocation(path: str, claim: ResourceClaim) -> Prepare:
+    """What takes the devices of a claim back."""
+    patch: Raw = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+    return Prepare(claim_key(path), patch, version=claim.metadata.resource_version, status=True)
 
 
 def reference(task: Task) -> Raw:

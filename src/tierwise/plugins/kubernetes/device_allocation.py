@@ -70,6 +70,7 @@ class _View(msgspec.Struct, frozen=True, eq=False):
     incomplete: bool = False
     invalid: str = ""
     counters: Mapping[tuple[str, str], int] = {}  # by set and name, thousandths
+    prepared: bool = False  # some of its devices must be prepared first: such pools are looked through last
 
 
 class Reach:
@@ -86,7 +87,7 @@ class Reach:
         """The pools of a node, in the order in which they are looked through."""
         numbers = (*self._table.at.get(row, ()), *self._table.shared)
         found = [self._view(number, row) for number in sorted(numbers)]
-        return [view for view in found if view is not None]
+        return sorted((view for view in found if view is not None), key=lambda view: view.prepared)
 
     def signature(self, row: int, state: DeviceState) -> tuple[object, ...]:
         """Equal for nodes that have the same kinds of devices in the same order and condition."""
@@ -137,7 +138,8 @@ class Reach:
         pool = self._table.pools[number]
         if pool.row >= 0:
             if number not in self._views:
-                self._views[number] = _made(pool, pool.slices, range(pool.first, pool.last), incomplete=False)
+                devices = range(pool.first, pool.last)
+                self._views[number] = self._made(pool, pool.slices, devices, incomplete=False)
             return self._views[number]
         relevant = tuple(bool(mask[row]) for mask in self._slice_masks(number))
         key = number, relevant
@@ -162,7 +164,21 @@ class Reach:
             if any(one is other for other in seen) and not one.spec.shared_counters:
                 devices += range(at, at + len(one.spec.devices))
             at += len(one.spec.devices)
-        return _made(pool, everything, devices, incomplete=len(everything) != wanted and len(seen) != wanted)
+        return self._made(pool, everything, devices, incomplete=len(everything) != wanted and len(seen) != wanted)
+
+    def _made(
+        self, pool: DevicePool, slices: Sequence[ResourceSlice], devices: Sequence[int], *, incomplete: bool
+    ) -> _View:
+        counters = {
+            (group.name, name): milli(counter.value)
+            for one in slices
+            for group in one.spec.shared_counters
+            for name, counter in group.counters.items()
+        }
+        invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else _fault(slices, counters)
+        incomplete = incomplete or pool.fault.startswith("being")
+        prepared = not incomplete and any(self._table.devices[device].binding_conditions for device in devices)
+        return _View(pool, devices, incomplete, invalid, counters, prepared)
 
     def _slice_masks(self, number: int) -> list[Bools]:
         found = self._masks.get(number)
@@ -205,17 +221,6 @@ class Reach:
         if selector is None:
             return np.zeros(len(self._nodes), dtype=bool)
         return in_any_term(self._nodes, selector)
-
-
-def _made(pool: DevicePool, slices: Sequence[ResourceSlice], devices: Sequence[int], *, incomplete: bool) -> _View:
-    counters = {
-        (group.name, name): milli(counter.value)
-        for one in slices
-        for group in one.spec.shared_counters
-        for name, counter in group.counters.items()
-    }
-    invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else _fault(slices, counters)
-    return _View(pool, devices, incomplete or pool.fault.startswith("being"), invalid, counters)
 
 
 def _fault(slices: Sequence[ResourceSlice], counters: Mapping[tuple[str, str], int]) -> str:

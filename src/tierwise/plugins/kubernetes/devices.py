@@ -13,31 +13,40 @@ from typing import Final
 
 import numpy as np
 
+from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.api.resource import ResourceClaim
+from tierwise.dialects.kubernetes.devices import binding_of
+from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.framework.extension import CycleView, Preparation
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.arrays import Ints, Why
-from tierwise.model.devices import NO_DEVICES, DeviceAsk, PlannedClaim, PlannedRequest
+from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.plugins.kubernetes.claim_writes import ClaimWriter
+from tierwise.plugins.kubernetes.claim_writes import FAILED_AT, ClaimWriter, claim_key, deallocation
 from tierwise.plugins.kubernetes.device_allocation import AllocationFault, Choice, DeviceState, Reach, allocate
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
+from tierwise.port import Prepare
 
 __all__ = ["DeviceRules"]
 
-_PENDING: Final = (Status.PENDING, Status.GATED)
+_PAUSE: Final = 10.0
+"""Seconds before devices are given away again that could not be prepared, the longest that Kubernetes waits."""
 
 
 class DeviceRules:
     """Says which nodes' devices serve a shape, follows what was given, and says what is written before a bind."""
 
-    def __init__(self, view: CycleView, plugin: str) -> None:
+    def __init__(self, view: CycleView, plugin: str, timeout: float) -> None:
+        """`timeout` is how many seconds drivers have to prepare devices that they prepare once these are given away."""
+        self._timeout = timeout
         self._plugin = plugin
         self._view = view
         self._reasons = view.reasons
+        self._now = view.snapshot.now
         devices = view.snapshot.devices or NO_DEVICES
         self._devices = devices
         self._table = devices.table
@@ -46,6 +55,7 @@ class DeviceRules:
         self._matched = any(shape.devices is not None and shape.devices.matched for shape in view.snapshot.shapes)
         self._shared: dict[str, int] = {}  # claims that several pods wait for, numbered from 1
         self._owner: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # by device: such a claim, or 0
+        self._parts: dict[tuple[int, frozenset[str]], Extended | None] = {}
         self._answers: dict[tuple[object, ...], int] = {}
         self._known: dict[
             int, tuple[int, Why]
@@ -54,7 +64,7 @@ class DeviceRules:
         # What is given at the end of the cycle, claim by claim.
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
-        self._writer = ClaimWriter(devices, self._reach, view.nodes)
+        self._writer = ClaimWriter(devices, self._reach, view.nodes, view.snapshot.now)
         if self._matched:
             view.ledger.follow(self)
 
@@ -66,6 +76,10 @@ class DeviceRules:
             return
         for tie in shape.devices.ties:
             np.copyto(why, self._reasons.number(self._elsewhere), where=~in_any_term(self._view.nodes, tie))
+        for path in shape.devices.binding:
+            lost = self._lost(path)
+            if lost is not None:
+                why[:] = self._reasons.number(lost)
 
     def concerns(self, shape: Shape) -> bool:
         """Whether devices are matched for it."""
@@ -100,7 +114,7 @@ class DeviceRules:
             return placed
         if not plans:
             return 0
-        key = (shape.number, len(plans), *self._reach.signature(row, self._state))
+        key = (shape.number, *map(id, plans), *self._reach.signature(row, self._state))
         found = self._answers.get(key)
         if found is None:
             reason = self._reason(plans, row, self._state)
@@ -118,15 +132,23 @@ class DeviceRules:
                         return [], self._reasons.number(self._elsewhere)
                     continue
             plans.append(claim.plan)
-        if ask.extended is not None and ask.extended.plan is not None and not self._offers(ask, row):
-            plans.append(ask.extended.plan)
+        extended = self._extended(ask, row)
+        if extended is not None and extended.plan is not None:
+            plans.append(extended.plan)
         return plans, None
 
-    def _offers(self, ask: DeviceAsk, row: int) -> bool:
-        """Whether a node offers the extended resources that a class would serve itself."""
-        assert ask.extended is not None
+    def _extended(self, ask: DeviceAsk, row: int) -> Extended | None:
+        """The extended resources that a node does not offer itself, so that a claim is made for them."""
+        if ask.extended is None:
+            return None
         native = self._devices.native
-        return all(name in native and bool(native[name][row]) for name in ask.extended.resources)
+        offered = frozenset(name for name in ask.extended.resources if name in native and native[name][row])
+        if not offered:
+            return ask.extended
+        key = id(ask.extended), offered
+        if key not in self._parts:
+            self._parts[key] = ask.extended.without(offered)
+        return self._parts[key]
 
     def _number(self, claim: str) -> int:
         return self._shared.setdefault(claim, len(self._shared) + 1)
@@ -207,10 +229,12 @@ class DeviceRules:
     # -- before a bind
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
-        """Devices for the claims of a task, as writes; None where it has no claims."""
+        """Devices for the claims of a task, as writes, and drivers that prepare them; None where it has no claims."""
         ask = task.shape.devices
         if ask is None:
             return None
+        if row < 0:
+            return self._given_back(job, ask)
         if self._dealt is None:
             self._dealt = DeviceState(self._table)
         open_claims = [
@@ -220,12 +244,16 @@ class DeviceRules:
             and claim.status.allocation is None
             and not self._writer.given(path)
         ]
+        pause = max((read_time(claim.metadata.annotations.get(FAILED_AT, "")) for _, claim in open_claims), default=0.0)
+        if pause and self._now < pause + _PAUSE:
+            text = f"the devices of pod {task.key} could not be prepared; another try is made at "
+            text += format_time(pause + _PAUSE)
+            return Preparation(waits=Reason("DeviceBindingFailed", self._plugin, text), until=pause + _PAUSE)
         plans = [self._plan_of(ask, claim) for _, claim in open_claims]
-        made = ask.extended is not None and not self._offers(ask, row)
-        if made:
-            assert ask.extended is not None
-            assert ask.extended.plan is not None
-            plans.append(ask.extended.plan)
+        made = self._extended(ask, row)
+        if made is not None:
+            assert made.plan is not None
+            plans.append(made.plan)
         try:
             found = self._deal(ask, row, plans)
         except AllocationFault as fault:
@@ -237,7 +265,56 @@ class DeviceRules:
         for choices in found:
             self._give(choices)
         chosen = {path: choices for (path, _), choices in zip(open_claims, found, strict=False)}
-        return Preparation(writes=tuple(self._writer.writes(job, task, row, chosen, found[-1] if made else None)))
+        given = (made, found[-1]) if made is not None else None
+        writes = tuple(self._writer.writes(job, task, row, chosen, given))
+        waits, until = self._waits(task, found)
+        return Preparation(writes, waits, until)
+
+    def _waits(self, task: Task, found: Sequence[Sequence[Choice]]) -> tuple[Reason | None, float | None]:
+        """Which device of a task its driver must prepare before the task is bound, and until when it may."""
+        assert task.shape.devices is not None
+        for path in task.shape.devices.binding:
+            claim = self._devices.claims[path]
+            state = binding_of(claim)
+            if state is not None and state.device:
+                text = f"device {state.device} of ResourceClaim {claim.metadata.name} is not {state.condition} yet"
+                until = state.since + self._timeout if state.since else None
+                return Reason("WaitsForDevice", self._plugin, text), until
+        for choice in (choice for choices in found for choice in choices):
+            device = self._table.devices[choice.device]
+            if device.binding_conditions:
+                text = f"device {device.name} of pod {task.key} is not {device.binding_conditions[0]} yet"
+                return Reason("WaitsForDevice", self._plugin, text), self._now + self._timeout
+        return None, None
+
+    def _lost(self, path: str) -> Reason | None:
+        """Why the devices of a claim will not be ready: their driver says so, or it took too long."""
+        claim = self._devices.claims[path]
+        state = binding_of(claim)
+        if state is None or not state.device:
+            return None
+        named = f"device {state.device} of ResourceClaim {claim.metadata.name}"
+        if state.failed:
+            return Reason("DeviceBindingFailed", self._plugin, f"could not have {named}: {state.condition}")
+        if state.since and self._now >= state.since + self._timeout:
+            text = f"could not have {named}: it was not {state.condition} in {self._timeout:.0f} seconds"
+            return Reason("DeviceBindingTimedOut", self._plugin, text)
+        return None
+
+    def _given_back(self, job: Job, ask: DeviceAsk) -> Preparation | None:
+        """What takes back devices that will not be ready, where nobody but pods of the job that wait uses them."""
+        waiting = [task for task in job.tasks if task.status is Status.PENDING]
+        uids, names = {task.uid for task in waiting}, {task.key.partition("/")[2] for task in waiting}
+        undo: list[Prepare] = []
+        lost: Reason | None = None
+        for path in ask.binding:
+            claim, why = self._devices.claims[path], self._lost(path)
+            own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
+            if why is not None and own:
+                marks: Raw = {"metadata": {"annotations": {FAILED_AT: format_time(self._now)}}}
+                undo += [deallocation(path, claim), Prepare(claim_key(path), marks)]
+                lost = why
+        return Preparation(failed=lost, undo=tuple(undo)) if undo else None
 
     def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
         return next(one.plan for one in ask.claims if one.spec == claim.spec.devices)

@@ -7,6 +7,9 @@ are computed once per shape.
 Arguments, as Volcano spells them, all true by default: `predicate.NodeAffinityEnable` (node selector and affinity),
 `predicate.TaintTolerationEnable`, `predicate.PodAffinityEnable`, `predicate.PodTopologySpreadEnable`.
 
+`dynamicresources.bindingTimeoutSeconds` (600) is how long drivers may take to prepare devices that have conditions for
+it.
+
 A KubeSchedulerConfiguration sets two more: `kubernetes`, by which readiness is left to taints and no label is made up,
 and `addedAffinity`, the node affinity that it adds to that of every pod.
 """
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tierwise.api.core import Taint
-from tierwise.framework.arguments import flag
+from tierwise.framework.arguments import flag, number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, MovingFilter, PreBind, Preparation, StaticFilter
 from tierwise.model.arrays import Bools, Why
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Predicates"]
 
 _PLUGIN = "predicates"
+_TIMEOUT = 600.0
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _UNSCHEDULABLE = Reason("NodeUnschedulable", _PLUGIN, "were unschedulable")
 _NOT_READY = Reason("NodeNotReady", _PLUGIN, "were not ready")
@@ -63,7 +67,8 @@ class Predicates:
             spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
             by_name=not kubernetes,
         )
-        self._devices = _device_rules(view) if view.snapshot.devices is not None else None
+        timeout = number(arguments, "dynamicresources.bindingTimeoutSeconds", _TIMEOUT)
+        self._devices = _device_rules(view, timeout) if view.snapshot.devices is not None else None
 
     def why_not(self, shape: Shape) -> Why:
         """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
@@ -119,10 +124,10 @@ class Predicates:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
 
 
-def _device_rules(view: CycleView) -> DeviceRules:
+def _device_rules(view: CycleView, timeout: float) -> DeviceRules:
     from tierwise.plugins.kubernetes.devices import DeviceRules  # most clusters have no devices
 
-    return DeviceRules(view, _PLUGIN)
+    return DeviceRules(view, _PLUGIN, timeout)
 
 
 def _bars(taint: Taint) -> Reason:
