@@ -122,7 +122,7 @@ def pod(name: str, *claims: str, of: str = "", group: str = "", on: str = "", cp
 
 def prepared(name: str, user: str = "p", since: str = "", where: str = "n0", **conditions: str) -> Raw:
     """A claim that holds device d0 of a node, whose driver reports these conditions: `ready` it waits for."""
-    result = {"request": "gpu", "driver": DRIVER, "pool": where, "device": "d0"}
+    result: Raw = {"request": "gpu", "driver": DRIVER, "pool": where, "device": "d0"}
     result |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     fields = [{"key": "metadata.name", "operator": "In", "values": [where]}]
     allocation: Raw = {

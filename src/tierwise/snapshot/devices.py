@@ -431,8 +431,8 @@ class DeviceReader:
             offers[resource] = given > 0
             extra |= {one: extra.get(one, 0) + given for one in around}
             extra[resource] = np.where(given > 0, given, column)
-        for one, amount in extra.items():
-            found[one] = found.get(one, 0) + amount
+        for resource, amount in extra.items():
+            found[resource] = found.get(resource, 0) + amount
         self.devices = replace(self.devices, native=offers)
         return found
 
