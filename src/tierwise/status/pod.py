@@ -17,11 +17,21 @@ from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, gang_path
 
-__all__ = ["pod_conditions", "pod_events"]
+__all__ = ["more_nodes_help", "pod_conditions", "pod_events"]
 
 _SCHEDULED = "PodScheduled"
 _UNSCHEDULABLE = "Unschedulable"
 """Autoscalers look for this reason, and for no other: a cluster with more nodes could help."""
+_HAS_PLACE = frozenset(("place", "bind"))
+"""Stages after a place was found: a plugin declines it for a time, or volumes and binding are waited for."""
+_HELD_BACK = frozenset(("enqueue", "gate", "quota"))
+"""Stages in which a job is held back, also where it would not fit either."""
+_NO_MATTER_OF_NODES = frozenset(("AlreadyTooWide", "BrokenTopology", "NoDomainWithinTier", "WaitsForGang"))
+"""What is wrong with the tree or with the job's running pods, and waits for the rest of a gang."""
+_OVERCOMMITTED = "ClusterOvercommitted"
+"""A gate that holds jobs back for lack of nodes."""
+_LEAVING = "AwaitsVictims"
+"""Evictions have made the room already."""
 _FAULT = "SchedulerError"
 """Kubernetes' word for a turn that went wrong: it will be tried again as it is."""
 _FAULTS = frozenset(("PluginFailed", "BindFailed"))
@@ -59,7 +69,7 @@ def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, s
                 continue
             if task.key in kept:
                 text = f"node {kept[task.key]} is kept for it until resources are released there"
-                yield task.key, _UNSCHEDULABLE, text, None
+                yield task.key, Verdict.NOT_NOW.camel, text, None
             elif rejection is not None:
                 told = None if job.declared else decision_id(snapshot.now, job.key)
                 yield task.key, _reason(rejection), _words(job, rejection), told
@@ -68,10 +78,24 @@ def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, s
 
 
 def _reason(rejection: Rejection) -> str:
-    """What more nodes would not help against must not look as if they did."""
+    """What more nodes would not help against must not look as if they did; it is called by its verdict."""
     if rejection.reason.code in _FAULTS:
         return _FAULT
-    return rejection.verdict.camel if rejection.verdict is Verdict.NOT_ALLOWED else _UNSCHEDULABLE
+    return _UNSCHEDULABLE if more_nodes_help(rejection) else rejection.verdict.camel
+
+
+def more_nodes_help(rejection: Rejection) -> bool:
+    """Whether a job that was rejected could start if the cluster had more nodes, and nothing else were different.
+
+    Not where a queue, a quota or a gate holds it back, also if it would not fit either; not where a place was found
+    or is being made; and not where the tree or the job's own pods are in the way.
+    """
+    if rejection.verdict is Verdict.NOT_ALLOWED or rejection.reason.code in _FAULTS | _NO_MATTER_OF_NODES:
+        return False
+    if rejection.stage in _HAS_PLACE:
+        return False
+    held_back = any(c.stage in _HELD_BACK and c.reason.code != _OVERCOMMITTED for c in rejection.children)
+    return not held_back and all(child.reason.code != _LEAVING for child in rejection.children)
 
 
 def _words(job: Job, rejection: Rejection) -> str:

@@ -212,7 +212,7 @@ def test_pod_that_a_node_is_kept_for_hears_of_it() -> None:
 
     condition = _condition(effect)
     assert "node n0 is kept for it until resources are released there" == condition["message"]
-    assert ("False", "Unschedulable") == (condition["status"], condition["reason"])
+    assert ("False", "NotNow") == (condition["status"], condition["reason"])
 
 
 def test_pod_that_could_not_be_bound_calls_for_no_nodes() -> None:
