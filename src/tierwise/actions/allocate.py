@@ -21,17 +21,17 @@ from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
-from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
-from tierwise.actions.placement.surplus import place_surplus
+from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.placer import place_in_order
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob
+from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
@@ -108,7 +108,8 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
             return True
         spread = alternate.topology.meet_rows(alternate.positions[np.concatenate(rows)])
         return int(alternate.topology.tier[spread]) <= max(options[-1].tier, 1)
-    gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
+    inner = (group_job(job, number) for number in range(1, len(job.inner_groups)))
+    gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
     for gang in gangs:
         limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
         if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
@@ -396,6 +397,12 @@ class _Allocation:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
         placements: list[Placement] = []
         left: list[TaskGroup] = []
+        for number, asked in surplus_groups(self._cycle, job):
+            placed = self._place_group(job, number, asked)
+            if placed:  # what else there is to place depends on it
+                self._decide(job, placed, score=0.0, bound=True)
+                return self._cycle.backlog.some_left(job)
+            left += asked.task_groups
         for task_group in surplus(self._cycle, job):
             allowed = self._allowed(job, task_group)
             placed = place_surplus(self._cycle, job, replace(task_group, need=allowed)) if allowed else []
@@ -413,6 +420,14 @@ class _Allocation:
         elif self._cycle.backlog.some_left(job):
             self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
+
+    def _place_group(self, job: Job, number: int, asked: Demand) -> list[Placement]:
+        """Place an inner group beyond the minimum, if quotas allow all of it now."""
+        with self._cycle.ledger.statement():
+            self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
+            if self._quota_reason(job, asked) is not None:
+                return []
+        return place_surplus_group(self._cycle, job, number, asked)
 
     def _allowed(self, job: Job, task_group: TaskGroup) -> int:
         """How many tasks of a task group quotas allow now; at most one where placing a task moves the shares."""

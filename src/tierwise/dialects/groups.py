@@ -2,13 +2,13 @@
 
 Dialects read their objects into a `Group`; what that means for scheduling is defined here once, so the same gang in two
 languages is the same job. A group is a tree: sub-groups have minimums and constraints of their own, and may have
-sub-groups. Jobs have two levels; a group that needs more, or a mixture of sub-groups that two levels cannot represent,
-waits with a message that names the field.
+sub-groups. Where two levels say the same, the job has two, with a policy for sub-groups that are alike; otherwise it is
+nested, and its inner groups count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
-from tierwise.model.job import Constraint, Job, Phase, Policy, Status
+from tierwise.model.job import Constraint, InnerGroup, Job, Phase, Policy, Status
 from tierwise.model.reason import Reason
 from tierwise.port import Key
 
@@ -106,8 +106,13 @@ def build_group(
     `shared` says that a group of another language has the same name, `foreign` that pods of it are another scheduler's.
     """
     key = f"{group.key.kind}.{group.key.group} {group.path}" if shared else group.path
-    policies, index, fault = _policies(group)
-    least = _as_roles(policies, index) if fault is None else {}
+    tree = _flattened(SubGroup("", group.minimum, group.constraint, group.sub_groups, group.min_sub_groups))
+    fault = _missing(tree, "")
+    policies, index = _policies(tree) if fault is None else ((), {})
+    inner_groups, parents = _inner_groups(tree) if index and _nested(tree, policies) else ((), {})
+    if inner_groups:
+        policies = tuple(replace(policy, minimum=0) for policy in policies)
+    least = _as_roles(policies, index) if not inner_groups else {}
     if least:
         policies, index = (), {}
         members = [Member(m.pod, replace(m.task, role=sub_group(m.pod))) for m in members]
@@ -134,6 +139,8 @@ def build_group(
         refusal=refusal,
         together=group.together,
         declared_by=group.key,
+        inner_groups=inner_groups,
+        parents={f"{key}/{name}": number for name, number in parents.items()},
     )
 
 
@@ -159,32 +166,75 @@ def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
     return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
 
 
-def _policies(group: Group) -> tuple[tuple[Policy, ...], dict[str, int], Reason | None]:
-    """The sub-groups as policies, the policy of each by its name, and why two levels cannot hold them.
-
-    A policy is a number of sub-groups that are alike. Where all of them must be whole each may be a policy of its own;
-    where some may be left out they must be alike, for a policy cannot choose among others.
+def _flattened(group: SubGroup) -> SubGroup:
+    """The group without levels that ask for nothing themselves: one that has no constraint and needs all its parts is
+    its parts, where all of it is needed.
     """
-    every, least = _flattened(group)
-    nested = next((sub for sub in every if sub.sub_groups), None)
-    if nested is not None:
-        text = f"sub-group {nested.name} has sub-groups of its own, and jobs have two levels"
-        return (), {}, not_supported("more than two levels of groups", text)
-    if least > len(every):
-        text = f"{least} of its groups must start together, and {len(every)} exist"
-        return (), {}, Reason("PodGroupNotFound", "pod", text)
+    parts: list[SubGroup] = []
+    for part in map(_flattened, group.sub_groups):
+        dissolves = part.sub_groups and part.constraint is None and _needs_all(part) and _needs_all(group)
+        parts += part.sub_groups if dissolves else (part,)
+    number = None if _needs_all(group) else group.min_sub_groups
+    return replace(group, sub_groups=tuple(parts), min_sub_groups=number)
+
+
+def _needs_all(group: SubGroup) -> bool:
+    return group.min_sub_groups is None or group.min_sub_groups == len(group.sub_groups)
+
+
+def _missing(group: SubGroup, path: str) -> Reason | None:
+    """That a group needs more parts than exist, or that can be whole; the innermost one that is in the way is named."""
+    if group.min_sub_groups is None or (path and not group.sub_groups):
+        found = (_missing(part, f"{path}/{part.name}") for part in group.sub_groups)
+        return next((reason for reason in found if reason is not None), None)
+    faults = [_missing(part, f"{path}/{part.name}") for part in group.sub_groups]
+    if len(faults) - sum(fault is not None for fault in faults) >= group.min_sub_groups:
+        return None
+    whose = f"the groups of {path[1:]}" if path else "its groups"
+    text = f"{group.min_sub_groups} of {whose} must start together, and {len(faults)} exist"
+    return next(filter(None, faults), None) or Reason("PodGroupNotFound", "pod", text)
+
+
+def _policies(tree: SubGroup) -> tuple[tuple[Policy, ...], dict[str, int]]:
+    """A policy for each kind of innermost sub-groups that are alike, and the policy of each of these by its name."""
     alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
-    for sub in sorted(every, key=lambda sub: natural(sub.name)):
+    for sub in sorted(_innermost(tree), key=lambda sub: natural(sub.name)):
         alike.setdefault((min(sub.minimum, PODS), sub.constraint), []).append(sub)
-    if least < len(every) and len(alike) > 1:
-        text = f"{least} of {len(every)} sub-groups that differ in size or constraint"
-        return (), {}, not_supported(text, "a choice is made among sub-groups that are alike")
     policies: list[Policy] = []
     index: dict[str, int] = {}
     for (size, constraint), subs in alike.items():
+        least = len(subs) if tree.min_sub_groups is None else min(tree.min_sub_groups, len(subs))
         index |= {sub.name: len(policies) for sub in subs}
-        policies.append(Policy(subs[0].name, size, min(least, len(subs)), constraint))
-    return tuple(policies), index, None
+        policies.append(Policy(subs[0].name, size, least, constraint))
+    return tuple(policies), index
+
+
+def _innermost(group: SubGroup) -> Iterator[SubGroup]:
+    for part in group.sub_groups:
+        yield from _innermost(part) if part.sub_groups else (part,)
+
+
+def _nested(tree: SubGroup, policies: Sequence[Policy]) -> bool:
+    """Whether two levels cannot hold the groups: there are more of them, or some of unlike ones may be left out."""
+    chooses = tree.min_sub_groups is not None and len(policies) > 1
+    return chooses or any(part.sub_groups for part in tree.sub_groups)
+
+
+def _inner_groups(tree: SubGroup) -> tuple[tuple[InnerGroup, ...], dict[str, int]]:
+    """The groups of groups in preorder, the tree itself first, and the one that each innermost sub-group is in."""
+    found: list[InnerGroup] = []
+    parents: dict[str, int] = {}
+    work = [(tree, "", -1)]
+    while work:
+        group, path, parent = work.pop()
+        number = len(found)
+        needed = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
+        pods = min(smallest(group.sub_groups, group.min_sub_groups), PODS)
+        found.append(InnerGroup(path, parent, needed, pods, group.constraint))
+        parents |= {part.name: number for part in group.sub_groups if not part.sub_groups}
+        inside = (part for part in reversed(group.sub_groups) if part.sub_groups)
+        work += ((part, f"{path}/{part.name}" if path else part.name, number) for part in inside)
+    return tuple(found), parents
 
 
 def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str, int]:
@@ -199,26 +249,6 @@ def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str,
     if sum(policy.minimum for policy in policies) < number:
         return {}
     return {name: policies[policy].size for name, policy in index.items()}
-
-
-def _flattened(group: Group) -> tuple[tuple[SubGroup, ...], int]:
-    """The sub-groups and how many of them must be whole, without levels that ask for nothing themselves.
-
-    Where all must be whole, a sub-group that has no constraint and needs all its parts is its parts.
-    """
-    least = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
-    if least != len(group.sub_groups):
-        return group.sub_groups, least
-    found: list[SubGroup] = []
-    work = list(reversed(group.sub_groups))
-    while work:
-        sub = work.pop()
-        whole = sub.min_sub_groups is None or sub.min_sub_groups == len(sub.sub_groups)
-        if sub.sub_groups and sub.constraint is None and whole:
-            work += reversed(sub.sub_groups)
-        else:
-            found.append(sub)
-    return tuple(found), len(found)
 
 
 def _split(key: str, index: Mapping[str, int], members: Sequence[Member], sub_group: Callable[[Pod], str]) -> Split:

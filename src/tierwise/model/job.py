@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints
 from tierwise.model.shape import Shape
@@ -19,7 +20,19 @@ if TYPE_CHECKING:
     from tierwise.model.volumes import Claim
     from tierwise.port import Key
 
-__all__ = ["Constraint", "InnerGroup", "Job", "Phase", "PodSet", "Policy", "Status", "SubJob", "Task", "whole_groups"]
+__all__ = [
+    "Constraint",
+    "InnerGroup",
+    "Job",
+    "Phase",
+    "PodSet",
+    "Policy",
+    "Status",
+    "SubJob",
+    "Task",
+    "group_job",
+    "whole_groups",
+]
 
 
 class Status(enum.Enum):
@@ -181,6 +194,29 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:
             yield from sub.pod_sets
+
+    def constraints(self) -> Iterator[Constraint]:
+        """Those of the job and of the groups in it, at every level, that name a tree in the first place."""
+        inner = (group.constraint for group in self.inner_groups[1:])
+        every = (self.constraint, *inner, *(policy.constraint for policy in self.policies))
+        yield from (constraint for constraint in every if constraint is not None)
+
+
+def group_job(job: Job, number: int) -> Job:
+    """An inner group as a job of its own sub-jobs, under the number of the job that it is in."""
+    inside = {number}
+    for i, group in enumerate(job.inner_groups):
+        if group.parent in inside:
+            inside.add(i)
+    group = job.inner_groups[number]
+    return replace(
+        job,
+        constraint=group.constraint,
+        further=group.further,
+        minimum=group.pods,
+        min_resources=None,
+        subs=tuple(sub for sub in job.subs if sub.inner_group in inside),
+    )
 
 
 def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:

@@ -48,15 +48,16 @@ def test_a_preferred_key_is_had_if_it_can_be() -> None:
 
 
 def test_a_constraint_of_several_cliques_is_a_level() -> None:
-    """Of one clique it is that clique's own; of several it would be a third level."""
+    """Of one clique it is that clique's own; of several they share a domain."""
     one = [{"name": "x", "podGroupNames": ["a"], "topologyConstraint": packed(RACK)}]
     assert {} == run(WORLD, grove_gang("g", {"a": 3}, topologyConstraintGroupConfigs=one))[0]
     assert 2 == len(run(WORLD, grove_gang("g", {"a": 2}, topologyConstraintGroupConfigs=one))[0])
 
     two = [{"name": "x", "podGroupNames": ["a", "b"], "topologyConstraint": packed(RACK)}]
-    assert {"NotSupported"} == _codes(
-        run(WORLD, grove_gang("g", {"a": 1, "b": 1}, topologyConstraintGroupConfigs=two))[1]
-    )
+    bound = run(WORLD, grove_gang("g", {"a": 1, "b": 1, "c": 2}, topologyConstraintGroupConfigs=two))[0]
+    assert 4 == len(bound)
+    assert RACKS[bound["g-a-0"]] == RACKS[bound["g-b-0"]]
+    assert {} == run(WORLD, grove_gang("g", {"a": 1, "b": 2, "c": 2}, topologyConstraintGroupConfigs=two))[0]
     twice = grove_gang("g", {"a": 1}, topologyConstraintGroupConfigs=[*one, *one])
     assert {"NotSupported"} == _codes(run(WORLD, twice)[1])
 

@@ -129,18 +129,56 @@ def test_some_of_alike_sub_groups_may_be_enough() -> None:
 
     assert {} == run(WORLD, kai_gang("g", sizes, subGroups=subs))[0]
     assert 6 == len(run(WORLD, kai_gang("g", sizes, subGroups=subs, minSubGroup=3))[0])
-    unlike = [*subs[:3], _sub("s3", 1)]
-    assert {"NotSupported"} == _codes(run(WORLD, kai_gang("g", sizes, subGroups=unlike, minSubGroup=3))[1])
+
+
+def test_some_of_unlike_sub_groups_may_be_enough() -> None:
+    """Two of three: the one that fits no rack is left out, whichever it is; with three of three nobody starts."""
+    sizes = {"a": 3, "b": 2, "c": 1}
+    subs = [_sub(name, size, RACK) for name, size in sizes.items()]
+
+    bound = run(WORLD, kai_gang("g", sizes, subGroups=subs, minSubGroup=2))[0]
+    assert {"g-b-0", "g-b-1", "g-c-0"} == set(bound)
+    assert RACKS[bound["g-b-0"]] == RACKS[bound["g-b-1"]]
+    assert {} == run(WORLD, kai_gang("g", sizes, subGroups=subs, minSubGroup=3))[0]
+    bound, why = run(WORLD, kai_gang("g", {"a": 3, "b": 1, "c": 1}, subGroups=subs, minSubGroup=3))
+    assert ({}, {"NotEnoughPodsOfTask"}) == (bound, _codes(why))
 
 
 def test_a_parent_that_asks_for_nothing_is_no_level() -> None:
-    """Its sub-groups stand for it; one with a level of its own would be a third."""
+    """Its sub-groups stand for it."""
     sizes = {"a": 1, "b": 1}
     plain = [_sub("ab", 0), _sub("a", 1, RACK, "ab"), _sub("b", 1, RACK, "ab")]
+
     assert 2 == len(run(WORLD, kai_gang("g", sizes, subGroups=plain))[0])
 
-    deep = [_sub("ab", 0, SPINE), *plain[1:]]
-    assert {"NotSupported"} == _codes(run(WORLD, kai_gang("g", sizes, subGroups=deep))[1])
+
+def test_sub_groups_of_sub_groups_have_domains_of_their_own() -> None:
+    """Two halves in a spine each, of two parts in a rack each; the second spine has one rack."""
+    subs = [_sub(half, 0, SPINE, minSubGroup=2) for half in ("x", "y")]
+    subs += [_sub(f"{half}{i}", 1, RACK, half) for half in ("x", "y") for i in range(2)]
+    sizes = {f"{half}{i}": 1 for half in ("x", "y") for i in range(2)}
+    spines = {n["metadata"]["name"]: n["metadata"]["labels"][SPINE] for n in nodes(TREE)}  # type: ignore[index]
+
+    bound = run(WORLD, kai_gang("g", sizes, subGroups=subs))[0]
+    assert 4 == len(bound)
+    assert all(spines[bound[f"g-{half}0-0"]] == spines[bound[f"g-{half}1-0"]] for half in ("x", "y"))
+
+    large = [sub | {"minMember": 2} if sub["minMember"] else sub for sub in subs]
+    bound, why = run(WORLD, kai_gang("g", dict.fromkeys(sizes, 2), subGroups=large))
+    assert ({}, {"LargerThanAnyDomain"}) == (bound, _codes(why))
+    assert 4 == len(run(WORLD, kai_gang("g", dict.fromkeys(sizes, 2), subGroups=large, minSubGroup=1))[0])
+
+
+def test_further_sub_groups_come_whole() -> None:
+    """One of two halves is enough; the other starts as soon as both of its parts have room, and not by half."""
+    subs = [_sub(half, 0, SPINE, minSubGroup=2) for half in ("x", "y")]
+    subs += [_sub(f"{half}{i}", 2, RACK, half) for half in ("x", "y") for i in range(2)]
+    sizes = {f"{half}{i}": 2 for half in ("x", "y") for i in range(2)}
+    wider = [*nodes({"s2": {"r3": "n6 n7", "r4": "n8"}}), *WORLD]
+    enough = [*nodes({"s2": {"r3": "n6 n7", "r4": "n8 n9"}}), *WORLD]
+
+    assert 4 == len(run(wider, kai_gang("g", sizes, subGroups=subs, minSubGroup=1))[0])
+    assert 8 == len(run(enough, kai_gang("g", sizes, subGroups=subs, minSubGroup=1))[0])
 
 
 @pytest.mark.parametrize(

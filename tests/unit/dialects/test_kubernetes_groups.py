@@ -241,13 +241,33 @@ def test_a_composite_waits_for_its_groups() -> None:
     assert all("CompositePodGroup default/all" in text for text in why.values())
 
 
-def test_three_levels_wait_and_say_so() -> None:
-    """Two levels are placed today; a level that asks for nothing is none."""
+def test_composites_of_composites_have_domains_of_their_own() -> None:
+    """Two groups in racks of one spine, and another two in the other spine, which has one rack: then nobody starts."""
+
+    def pair(name: str, *sizes: int) -> list[Raw]:
+        groups = [
+            raw
+            for i, size in enumerate(sizes)
+            for raw in kubernetes_gang(f"{name}{i}", size, key=RACK, parentCompositePodGroupName=name)
+        ]
+        return [composite(name, len(sizes), key=SPINE, parent="top"), *groups]
+
+    bound = run(WORLD, [composite("top", 2), *pair("a", 2, 1), *pair("b", 1, 1)])[0]
+    spines = {n["metadata"]["name"]: n["metadata"]["labels"][SPINE] for n in WORLD}  # type: ignore[index]
+    assert {"s0"} == {spines[bound[name]] for name in ("a0-0", "a0-1", "a1-0")}
+    assert 1 == len({spines[bound[name]] for name in ("b0-0", "b1-0")})
+
+    bound, why = run(WORLD, [composite("top", 2), *pair("a", 2, 2), *pair("b", 2, 1)])
+    assert ({}, {"LargerThanAnyDomain"}) == (bound, _codes(why))
+    assert 4 == len(run(WORLD, [composite("top", 1), *pair("a", 2, 2), *pair("b", 2, 1)])[0])
+
+
+def test_a_level_that_asks_for_nothing_is_none() -> None:
+    """A composite without a domain that needs all of its groups is its groups."""
     parts = _pipeline(2, 1, 2)[1:]
-    bound, why = run(WORLD, [composite("top", 1), composite("all", 2, key=SPINE, parent="top"), *parts])
-    assert ({}, {"NotSupported"}) == (bound, _codes(why))
 
     assert 2 == len(run(WORLD, [composite("top", 1), composite("all", 2, parent="top"), *parts])[0])
+    assert 2 == len(run(WORLD, [composite("top", 1), composite("all", 2, key=SPINE, parent="top"), *parts])[0])
 
 
 def test_a_circle_of_composites_is_invalid() -> None:
@@ -258,12 +278,15 @@ def test_a_circle_of_composites_is_invalid() -> None:
 
 
 def test_the_groups_of_a_basic_composite_start_by_themselves() -> None:
-    """Unless they share a domain, which is not read."""
-    free = [composite("all", 1, schedulingPolicy={"basic": {}}), *_pipeline(4, 2, 1)[1:]]
-    near = [composite("all", 1, key=SPINE, schedulingPolicy={"basic": {}}), *_pipeline(1, 2, 1)[1:]]
+    """In its domain, where it has one; and those of a gang inside it start together."""
+    basic: Raw = {"basic": {}}
+    free = [composite("all", 1, schedulingPolicy=basic), *_pipeline(4, 2, 1)[1:]]
+    near = [composite("all", 1, key=SPINE, schedulingPolicy=basic), *_pipeline(4, 2, 1)[1:]]
+    gang = [composite("top", 1, schedulingPolicy=basic), composite("all", 4, parent="top"), *_pipeline(4, 2, 1)[1:]]
 
     assert 6 == len(run(WORLD, free)[0])
-    assert {"NotSupported"} == _codes(run(WORLD, near)[1])
+    assert {"n0", "n1", "n2", "n3"} == set(run(WORLD, near)[0].values())
+    assert {} == run(WORLD, gang)[0]
 
 
 # -- Workloads of 1.35

@@ -147,7 +147,7 @@ class RejectionCache:
             return None if job.policies else (_mixture(first), ())
         if not job.policies:
             return (shape.number, ()) if first.remaining[0].left >= first.need else None
-        if len(job.policies) > 1 or asked.spares or asked.alternatives is not None:
+        if len(job.policies) > 1 or job.inner_groups or asked.spares or asked.alternatives is not None:
             return None
         sizes = {
             (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))

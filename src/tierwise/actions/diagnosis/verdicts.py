@@ -196,13 +196,15 @@ class _Judge:
                 task_group.need,
                 limit(task_group.sub),
                 task_group.sub.policy,
+                task_group.sub.inner_group,
                 tuple(sorted(task_group.roles.items())),
                 _shapes(task_group.remaining),
             )
             for task_group in (*task_groups, *asked.spares)
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
-        return limit(job), len(task_groups), bool(asked.task_groups), asked.alternatives is not None, least, pods, told
+        counts = len(task_groups), bool(asked.task_groups), asked.alternatives is not None
+        return limit(job), job.inner_groups, counts, least, pods, told
 
     def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
         cycle = self._cycle

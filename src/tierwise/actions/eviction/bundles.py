@@ -19,7 +19,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job
+from tierwise.model.job import Job, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "sort_bundles", "surplus_of"]
 
@@ -67,7 +67,7 @@ def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
         if surplus < 0:
             continue
         here = slice(start, start + size)
-        if roles_count(job) or any(policy.minimum for policy in job.policies):
+        if roles_count(job) or job.inner_groups or any(policy.minimum for policy in job.policies):
             core[here] = _gated_core(cycle, preemptor, job, local[here], surplus)
         else:
             core[start + min(surplus, size) : start + size] = True
@@ -85,7 +85,7 @@ def surplus_of(cycle: Cycle, job: Job) -> int:
 
 
 def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surplus: int) -> Bools:
-    """The same where roles or numbers of sub-jobs have minimums of their own: each is a gate."""
+    """The same where roles, numbers of sub-jobs or inner groups have minimums of their own: each is a gate."""
     ledger, running = cycle.ledger, preemptor.running
     roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
     ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
@@ -94,11 +94,14 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surpl
     for sub in job.subs:
         if sub.policy >= 0 and ready[sub.number] >= sub.minimum:
             slack[sub.policy] += 1
+    nested = bool(job.inner_groups) and whole_groups(job, [ready[s.number] >= s.minimum for s in job.subs])[0]
     core = np.ones(len(local), dtype=bool)
     for i, position in enumerate(local.tolist()):
         role, sub = int(running.role[position]), by_number[int(running.sub[position])]
         breaks = sub.policy >= 0 and ready[sub.number] == sub.minimum
         guarded = breaks and bool(job.policies[sub.policy].minimum) and slack[sub.policy] <= 0
+        if breaks and nested:
+            guarded = not whole_groups(job, [ready[s.number] - (s is sub) >= s.minimum for s in job.subs])[0]
         if surplus <= 0 or roles.get(role, 1) <= 0 or guarded:
             continue
         core[i] = False

@@ -140,9 +140,13 @@ class _Counted:
     def of(cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> _Counted | None:
         """None where counting would not be exact."""
         first = asked.task_groups[0]
-        if asked.spares or any(
-            len(task_group.remaining) != 1 or task_group.roles or task_group.need != first.need
-            for task_group in asked.task_groups
+        if (
+            preemptor.job.inner_groups
+            or asked.spares
+            or any(
+                len(task_group.remaining) != 1 or task_group.roles or task_group.need != first.need
+                for task_group in asked.task_groups
+            )
         ):
             return None
         shape = first.remaining[0].pod_set.shape

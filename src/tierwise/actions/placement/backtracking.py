@@ -36,11 +36,11 @@ from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count,
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
-__all__ = ["Packing", "pack"]
+__all__ = ["STEPS", "TRIALS", "GroupSearch", "Packing", "pack", "tightness"]
 
-_STEPS = 100_000
+STEPS = 100_000
 _MIXED_STEPS = 20_000
-_TRIALS = 400
+TRIALS = 400
 _WAYS = 64
 """How many selections are tried for a task group that has more tasks than it needs."""
 
@@ -57,7 +57,7 @@ def pack(
     cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], spares: tuple[TaskGroup, ...], domain: int
 ) -> Packing:
     """Place enough task groups below a domain to make the job ready. The caller owns the statement, and rewinds."""
-    items = sorted(task_groups, key=lambda task_group: _tightness(cycle, task_group))
+    items = sorted(task_groups, key=lambda task_group: tightness(cycle, task_group))
     everyone = [*items, *spares]
     shapes = {tasks_left.pod_set.shape for task_group in everyone for tasks_left in task_group.remaining}
     once = len({task_group.sub.number for task_group in everyone}) == len(everyone)
@@ -70,22 +70,31 @@ def pack(
     if not countable:
         return Packing(None, bounded=True)  # task groups were tried one by one, never sharing nodes
     return _Mixing(
-        cycle, job, sorted(everyone, key=lambda task_group: _tightness(cycle, task_group)), len(items), domain
+        cycle, job, sorted(everyone, key=lambda task_group: tightness(cycle, task_group)), len(items), domain
     ).run()
 
 
-def _tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
+def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
     """Sort key: tight limits first, then large task groups, because these have the fewest candidates."""
     limit = cycle.pipeline.limit(task_group.sub)
     return (2**62 if limit is None else limit, -task_group.need)
 
 
-class _Search:
+class GroupSearch:
     """Task groups in the order of trial. The first `needed` make the job ready; the rest are spares."""
 
-    def __init__(self, cycle: Cycle, job: Job, task_groups: list[TaskGroup], needed: int, domain: int) -> None:
+    def __init__(
+        self,
+        cycle: Cycle,
+        job: Job,
+        task_groups: list[TaskGroup],
+        needed: int,
+        domain: int,
+        pools: tuple[Pool, ...] = BOTH,
+    ) -> None:
         self._cycle = cycle
         self._job = job
+        self._pools = pools
         self._lots = task_groups
         self._spares = len(task_groups) > needed
         self._domain = domain
@@ -97,7 +106,7 @@ class _Search:
         """Place a task group in the tightest and best domain below `place` that holds it."""
         for domain, _ in self._ranked(task_group, place):
             with self._cycle.ledger.statement() as statement:
-                found = fit(self._cycle, self._job, task_group, domain, BOTH)
+                found = fit(self._cycle, self._job, task_group, domain, self._pools)
                 if found is not None:
                     statement.keep()
                     return found
@@ -106,21 +115,21 @@ class _Search:
     def _ranked(self, task_group: TaskGroup, place: int) -> Iterator[tuple[int, float]]:
         """Domains below `place` that may hold a task group, with their scores, in the order of preference."""
         for group in candidates(self._cycle, task_group.sub, place):
-            yield from ordered(self._cycle, task_group, group, self._near, BOTH)
+            yield from ordered(self._cycle, task_group, group, self._near, self._pools)
 
-    def _outermost(self, task_group: TaskGroup) -> list[tuple[int, float]]:
+    def _outermost(self, task_group: TaskGroup, within: int) -> list[tuple[int, float]]:
         """The widest domains that the task group may use, best first; a tighter one inside is chosen when it is
         placed.
         """
-        groups = tuple(candidates(self._cycle, task_group.sub, self._domain))
+        groups = tuple(candidates(self._cycle, task_group.sub, within))
         if not groups:
             return []
         every = np.concatenate(groups)
         widest = every[~np.isin(self._cycle.topology.parent[every], every)]
-        return list(ordered(self._cycle, task_group, widest, self._near, BOTH))
+        return list(ordered(self._cycle, task_group, widest, self._near, self._pools))
 
 
-class _Trying(_Search):
+class _Trying(GroupSearch):
     """Several shapes: each step is a trial on the ledger."""
 
     def run(self) -> Packing:
@@ -138,7 +147,7 @@ class _Trying(_Search):
         task_group = _unused(self._lots[i], placements)
         too_early = task_group.extra and not sub_ready(self._cycle.ledger, task_group.sub, waiting=True)
         for domain, worth in () if too_early or not task_group.remaining else self._ranked(task_group, self._domain):
-            if self._steps >= _TRIALS:
+            if self._steps >= TRIALS:
                 self._bounded = True
                 return False
             self._steps += 1
@@ -172,13 +181,13 @@ def _unused(task_group: TaskGroup, placements: list[Placement]) -> TaskGroup:
     return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))
 
 
-class _Counting(_Search):
+class _Counting(GroupSearch):
     """One shape: assign task groups to domains by counting, then place them."""
 
     def run(self) -> Packing:
         shape = self._lots[0].remaining[0].pod_set.shape
         self._room: list[int] = self._cycle.fit_counts.of(shape).domains(Pool.FUTURE_IDLE).tolist()
-        self._options = [self._outermost(task_group) for task_group in self._lots]
+        self._options = [self._outermost(task_group, self._domain) for task_group in self._lots]
         self._state = sorted({d for options in self._options for place, _ in options for d in self._above(place)})
         self._dead: set[tuple[int, ...]] = set()
         self._tied = [
@@ -189,7 +198,7 @@ class _Counting(_Search):
         if chosen is None:
             return Packing(None, bounded=self._bounded)
         placements: list[Placement] = []
-        for i, place, _ in sorted(chosen, key=lambda c: _tightness(self._cycle, self._lots[c[0]])):
+        for i, place, _ in sorted(chosen, key=lambda c: tightness(self._cycle, self._lots[c[0]])):
             found = self._keep_best(self._lots[i], place)
             if found is None:  # releasing room is counted per node: what fits in sum may not fit in turn
                 return Packing(None, bounded=True)
@@ -206,7 +215,7 @@ class _Counting(_Search):
             return None
         for place, worth in self._distinct(self._options[i], self._lots[i].need):
             self._steps += 1
-            if self._steps > _STEPS:
+            if self._steps > STEPS:
                 self._bounded = True
                 return None
             self._charge(place, self._lots[i].need)
@@ -259,7 +268,7 @@ class _Place(msgspec.Struct, frozen=True, eq=False):
     rows: Ints
 
 
-class _Mixing(_Search):
+class _Mixing(GroupSearch):
     """Several shapes: assign task groups to domains by counting mixtures, then deal all of them to nodes at once.
 
     Task groups come tightest first, so what inner domains hold is decided before anything is assigned around them;
@@ -284,7 +293,7 @@ class _Mixing(_Search):
             mixes = each.mixes(self._axes)
             self._bounded |= len(mixes) > _WAYS
             self._wanted.append([(tuple(mixes[i].tolist()), each.task_group(i)) for i in range(min(len(mixes), _WAYS))])
-        self._options = [self._outermost(task_group) for task_group in self._lots]
+        self._options = [self._outermost(task_group, self._domain) for task_group in self._lots]
         self._plant()
         self._given: dict[int, Mix] = {}
         self._blocks: dict[tuple[int, ...], BlockCounts] = {}

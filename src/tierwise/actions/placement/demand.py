@@ -14,9 +14,19 @@ import numpy as np
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob
+from tierwise.model.job import Job, PodSet, SubJob, whole_groups
 
-__all__ = ["Demand", "RemainingTasks", "TaskGroup", "asks_beyond", "counts_by_pod_set", "demand", "needs", "surplus"]
+__all__ = [
+    "Demand",
+    "RemainingTasks",
+    "TaskGroup",
+    "asks_beyond",
+    "counts_by_pod_set",
+    "demand",
+    "needs",
+    "surplus",
+    "surplus_groups",
+]
 
 
 _SINGLES = 32
@@ -68,7 +78,10 @@ def demand(cycle: Cycle, job: Job) -> Demand:
 def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
     """Tasks beyond the minimum: a sub-job below its own minimum as one task group, other tasks by pod set."""
     gangs = cycle.pipeline.gangs
+    whole = _whole_groups(cycle, job)
     for sub in _ordered(cycle, job):
+        if gangs and sub.inner_group >= 0 and not whole[sub.inner_group]:
+            continue  # `surplus_groups` has it: the group around it comes whole
         remaining = _remaining(cycle, sub)
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
@@ -77,6 +90,21 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
             continue
         for tasks_left in remaining:
             yield TaskGroup(sub, (tasks_left,), tasks_left.left)
+
+
+def surplus_groups(cycle: Cycle, job: Job) -> Iterator[tuple[int, Demand]]:
+    """The inner groups beyond a nested job's minimum that must be placed whole, each with what it lacks.
+
+    Groups within one that is not whole come with it.
+    """
+    if not job.inner_groups or not cycle.pipeline.gangs:
+        return
+    whole = _whole_groups(cycle, job)
+    for i, group in enumerate(job.inner_groups):
+        if group.parent >= 0 and whole[group.parent] and not whole[i]:
+            asked = _Choice(cycle, job).nested(i)
+            if asked.enough:
+                yield i, asked
 
 
 def needs(asked: Demand, resources: int) -> Ints:
@@ -138,6 +166,11 @@ def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
     return sorted(job.subs, key=cycle.pipeline.sub_job_key)
 
 
+def _whole_groups(cycle: Cycle, job: Job) -> list[bool]:
+    """Which inner groups of a job are whole."""
+    return whole_groups(job, [ready_tasks(cycle.ledger, sub) >= sub.minimum for sub in job.subs])
+
+
 class _Choice:
     """Selects sub-jobs until the counts say that the job would be ready."""
 
@@ -153,7 +186,47 @@ class _Choice:
                 self._whole[sub.policy] += 1
         self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
 
+    def nested(self, number: int = 0) -> Demand:
+        """The fewest parts that make an inner group of a nested job whole, those first that have begun."""
+        groups = self._job.inner_groups
+        complete = [self._ready_by_sub[sub.number] >= sub.minimum for sub in self._job.subs]
+        whole = whole_groups(self._job, complete)
+        short = [group.minimum for group in groups]
+        for sub, done in zip(self._job.subs, complete, strict=True):
+            if done and sub.inner_group >= 0:
+                short[sub.inner_group] -= 1
+        open_subs = [s for s in _ordered(self._cycle, self._job) if s.inner_group >= 0 and self._missing(s) > 0]
+        place = {sub.number: i for i, sub in enumerate(open_subs)}
+        parts: list[list[list[SubJob]]] = [[] for _ in groups]
+        for sub in open_subs:
+            parts[sub.inner_group].append([sub])
+        chosen: list[SubJob] | None = None
+        inside: set[int] = set()
+        for i in reversed(range(number, len(groups))):  # parts come after the groups that they are in
+            outer = groups[i].parent
+            first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))[: short[i]]
+            chosen = [sub for subs in first for sub in subs] if len(first) == short[i] else None
+            if whole[i] and i != number:
+                short[outer] -= 1
+            elif chosen is not None and i != number:
+                parts[outer].append(chosen)
+        for i in range(number, len(groups)):
+            if i == number or groups[i].parent in inside:
+                inside.add(i)
+        mine = {sub.number for sub in chosen or ()}
+        task_groups = [(s, self._task_group(s, self._missing(s))) for s in open_subs if s.inner_group in inside]
+        return Demand(
+            tuple(task_group for sub, task_group in task_groups if sub.number in mine),
+            tuple(task_group for sub, task_group in task_groups if sub.number not in mine),
+            enough=chosen is not None,
+        )
+
+    def _begun(self, subs: list[SubJob]) -> bool:
+        return any(self._cycle.ledger.placed_rows(sub) is not None for sub in subs)
+
     def demand(self) -> Demand:
+        if self._job.inner_groups:
+            return self.nested()
         ordered = _ordered(self._cycle, self._job)
         open_subs = [s for s in ordered if self._ready_by_sub[s.number] < s.minimum and self._missing(s)]
         task_groups: dict[int, TaskGroup] = {}

@@ -2,17 +2,21 @@
 
 Gradients of the job are tried from the tightest tier outwards; of a gradient the domain with the highest sum of sub-job
 scores is chosen. Sub-jobs of equal size go to `uniform_groups`, which computes the sums for all domains at once; all
-others go to `backtracking`, which is tried for a shortlist of domains.
+others go to `backtracking`, which is tried for a shortlist of domains. Nested jobs go to `nested_groups`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from tierwise.actions.placement.backtracking import pack
+from tierwise.actions.placement.backtracking import Packing, pack
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import Placement, bound
+from tierwise.actions.placement.nested_groups import pack_nested, parts_of, place_alike
 from tierwise.actions.placement.search import (
+    BOTH,
     GRAIN,
     NoPlace,
     SearchResult,
@@ -30,7 +34,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 
-__all__ = ["find_place", "search_job", "shortlist"]
+__all__ = ["find_place", "search_inner_group", "search_job", "shortlist"]
 
 _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; more only if all of these fail."""
@@ -48,6 +52,8 @@ def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
 
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
     """Find a place for all sub-jobs that the job's minimum needs."""
+    if job.inner_groups:
+        return search_inner_group(cycle, job, 0, demand, within=within)
     groups = tuple(candidates(cycle, job, within))
     uniform = uniform_groups(cycle, job, demand) if not demand.open else None
     if uniform is not None:
@@ -56,13 +62,41 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
             return found
         if not cycle.ledger.any_releasing and len(demand.spares) == 0:
             return NoPlace.PROVEN  # counting is exact here: no domain holds it
-    return _search_unlike(cycle, job, demand, groups)
+    return _search_unlike(
+        cycle, job, demand, groups, lambda domain: pack(cycle, job, demand.task_groups, demand.spares, domain)
+    )
 
 
-def _search_unlike(cycle: Cycle, job: Job, demand: Demand, groups: Gradients) -> SearchResult | NoPlace:
+def search_inner_group(
+    cycle: Cycle, job: Job, number: int, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
+) -> SearchResult | NoPlace:
+    """Find a place for what an inner group of a nested job lacks; group 0 is the job itself."""
+    whole = parts_of(cycle, job, demand, number)
+    if whole is None or not isinstance(whole.gang, Job):
+        return NoPlace.PROVEN
+    groups = tuple(candidates(cycle, whole.gang, within))
+    shape = demand.task_groups[0].remaining[0].pod_set.shape
+    if whole.kind is not None and not cycle.pipeline.moving(shape):
+        found = place_alike(cycle, job, whole, groups)
+        if found is not None:
+            return found
+        if not cycle.ledger.any_releasing or Pool.FUTURE_IDLE not in pools:
+            return NoPlace.PROVEN  # counting is exact here: no domain holds it
+    return _search_unlike(
+        cycle, whole.gang, demand, groups, lambda domain: pack_nested(cycle, job, whole, domain, pools)
+    )
+
+
+_Attempt = Callable[[int], Packing]
+"""Places a demand below a domain, on the ledger, if it can."""
+
+
+def _search_unlike(
+    cycle: Cycle, job: Job, demand: Demand, groups: Gradients, attempt: _Attempt
+) -> SearchResult | NoPlace:
     bounded = False
     for group in groups:
-        found, hit = _best_of(cycle, job, demand, shortlist(cycle, job, demand, group))
+        found, hit = _best_of(cycle, shortlist(cycle, job, demand, group), attempt)
         bounded |= hit
         if found is not None:
             return found
@@ -102,7 +136,7 @@ def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[
     return fits
 
 
-def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[SearchResult | None, bool]:
+def _best_of(cycle: Cycle, domains: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:
     """Pack the first few feasible domains and keep the best placement on the ledger."""
     best: tuple[float, int] | None = None
     bounded = False
@@ -110,11 +144,11 @@ def _best_of(cycle: Cycle, job: Job, demand: Demand, domains: Ints) -> tuple[Sea
         if best is not None and tried >= _SHORTLIST:
             break
         with cycle.ledger.statement():
-            packing = pack(cycle, job, demand.task_groups, demand.spares, domain)
+            packing = attempt(domain)
         bounded |= packing.bounded and packing.placements is None
         if packing.placements is not None and (best is None or packing.score > best[0] + 1e-6):
             best = (packing.score, domain)
     if best is None:
         return None, bounded
-    placements: list[Placement] = pack(cycle, job, demand.task_groups, demand.spares, best[1]).placements or []
+    placements: list[Placement] = attempt(best[1]).placements or []
     return SearchResult(best[1], tuple(placements), best[0]), bounded

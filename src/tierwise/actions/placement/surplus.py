@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, put
 from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.sub_groups import search_inner_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready
-from tierwise.model.job import Job
+from tierwise.model.job import Job, group_job
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_surplus"]
+__all__ = ["place_surplus", "place_surplus_group"]
 
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
@@ -35,7 +36,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
         )  # its domain limits where the other tasks may go
         if not placements:
             return placements
-    for outer in _job_domains(cycle, job):
+    for outer in _domains(cycle, job, task_group.sub.inner_group):
         for group in candidates(cycle, gang, outer):
             pod_set = task_group.remaining[0].pod_set
             ask = Ask(pod_set.shape, task_group.sub, job)
@@ -45,15 +46,33 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """The best place for a task group that must be placed whole, within the job's limit."""
-    for outer in _job_domains(cycle, job):
+    for outer in _domains(cycle, job, task_group.sub.inner_group):
         found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
             return list(found.placements)
     return []
 
 
-def _job_domains(cycle: Cycle, job: Job) -> list[int]:
-    """The domains that the job may use: the widest around its placed tasks, or each candidate in turn."""
+def place_surplus_group(cycle: Cycle, job: Job, number: int, asked: Demand) -> list[Placement]:
+    """Place what an inner group of a nested job lacks, whole or not at all."""
+    for outer in _domains(cycle, job, job.inner_groups[number].parent):
+        found = search_inner_group(cycle, job, number, asked, within=outer, pools=NOW_ONLY)
+        if isinstance(found, SearchResult):
+            return list(found.placements)
+    return []
+
+
+def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
+    """The domains that the job may use: the widest around its placed tasks, or each candidate in turn.
+
+    For a part of an inner group, those that this group may use inside them, and inside the groups around it.
+    """
     if not job.policies:
         return [ROOT]  # its only sub-job has the same gradients
-    return [int(domain) for group in candidates(cycle, job, ROOT) for domain in group]
+    around = [inner_group] if inner_group > 0 else []
+    while around and job.inner_groups[around[-1]].parent > 0:
+        around.append(job.inner_groups[around[-1]].parent)
+    domains = [ROOT]
+    for gang in (job, *(group_job(job, number) for number in reversed(around))):
+        domains = [int(domain) for outer in domains for group in candidates(cycle, gang, outer) for domain in group]
+    return domains

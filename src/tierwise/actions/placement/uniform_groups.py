@@ -50,7 +50,9 @@ class UniformGroups(msgspec.Struct, frozen=True):
 
 
 def uniform_groups(cycle: Cycle, job: Job, demand: Demand) -> UniformGroups | None:
-    """The demand as uniform groups; None if its task groups differ."""
+    """The demand as uniform groups; None if its task groups differ, or the job is nested."""
+    if job.inner_groups:
+        return None
     task_groups = demand.task_groups
     first = task_groups[0]
     shape = first.remaining[0].pod_set.shape

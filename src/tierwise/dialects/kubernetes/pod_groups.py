@@ -1,9 +1,9 @@
 """Reads Kubernetes' own groups (scheduling.k8s.io) into model types.
 
 A pod belongs to the PodGroup that `spec.schedulingGroup` names; in Kubernetes 1.35 to a group of the Workload that
-`spec.workloadRef` names, one for each replica key. PodGroups below a CompositePodGroup start with it: they are the
-sub-groups of one job. All pods of a group have one scheduler and one priority. A topology constraint names the key of
-a node label: all pods are placed on nodes with the same value of it.
+`spec.workloadRef` names, one for each replica key. PodGroups below a CompositePodGroup start with it, and composites
+below another likewise: they are the sub-groups of one job. All pods of a group have one scheduler and one priority. A
+topology constraint names the key of a node label: all pods are placed on nodes with the same value of it.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
         top = _top(composites, f"{path.partition('/')[0]}/{parent}")
         if isinstance(top, Reason):
             result[path] = _refused(_of_pod_group(path, record), top)
-        elif composites[top].spec.scheduling_policy.gang is None:
-            result[path] = _below_basic(path, record, composites[top])
+        elif not top:
+            result[path] = _of_pod_group(path, record)
         else:
             below.setdefault(top, []).append(record)
     inside: dict[str, list[PodGroup | CompositePodGroup]] = {}
@@ -189,7 +189,10 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
 
 
 def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason:
-    """The outermost composite around this one, or why there is none."""
+    """The outermost composite around this one, itself included, that binds its groups together; or why that is unknown.
+
+    "" where all of them are basic and have no domain of their own: then their groups start each by itself.
+    """
     seen: list[str] = []
     while True:
         record = composites.get(path)
@@ -200,17 +203,13 @@ def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason
         seen.append(path)
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
-            return path
+            return next((outer for outer in reversed(seen) if _binds(composites[outer])), "")
         path = f"{path.partition('/')[0]}/{parent}"
 
 
-def _below_basic(path: str, record: PodGroup, composite: CompositePodGroup) -> Group:
-    """A group of a composite whose groups start each by itself: a gang of its own, unless they share a domain."""
-    group = _of_pod_group(path, record)
-    if not composite.spec.scheduling_constraints.topology:
-        return group
-    text = "groups that start each by itself and share a domain"
-    return _refused(group, not_supported("spec.schedulingConstraints of a basic CompositePodGroup", text))
+def _binds(record: CompositePodGroup) -> bool:
+    """Whether the groups of a composite start together, or share a domain."""
+    return record.spec.scheduling_policy.gang is not None or bool(record.spec.scheduling_constraints.topology)
 
 
 def _refused(group: Group, reason: Reason) -> Group:

@@ -65,8 +65,8 @@ class NetworkTopologyAware:
         """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; all others must exist."""
         if job.gather is not None and job.constraint is not None:
             return self._unknown_layer(job.gather, self._tree(job.constraint).tier_names)
-        for constraint in (job.constraint, *(policy.constraint for policy in job.policies)):
-            reason = self._objection(constraint) if constraint is not None else None
+        for constraint in job.constraints():
+            reason = self._objection(constraint)
             if reason is not None:
                 return reason
         if any(self._snapshot.alternate_topology(c) is not None for c in _of_sub_groups(job)):
@@ -270,8 +270,7 @@ class NetworkTopologyAware:
 def _of_sub_groups(job: Job) -> Iterator[Constraint]:
     """The constraints that a job with sub-groups has, its own among them."""
     if job.policies:
-        every = (job.constraint, *(policy.constraint for policy in job.policies))
-        yield from (constraint for constraint in every if constraint is not None)
+        yield from job.constraints()
 
 
 def _weights(arguments: Arguments) -> dict[str, float]:

@@ -1,0 +1,53 @@
+"""A nested gang starts exactly when an exact search finds a way to, and gets one place in every language."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.support.depth import DEEP
+from tests.support.languages import run
+from tests.support.nested_oracle import kai, kubernetes, leaves, random_scene, solvable, standing
+
+BATCHES, SIZE = (20, 200) if DEEP else (2, 60)
+KINDS = ("alike", "unlike", "choosing", "elastic", "running")
+BOUND = "the search stopped at its bound"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_yes_exactly_when_there_is_a_way(kind: str, batch: int) -> None:
+    """Three levels of groups: neither a place is missed nor one invented, and every limit holds at every level."""
+    wrong = []
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        scene = random_scene(random.Random(seed), kind)
+        bound, why = run(scene.manifests(), kai(scene.gang))
+        faults = standing(scene, bound)
+        started = bool(bound) or all(len(leaf.on) == leaf.total for leaf in leaves(scene.gang))
+        if solvable(scene) != started or faults:
+            wrong.append((len(str(scene)), f"{kind} {seed}: placed {bound}, {faults}\n{why}\n{scene}"))
+
+    assert [] == [text for _, text in sorted(wrong)][:1]
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_of_several_shapes_a_no_is_true_or_says_that_it_stopped(batch: int) -> None:
+    """Task groups that differ in size are tried on the ledger, up to a bound."""
+    wrong = []
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        scene = random_scene(random.Random(seed), "shapes")
+        bound, why = run(scene.manifests(), kai(scene.gang))
+        faults, can = standing(scene, bound), solvable(scene)
+        if faults or (bound and not can) or (can and not bound and not any(BOUND in text for text in why.values())):
+            wrong.append((len(str(scene)), f"{seed}: placed {bound}, {faults}\n{why}\n{scene}"))
+
+    assert [] == [text for _, text in sorted(wrong)][:1]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "shapes"])
+def test_a_nested_gang_gets_one_place_in_every_language(kind: str) -> None:
+    """Sub-groups of KAI's that name their parents, and composites of composites of Kubernetes' own."""
+    for seed in range(1000, 1000 + SIZE // 2):
+        scene = random_scene(random.Random(seed), kind)
+
+        assert run(scene.manifests(), kai(scene.gang))[0] == run(scene.manifests(), kubernetes(scene.gang))[0], seed
