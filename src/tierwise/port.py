@@ -155,7 +155,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         log.add((*puts, *gone))
         return _Table(ranks, records, raws, log, log.last)
 
-    def changes(self, since: _Table) -> Iterable[str]:
+    def changes(self, since: _Table) -> list[str]:
         """Paths that have come, gone or become others, in natural order."""
         touched = self.log.between(self.at, since.at) if self.log is since.log else None
         if touched is None:
@@ -279,9 +279,11 @@ class Objects(msgspec.Struct, frozen=True):
 
         Where the type serves several groups and two objects share a key, the one of the first group counts.
         """
-        tables = [self._tables[kind] for kind in sorted(self._tables) if _type(kind) is record]
-        if len(tables) == 1:
-            return cast(Mapping[str, R], tables[0].view())
+        types, other = codec.KINDS, codec.Unknown
+        found = [kind for kind in self._tables if types.get(kind, other) is record]
+        if len(found) == 1:
+            return cast(Mapping[str, R], self._tables[found[0]].view())
+        tables = [self._tables[kind] for kind in sorted(found)]
         merged = {path: found for table in reversed(tables) for path, found in table.records.items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
 
@@ -326,11 +328,21 @@ class Objects(msgspec.Struct, frozen=True):
                 found += new.changes(old)
         return found
 
+    def changed_keys(self, since: Objects) -> dict[type[Object], list[Key]]:
+        """All objects that have come, gone or become others, by type."""
+        found: dict[type[Object], list[Key]] = {}
+        for kind in sorted({*self._tables, *since._tables}):
+            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
+            if new is not old and (paths := new.changes(old)):
+                split = (path.rpartition("/") for path in paths)
+                found.setdefault(_type(kind), []).extend(Key(*kind, namespace, name) for namespace, _, name in split)
+        return found
+
     def __len__(self) -> int:
         return sum(len(table.records) for table in self._tables.values())
 
 
-def _type(kind: tuple[str, str]) -> type[object]:
+def _type(kind: tuple[str, str]) -> type[Object]:
     return codec.KINDS.get(kind, codec.Unknown)
 
 

@@ -120,12 +120,3 @@ def test_the_order_of_objects_does_not_matter(raws: list[Raw], chance: Random) -
 
     assert run(objects(*raws), NOW) == run(objects(*shuffled), NOW)
     assert _content(settled(objects(*raws))) == _content(settled(objects(*shuffled)))
-
-
-@given(WORLDS)
-def test_sparing_what_has_not_changed_changes_nothing(raws: list[Raw]) -> None:
-    """With the settled objects at hand, a change leads to the same effects as without them."""
-    rest = settled(objects(*raws))
-    changed = rest.changed({}, [key for key in rest if key.kind == "Node"][:1])
-
-    assert run(changed, NOW) == run(changed, NOW, settled=rest)

@@ -16,8 +16,15 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.wire import schedule_wire
-from tierwise.port import Objects
-from tierwise.sim.rounds import History, schedule
+from tierwise.framework.report import ReportBuilder
+from tierwise.port import Objects, PatchStatus
+from tierwise.scheduler import cycle
+from tierwise.scheduler.cycle import nothing_waits
+from tierwise.scheduler.effects import effects
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.rounds import History, reconcile, schedule
+from tierwise.snapshot.builder import Reader
+from tierwise.status.pod_group import StatusWriter, statuses
 
 PROFILE_NAMES = st.sampled_from(sorted(PROFILES))
 
@@ -98,6 +105,35 @@ def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
     first, second = (schedule(objects_of(scene.world, *scene.gangs), DEFAULT, now=0.0) for _ in range(2))
 
     assert _wire(first) == _wire(second)
+
+
+@given(scenes(), PROFILE_NAMES)
+def test_where_nothing_waits_nothing_is_decided(scene: Scene, profile: str) -> None:
+    """The look that spares a simulation a cycle is right whenever it says so."""
+    history = schedule(objects_of(scene.world, *scene.gangs), PROFILES[profile], now=0.0)
+
+    for snapshot, report in history.reports:
+        if nothing_waits(snapshot, PROFILES[profile]):
+            assert ReportBuilder().build() == report
+
+
+@given(scenes(), st.randoms(use_true_random=False))
+def test_statuses_are_the_same_without_a_memory(scene: Scene, chance: random.Random) -> None:
+    """A writer that passes over what it has told of writes what one that knows nothing writes."""
+    cluster, reader, kept = EmbeddedCluster(objects_of(scene.world, *scene.gangs)), Reader(), StatusWriter()
+    for _ in range(6):
+        reconcile(cluster, 0.0)
+        snapshot = reader.read(cluster.read(), 0.0)
+        report = cycle(snapshot, DEFAULT)
+        cluster.apply(effects(snapshot, report))
+        asked = kept.write(cluster.read(), snapshot, report)
+
+        assert statuses(cluster.read(), snapshot, report) == asked
+        cluster.apply([effect for effect in asked if chance.random() < 0.8])
+        cluster.advance_pods()
+        pods = [key for key in cluster.read() if key.kind == "Pod"]
+        ended = chance.sample(pods, min(2, len(pods)))
+        cluster.apply([PatchStatus(key, {"phase": chance.choice(["Succeeded", "Running", "Failed"])}) for key in ended])
 
 
 @given(crowds())

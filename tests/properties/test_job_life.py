@@ -159,4 +159,4 @@ def test_nothing_is_to_be_done_before_it_is_due(batch: Raw, life: list[list[Chan
         moment = controllers.due(world)
 
         assert [] == controllers.run(world, NOW + 10**6 if moment is None else moment - 1)
-        assert moment is None or [] != controllers.run(world, moment, settled=world)
+        assert moment is None or [] != controllers.run(world, moment)

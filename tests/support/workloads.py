@@ -25,7 +25,6 @@ def expanded(*given: Raw) -> Objects:
     guard = rounds.reconcile(cluster, 0.0)
     assert not guard.crashes
     version = cluster.read().version
-    cluster.settled = None
     rounds.reconcile(cluster, 0.0)
     assert version == cluster.read().version
     return cluster.read()

@@ -18,6 +18,7 @@ __all__ = [
     "budget",
     "daemon_pod",
     "group",
+    "job",
     "lone_pod",
     "node",
     "pod",
@@ -80,6 +81,23 @@ def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
         "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "labels": {"job": f"g{gang}"}, "annotations": marks},
         "spec": {"schedulerName": "volcano", **_placed(where), "containers": [_container("trainer", asks)]},
         "status": {"phase": "Running" if where else "Pending"},
+    }
+
+
+def job(number: int, pods: int, *, run_for: str = "") -> Manifest:
+    """A Volcano Job of so many pods, which starts whole and is restarted when a pod is evicted."""
+    template = {"spec": {"containers": [_container("trainer", {"cpu": "1"})], "restartPolicy": "Never"}}
+    marks = {"metadata": {"annotations": {"tierwise.io/run-for": run_for}}} if run_for else {}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": f"j{number}", "namespace": "d", "uid": f"u{number}"},
+        "spec": {
+            "schedulerName": "volcano",
+            "minAvailable": pods,
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "tasks": [{"name": "w", "replicas": pods, "template": {**template, **marks}}],
+        },
     }
 
 

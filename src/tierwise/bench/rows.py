@@ -16,6 +16,7 @@ from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
 from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
 from tierwise.bench.lab import Lab
+from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, start_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
@@ -43,7 +44,7 @@ def chosen(wanted: Sequence[str]) -> list[str]:
     """The ids of the rows asked for, all where none is; "p3" means P3a and P3b. KeyError for an unknown one."""
     names: dict[str, None] = {}
     for asked in wanted:
-        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("abc"))]
+        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("abcd"))]
         if not found:
             raise KeyError(asked)
         names.update(dict.fromkeys(found))
@@ -168,6 +169,10 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "S3b": s3b,
     "E1": e1,
     "N1": n1,
+    "C1a": c1a,
+    "C1b": c1b,
+    "C1c": c1c,
+    "C1d": c1d,
     "C3a": c3a,
     "C3b": c3b,
     "C4": c4,

@@ -1,65 +1,102 @@
-"""Controllers: pure functions from the objects of a cluster to the effects that reconcile them.
+"""Controllers: from the objects of a cluster to the effects that reconcile them.
 
-`run` calls all of them. Each is level-triggered and idempotent: applied to its own result it returns nothing, so the
-caller repeats `run` until it returns nothing. No controller reads a clock, does I/O or calls another controller.
+Each is level-triggered and idempotent: applied to its own result it returns nothing, so the caller repeats `run` until
+it returns nothing. No controller reads a clock, does I/O or calls another controller. `Controllers` remembers what had
+nothing to do, so that a change costs what it is about; what it returns never depends on that memory.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, Protocol
+
+from tierwise.api.codec import Object
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.controllers import (
-    app_group,
-    elastic_quota,
-    gang_counts,
-    job,
-    network_topology,
-    pod_group,
-)
+from tierwise.controllers import app_group, elastic_quota, network_topology
 from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
+from tierwise.controllers.elastic_quota import QuotaFigures
+from tierwise.controllers.gang_counts import GangCountController
+from tierwise.controllers.job import JobController
+from tierwise.controllers.pod_group import PodGroupController
+from tierwise.controllers.workqueue import Changes
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
-__all__ = ["due", "run"]
-
-_ALL = (
-    labels,
-    sources,
-    hypernode_status,
-    layers,
-    job,
-    pod_group,
-    gang_counts,
-    app_group,
-    network_topology,
-    elastic_quota,
-)
+__all__ = ["Controller", "Controllers", "WholeController", "due", "run"]
 
 
-def run(objects: Objects, now: float, *, settled: Objects | None = None, profile: Profile = DEFAULT) -> list[Effect]:
-    """The effects of every controller, in a fixed order; `now` is in seconds since the epoch.
+class Controller(Protocol):
+    """One of them, with what it remembers."""
 
-    What quotas may use depends on the scheduler's `profile`; nothing else does.
+    def enqueue(self, objects: Objects, changed: Changes) -> None:
+        """Take note of what has changed since the last time."""
 
-    `settled` are earlier objects for which there was nothing to do: whichever controller reads only what has not
-    changed since then has nothing to do now either, unless its time has come, and is spared the work of finding out.
-    """
-    effects: list[Effect] = []
-    for controller in _ALL:
-        same = settled is not None and objects.alike(settled, *controller.READS)
-        if not same or (controller is job and _has_come(job.due(objects), now)):
-            of_quotas = controller is elastic_quota
-            effects += (
-                elastic_quota.reconcile(objects, now, profile) if of_quotas else controller.reconcile(objects, now)
-            )
-    # All controllers see the same moment: one may describe what another is about to remove.
-    gone = {effect.key for effect in effects if isinstance(effect, Delete)}
-    return [effect for effect in effects if not (isinstance(effect, PatchStatus) and effect.key in gone)]
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        """What is to be done about it, and about what was asked for before and is not done."""
+
+
+class Controllers:
+    """All controllers of one cluster; an exception leaves them fit to be run again."""
+
+    def __init__(self, profile: Profile = DEFAULT, others: Iterable[Controller] = ()) -> None:
+        """What quotas may use depends on the scheduler's `profile`; nothing else does. `others` run last."""
+        self._seen = Objects()
+        self._jobs = JobController()
+        self._all: Final[tuple[Controller, ...]] = (
+            *(WholeController(of.READS, of.reconcile) for of in (labels, sources, hypernode_status, layers)),
+            self._jobs,
+            PodGroupController(),
+            GangCountController(),
+            WholeController(app_group.READS, app_group.reconcile),
+            WholeController(network_topology.READS, network_topology.reconcile),
+            WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile),
+            *others,
+        )
+
+    def run(self, objects: Objects, now: float) -> list[Effect]:
+        """The effects of every controller, in a fixed order; `now` is in seconds since the epoch."""
+        self._follow(objects)
+        effects = [effect for controller in self._all for effect in controller.reconcile(objects, now)]
+        # All controllers see the same moment: one may describe what another is about to remove.
+        gone = {effect.key for effect in effects if isinstance(effect, Delete)}
+        return [effect for effect in effects if not (isinstance(effect, PatchStatus) and effect.key in gone)]
+
+    def due(self, objects: Objects) -> float | None:
+        """The next moment at which time alone gives a controller something to do; None where nothing waits for one.
+
+        The caller runs the controllers again at that time, even if no object changes before.
+        """
+        self._follow(objects)
+        return self._jobs.due(objects)
+
+    def _follow(self, objects: Objects) -> None:
+        changed = objects.changed_keys(self._seen)
+        for controller in self._all:
+            controller.enqueue(objects, changed)
+        self._seen = objects
+
+
+def run(objects: Objects, now: float, *, profile: Profile = DEFAULT) -> list[Effect]:
+    """The effects of every controller that knows nothing of earlier objects."""
+    return Controllers(profile).run(objects, now)
 
 
 def due(objects: Objects) -> float | None:
-    """The next moment at which time alone gives a controller something to do; None where nothing waits for one.
-
-    The caller runs the controllers again at that time, even if no object changes before.
-    """
-    return job.due(objects)
+    """The next moment at which time alone gives one of them something to do."""
+    return Controllers().due(objects)
 
 
-def _has_come(moment: float | None, now: float) -> bool:
-    return moment is not None and moment <= now
+class WholeController:
+    """A controller that looks at all that it reads, whenever any of it has changed or was not as it should be."""
+
+    def __init__(self, reads: Collection[type[Object]], reconcile: Callable[[Objects, float], list[Effect]]) -> None:
+        self._reads = reads
+        self._reconcile = reconcile
+        self._touched = True
+
+    def enqueue(self, objects: Objects, changed: Changes) -> None:
+        self._touched = self._touched or any(kind in changed for kind in self._reads)
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        effects = self._reconcile(objects, now) if self._touched else []
+        self._touched = bool(effects)
+        return effects

@@ -34,28 +34,36 @@ from tierwise.framework.ledger import Ledger
 from tierwise.plugins.elastic_quota.status import Figures
 from tierwise.plugins.elastic_quota.tree import QuotaTree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
-from tierwise.snapshot.builder import build
+from tierwise.snapshot.builder import Reader
 
-__all__ = ["READS", "reconcile"]
+__all__ = ["READS", "QuotaFigures"]
 
 READS: Final = (Node, Pod, ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
 
 
-def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[Effect]:
-    """Bring the annotations and the status of each quota up to date, as the scheduler of this profile counts."""
-    quotas = objects.every(ElasticQuota)
-    if not quotas:
-        return []
-    names = Quotas(quotas, profile, objects.every(Queue))
-    snapshot = build(objects, now, profile)
-    ledger = Ledger(snapshot)
-    figures = Figures(QuotaTree.of(snapshot, ledger, scale=_scales(profile)), snapshot, ledger)
-    effects: list[Effect] = []
-    for quota in quotas.values():
-        name = names.queue_of(quota)
-        if name in ledger.queue_index:
-            effects += _patch(quota, name, figures, now)
-    return effects
+class QuotaFigures:
+    """What each quota shows, as the scheduler of a profile counts; reads only what has changed since the last time."""
+
+    def __init__(self, profile: Profile = DEFAULT) -> None:
+        self._profile = profile
+        self._reader: Reader | None = None
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        """Bring the annotations and the status of each quota up to date."""
+        quotas, profile = objects.every(ElasticQuota), self._profile
+        if not quotas:
+            return []
+        names = Quotas(quotas, profile, objects.every(Queue))
+        reader, self._reader = self._reader or Reader(profile), None  # one that breaks off half-way is not used again
+        snapshot = reader.read(objects, now)
+        self._reader, ledger = reader, Ledger(snapshot)
+        figures = Figures(QuotaTree.of(snapshot, ledger, scale=_scales(profile)), snapshot, ledger)
+        effects: list[Effect] = []
+        for quota in quotas.values():
+            name = names.queue_of(quota)
+            if name in ledger.queue_index:
+                effects += _patch(quota, name, figures, now)
+        return effects
 
 
 def _scales(profile: Profile) -> bool:

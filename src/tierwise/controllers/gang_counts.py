@@ -6,41 +6,52 @@ Called by `controllers.run`. The scheduler writes the phase (`status.koordinator
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup
+from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
-__all__ = ["READS", "reconcile"]
-
-READS: Final = (Pod, PodGroup)
+__all__ = ["GangCountController"]
 
 _GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 _PHASES: Final = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
-def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Bring the counts of each PodGroup up to date."""
-    groups = objects.every(PodGroup)
-    if not groups:
-        return []
-    counts: dict[str, Counter[str]] = {}
-    for pod in objects.every(Pod).values():
-        path = gang_of(pod)
-        if path in groups:
-            found = counts.setdefault(path, Counter())
-            if pod.spec.node_name:
-                found["scheduled"] += 1
-            if pod.status.phase in _PHASES:
-                found[_PHASES[pod.status.phase]] += 1
-    return [effect for path, group in groups.items() for effect in _patch(objects, path, group, counts.get(path))]
+class GangCountController:
+    """Brings the counts of PodGroups up to date."""
+
+    def __init__(self) -> None:
+        self._pods = Index(Pod, gang_of)
+        self._queue = WorkQueue()
+
+    def enqueue(self, objects: Objects, changed: Changes) -> None:
+        """Take note of what has changed."""
+        self._queue.add(self._pods.follow(objects, changed))
+        self._queue.add(key.path for key in changed.get(PodGroup, ()))
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        """What the PodGroups of these pods need."""
+        groups = objects.every(PodGroup)
+
+        def one(path: str) -> Requeue:
+            group = groups.get(path)
+            return ([] if group is None else _patch(objects, path, group, self._pods[path])), None
+
+        return self._queue.run(now, one)
 
 
-def _patch(objects: Objects, path: str, group: PodGroup, counts: Counter[str] | None) -> list[Effect]:
-    found = counts or Counter()
+def _patch(objects: Objects, path: str, group: PodGroup, pods: Iterable[Pod]) -> list[Effect]:
+    found: Counter[str] = Counter()
+    for pod in pods:
+        if pod.spec.node_name:
+            found["scheduled"] += 1
+        if pod.status.phase in _PHASES:
+            found[_PHASES[pod.status.phase]] += 1
     status: Raw = {
         field: found[field]
         for field in ("scheduled", "running", "succeeded", "failed")

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.codec import Object, Raw, Unknown, api_group
+from tierwise.api.codec import Object, Raw, api_group
 from tierwise.api.core import Pod
 from tierwise.api.limits import PODS, TIER
 from tierwise.api.meta import ObjectMeta, OwnerReference, parse_time, read_number
@@ -21,6 +21,7 @@ from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import LARGEST, show
 from tierwise.api.volcano import PodGroup
+from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.requests import effective_request
@@ -29,7 +30,7 @@ from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, g
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
 
-__all__ = ["MADE_FOR", "READS", "SERVED", "OwnerChain", "followed", "is_made", "manifest", "owner_chain", "reconcile"]
+__all__ = ["MADE_FOR", "SERVED", "OwnerChain", "PodGroupController", "followed", "is_made", "manifest", "owner_chain"]
 
 
 # Who stands behind a pod: the object that controls it, the one that controls that, and so on.
@@ -52,6 +53,7 @@ class OwnerChain(msgspec.Struct, frozen=True):
     group: str
     owner: OwnerReference
     annotations: tuple[dict[str, str], ...]
+    consulted: tuple[Key, ...] = ()  # whom it follows from, whether they are there or not
 
 
 def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
@@ -60,14 +62,16 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     A pod that nobody controls stands for itself.
     """
     namespace = pod.metadata.namespace or "default"
-    chain = list(_chain(objects, pod.metadata, namespace))
-    annotations = tuple(meta.annotations for _, meta in chain)
+    consulted: dict[Key, None] = {}
+    chain = list(_chain(objects, pod.metadata, namespace, consulted))
+    annotations, above = tuple(meta.annotations for _, meta in chain), tuple(consulted)
     for reference, meta in reversed(chain):
         if meta.annotations.get(GROUP_ANNOTATION):
-            return OwnerChain(meta.annotations[GROUP_ANNOTATION], _identified(reference, namespace), annotations)
+            name = meta.annotations[GROUP_ANNOTATION]
+            return OwnerChain(name, _identified(reference, namespace), annotations, above)
     itself = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
     owner = _identified(_controller(pod.metadata) or itself, namespace)
-    return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations)
+    return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations, above)
 
 
 def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
@@ -83,10 +87,12 @@ def is_made(group: PodGroup) -> bool:
     return named or MADE_FOR in group.metadata.annotations
 
 
-def _chain(objects: Objects, meta: ObjectMeta, namespace: str) -> Iterator[tuple[OwnerReference, ObjectMeta]]:
+def _chain(
+    objects: Objects, meta: ObjectMeta, namespace: str, consulted: dict[Key, None]
+) -> Iterator[tuple[OwnerReference, ObjectMeta]]:
     for _ in range(_DEEPEST):
         reference = _controller(meta)
-        found = _find(objects, reference, namespace) if reference is not None else None
+        found = _find(objects, reference, namespace, consulted) if reference is not None else None
         if reference is None or found is None:
             return
         meta = found.metadata
@@ -97,11 +103,13 @@ def _controller(meta: ObjectMeta) -> OwnerReference | None:
     return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
-def _find(objects: Objects, owner: OwnerReference, namespace: str) -> Object | None:
+def _find(objects: Objects, owner: OwnerReference, namespace: str, consulted: dict[Key, None]) -> Object | None:
     """The object that a reference means; a manifest of an unknown kind may leave the default namespace out."""
     group = api_group(owner.api_version)
     for place in (namespace, "") if namespace == "default" else (namespace,):
-        found = objects.record(Key(group, owner.kind, place, owner.name))
+        key = Key(group, owner.kind, place, owner.name)
+        consulted[key] = None
+        found = objects.record(key)
         if found is not None and owner.uid in ("", found.metadata.uid or owner.uid):
             return found
     return None
@@ -226,36 +234,74 @@ def _topology(said: dict[str, str]) -> Raw:
     return topology
 
 
-READS: Final = (Pod, PodGroup, Unknown)
-
 SERVED: Final = frozenset({"tierwise", "volcano"})
 """The scheduler names whose pods are always scheduled by group; others keep their pods to themselves."""
 
+_NAMES_NONE: Final = ""
+"""The key of pods that name no group, and are to be in one."""
 
-def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Bring groups of pods that name none up to date, and let such pods know theirs."""
-    pods, groups = objects.every(Pod), objects.every(PodGroup)
-    effects: list[Effect] = []
-    members: dict[str, list[tuple[Pod, OwnerChain]]] = {}
-    made = {path for path, group in groups.items() if is_made(group)}
-    named: set[str] = set()
-    for path, pod in pods.items():
-        own = group_of(pod)
-        named.add(own)
-        if pod.spec.scheduler_name not in SERVED or gang_of(pod) or named_group(pod) is not None:
-            continue  # a gang of another language is a group already
-        if own in groups and own not in made:
-            continue  # somebody else's group: most pods are in one
-        above = owner_chain(objects, pod)
-        group = f"{path.partition('/')[0]}/{above.group}"
-        if own in ("", group):
-            members.setdefault(group, []).append((pod, above))
-        if not own:
-            effects.append(PatchStatus(key_of(pod), {}, {GROUP_ANNOTATION: above.group}))
-    for path, found in members.items():
-        effects += _bring(objects, groups.get(path), found)
-    deserted = (path for path in groups if path in made and path not in named and path not in members)
-    return effects + [Delete(key_of(groups[path])) for path in deserted]
+
+class PodGroupController:
+    """Brings groups of pods that name none up to date, and lets such pods know theirs."""
+
+    def __init__(self) -> None:
+        self._pods = Index(Pod, _group_key)
+        self._queue = WorkQueue()
+        self._owners: dict[str, frozenset[Key]] = {}  # by group, who stands above its pods
+        self._owned: dict[Key, set[str]] = {}  # and the other way round
+
+    def enqueue(self, objects: Objects, changed: Changes) -> None:
+        """Take note of what has changed."""
+        self._queue.add(self._pods.follow(objects, changed) - {_NAMES_NONE})
+        self._queue.add(key.path for key in changed.get(PodGroup, ()))
+        for keys in changed.values():
+            self._queue.add(group for key in keys for group in self._owned.get(key, ()))
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        """What these groups and their pods need."""
+        groups = objects.every(PodGroup)
+        fresh: dict[str, list[tuple[Pod, OwnerChain]]] = {}
+        told: list[Effect] = []
+        for pod in self._pods[_NAMES_NONE]:
+            above = owner_chain(objects, pod)
+            fresh.setdefault(f"{pod.metadata.namespace or 'default'}/{above.group}", []).append((pod, above))
+            told.append(PatchStatus(key_of(pod), {}, {GROUP_ANNOTATION: above.group}))
+        self._queue.add(fresh)
+
+        def one(path: str) -> Requeue:
+            group, name = groups.get(path), path.partition("/")[2]
+            if group is not None and not is_made(group):
+                return (), None  # somebody else's: most groups are
+            named = [(pod, owner_chain(objects, pod)) for pod in self._pods[path] if _is_served(pod)]
+            self._follow_owners(path, named)
+            members = fresh.get(path, []) + [(pod, above) for pod, above in named if above.group == name]
+            if members:
+                return _bring(objects, group, members), None
+            deserted = path not in self._pods
+            return ([Delete(key_of(group))] if group is not None and deserted else []), None
+
+        return told + self._queue.run(now, one)
+
+    def _follow_owners(self, group: str, members: Iterable[tuple[Pod, OwnerChain]]) -> None:
+        """Remember by whose settings a group is what it is, so that it is looked at again when they change."""
+        owners = frozenset(key for _, above in members for key in above.consulted)
+        for key in self._owners.pop(group, frozenset()) - owners:
+            self._owned[key].discard(group)
+            if not self._owned[key]:
+                del self._owned[key]
+        if owners:
+            self._owners[group] = owners
+        for key in owners:
+            self._owned.setdefault(key, set()).add(group)
+
+
+def _group_key(pod: Pod) -> str | None:
+    """The group that a pod names; a gang of another language is a group already."""
+    return group_of(pod) or (_NAMES_NONE if _is_served(pod) else None)
+
+
+def _is_served(pod: Pod) -> bool:
+    return pod.spec.scheduler_name in SERVED and not gang_of(pod) and named_group(pod) is None
 
 
 def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, OwnerChain]]) -> list[Effect]:

@@ -19,9 +19,7 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Topology
 from tierwise.port import (
     Bind,
     Cluster,
@@ -48,7 +46,7 @@ from tierwise.scheduler.partial_gangs import release
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 from tierwise.status.pod import pod_conditions, pod_events
-from tierwise.status.pod_group import statuses
+from tierwise.status.pod_group import StatusWriter, statuses
 
 __all__ = ["Loop", "LoopPass", "Observer", "RefusedEvictions", "SchedulerProfile"]
 
@@ -164,14 +162,14 @@ class Loop:
         self._with_controllers = with_controllers
         self._fetching = fetching
         self._observers = observers
-        self._settled: Objects | None = None
+        self._profile = duties[0].profile if duties else DEFAULT
+        self._controllers = controllers.Controllers(self._profile)
         self._refused = RefusedEvictions()
         self._guard = Guard(ticks, self._crashed)
         self._untold: list[Effect] = []  # events about objects that were set aside, and about plugins
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
-        # By duty, jobs of whose status nothing is left to tell, in this tree.
-        self._told: list[tuple[Topology | None, dict[str, Job]]] = [(None, {})] * len(duties)
+        self._statuses = [StatusWriter() for _ in duties]
         self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
@@ -200,7 +198,7 @@ class Loop:
         moments = list(self._again)
         if self._with_controllers:
             objects, fetching = self._guard.over(self._cluster.read()), self._fetching
-            moments.append(self._guard.call("waiting", partial(controllers.due, objects)))
+            moments.append(self._guard.call("waiting", partial(self._controllers.due, objects)))
             if fetching is not None:
                 moments.append(self._guard.call("waiting", partial(fetching.due, objects)))
         due = min((moment for moment in moments if moment is not None), default=None)
@@ -253,16 +251,13 @@ class Loop:
 
     def _reconcile(self) -> None:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
-        profile = self._duties[0].profile if self._duties else DEFAULT
         done: list[Effect] = []
         for _ in range(_MOST):
-            objects = self._cluster.read()
-            run = partial(controllers.run, now=self._clock(), profile=profile)
-            asked = self._guard.run("reconciling", objects, partial(run, settled=self._settled), run)
-            if asked is None:
-                return
+            now = self._clock()
+            act = partial(self._controllers.run, now=now)
+            rehearse = partial(controllers.run, now=now, profile=self._profile)
+            asked = self._guard.run("reconciling", self._cluster.read(), act, rehearse)
             if not asked:
-                self._settled = self._guard.over(objects)
                 return
             if asked == done:
                 # The server keeps something else than what was written; writing it again would change nothing.
@@ -278,7 +273,7 @@ class Loop:
         """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
         duty, now = self._duties[index], self._clock()
         self._readers[index] = Reader(duty.profile, schedulers=duty.schedulers)  # the old one broke off half-way
-        self._told[index] = None, {}
+        self._statuses[index] = StatusWriter()
         snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
         report = cycle(snapshot, duty.profile)
         _check_made(report)
@@ -337,11 +332,7 @@ class Loop:
     ) -> list[Outcome]:
         """Status, conditions and events; and the release of gangs that stay a part."""
         objects = self._guard.over(self._cluster.read())
-        topology, told = self._told[index]
-        asked: list[Effect] = statuses(objects, snapshot, report, told if topology is snapshot.topology else {})
-        busy = {effect.key.path for effect in asked if isinstance(effect, PatchStatus)}
-        told = {job.key: job for job in snapshot.jobs if job.declared and job.key not in busy}
-        self._told[index] = snapshot.topology, told
+        asked = self._statuses[index].write(objects, snapshot, report)
         asked += pod_conditions(objects, snapshot, report, self._fresh_orphans(index, snapshot))
         decision = partial(decision_id, snapshot.now)
         released = list(self._cluster.apply(release(objects, snapshot, report, decision)))

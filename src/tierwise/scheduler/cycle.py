@@ -27,18 +27,19 @@ from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
-from tierwise.model.job import Job
+from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler.prebind import prepare
 
-__all__ = ["RUNNERS", "check_profile", "cycle", "open_cycle"]
+__all__ = ["RUNNERS", "check_profile", "cycle", "nothing_waits", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
 _CAPABILITY = "capability"
 _VOLUMES = "volumes"
+_WAITING = (Status.PENDING, Status.GATED)
 
 
 def _capped(profile: Profile) -> Profile:
@@ -211,6 +212,21 @@ def cycle(
     current.report.complaints = tuple(current.pipeline.complaints())
     current.report.failures = current.pipeline.failures
     return current.report.build()
+
+
+def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
+    """Whether a cycle would certainly decide nothing: every task has its place, and no action of the profile moves any.
+
+    False wherever that takes more than a look, as where volumes or devices may have to be given back.
+    """
+    if not EVICTING.isdisjoint(profile.actions) or snapshot.devices is not None:
+        return False
+    if any(shape.volumes is not None for shape in snapshot.shapes):
+        return False
+    return all(
+        job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
+        for job in snapshot.jobs
+    )
 
 
 def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str, ...]:

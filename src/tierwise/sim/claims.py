@@ -21,11 +21,12 @@ _GROUP = "resource.k8s.io"
 _ENDED = ("Succeeded", "Failed")
 
 
-def reconcile(objects: Objects) -> list[Effect]:
+def reconcile(objects: Objects, now: float) -> list[Effect]:
     """What the controller does next; nothing where all is as it should be."""
-    pods = objects.every(Pod)
+    if not objects.every(ResourceClaim) and not objects.every(ResourceClaimTemplate):
+        return []
     effects: list[Effect] = []
-    for pod in pods.values():
+    for pod in objects.every(Pod).values():
         if pod.spec.resource_claims and not pod.metadata.deletion_timestamp and pod.status.phase not in _ENDED:
             effects += _made(pod, objects)
     for claim in objects.every(ResourceClaim).values():

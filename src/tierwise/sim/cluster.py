@@ -152,7 +152,6 @@ class EmbeddedCluster:
         self.clock = clock  # None: time does not pass
         self.done: list[Effect] = []  # what was carried out since somebody took note; kept with a clock alone
         self.events: list[RecordEvent] = []
-        self.settled: Objects | None = None  # what controllers last had nothing to do for
         self.touched: dict[Key, None] = {}  # objects changed or created since the start, in order
 
     def read(self) -> Objects:

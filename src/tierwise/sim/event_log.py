@@ -37,7 +37,6 @@ class EventLog:
         self.start = start
         self.happenings: list[TimelineEntry] = []
         self.places: dict[str, str] = {}  # the hyperNode where each pod group was last placed
-        self._names = ObjectNames(())
         self._said: dict[tuple[Key, str], str] = {}
         self._waiting: set[Key] = set()
 
@@ -57,13 +56,11 @@ class EventLog:
 
     def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
         """Note where a cycle placed what."""
-        self._names = ObjectNames(snapshot.jobs)
-        for decision in report.decisions:
-            if not decision.bound and _was_nominated(decision):
-                continue
-            self.happenings.append(self._placed(snapshot, decision, now - self.start))
+        news = [decision for decision in report.decisions if decision.bound or not _was_nominated(decision)]
+        names = ObjectNames(snapshot.jobs if news else ())
+        self.happenings += [self._placed(snapshot, decision, names, now - self.start) for decision in news]
 
-    def _placed(self, snapshot: Snapshot, decision: Decision, at: float) -> TimelineEntry:
+    def _placed(self, snapshot: Snapshot, decision: Decision, names: ObjectNames, at: float) -> TimelineEntry:
         job = decision.job
         namespace, _, name = job.key.partition("/")
         about = Key(_GROUP, "PodGroup", namespace, name)
@@ -85,7 +82,7 @@ class EventLog:
                 subs.setdefault(place.name, []).append(sub)
         if subs:
             text += ": " + ", ".join(f"{compact(named)} in {domain}" for domain, named in subs.items())
-        return TimelineEntry(at, about, "Placed", text, job=self._names.of(job))
+        return TimelineEntry(at, about, "Placed", text, job=names.of(job))
 
     def _of_effect(self, effect: Effect, before: Objects, after: Objects, at: float) -> Iterator[TimelineEntry]:
         match effect:
@@ -138,19 +135,20 @@ class EventLog:
         return TimelineEntry(at, key, reason, text, warning, job, role, detail)
 
     def _phases(self, before: Objects, after: Objects, at: float) -> Iterator[TimelineEntry]:
-        if not after.alike(before, PodGroup):
-            old = before.every(PodGroup)
-            for path, group in after.every(PodGroup).items():
+        old, new = before.every(PodGroup), after.every(PodGroup)
+        for path in after.changes(before, PodGroup):
+            if path in new:
+                group = new[path]
                 past, present = old[path].status.phase if path in old else "", group.status.phase
                 if present and present != past:
                     lone = any(owner.kind == "Pod" for owner in group.metadata.owner_references)
                     yield TimelineEntry(
                         at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone
                     )
-        if not after.alike(before, Job):
-            known = before.every(Job)
-            for path, job in after.every(Job).items():
-                was = known.get(path)
+        known, jobs = before.every(Job), after.every(Job)
+        for path in after.changes(before, Job):
+            if path in jobs:
+                job, was = jobs[path], known.get(path)
                 past, present = was.status.state.phase if was is not None else "", job.status.state.phase
                 if present and present != past:
                     yield TimelineEntry(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")

@@ -1,4 +1,4 @@
-"""The machines behind the nodes, and the node controller that watches them.
+"""The machines behind the nodes with their kubelets, and the node controller that watches them.
 
 A lost machine stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
 tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost machines. A
@@ -8,6 +8,7 @@ machine that comes back has lost its containers.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,9 +16,12 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
 from tierwise.controllers.stamp import stamp
+from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
-from tierwise.sim.kubelet import killed
+from tierwise.scheduler.guard import Guard
+from tierwise.sim.kubelet import killed, sync_pod
 
 __all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
 
@@ -26,6 +30,9 @@ NOTICED_AFTER: Final = 40
 
 TOLERATED_FOR: Final = 300
 """Seconds that a pod stays on a lost node where it names no other time: what Kubernetes' admission puts on pods."""
+
+_LOST: Final = "lost"
+"""The key of nodes that are marked as lost."""
 
 _TAINT: Final = "node.kubernetes.io/unreachable"
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
@@ -41,31 +48,72 @@ class NodeSync(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-class SimNodes(msgspec.Struct):
-    """Which machines are down, and since when."""
+class SimNodes:
+    """Which machines are down, and since when; pods and nodes to which nothing happens are not looked at."""
 
-    down: dict[str, float] = {}
+    def __init__(self, guard: Guard) -> None:
+        self.down: dict[str, float] = {}
+        self._guard = guard
+        self._seen = Objects()
+        self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
+        self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
+        self._queue = WorkQueue()  # of pods that a kubelet has something to do about
 
     def lose(self, node: str, now: float) -> None:
         """Let a machine fall silent."""
         self.down.setdefault(node, now)
+        self._queue.add(_paths(self._pods[node]))
 
     def restore(self, node: str, pods: Iterable[Pod], now: float) -> list[Effect]:
         """Let a machine come back: what ran on it has ended."""
         if self.down.pop(node, None) is None:
             return []
+        self._queue.add(_paths(self._pods[node]))
         ran = (pod for pod in pods if pod.spec.node_name == node and pod.status.phase == "Running")
         return [
             e for pod in ran if not pod.metadata.deletion_timestamp for e in killed(pod, now, _LOST_FOR_GOOD, "Unknown")
         ]
 
     def sync(self, objects: Objects, now: float) -> NodeSync:
-        """What the node controller does at a time."""
+        """What the node controller and the kubelets of living machines do at a time."""
+        self._follow(objects)
+        watch = self._watch(objects, now)
+        gone = list(watch.gone)
+        nodes, pods = objects.every(Node), objects.every(Pod)
+
+        def one(path: str) -> Requeue:
+            pod = pods.get(path)
+            if pod is None or pod.spec.node_name not in nodes or pod.spec.node_name in self.down:
+                return (), None
+            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now))
+            if own is None:
+                return (), None
+            if own.gone:
+                gone.append(key_of(pod))
+            return own.effects, own.wake
+
+        effects = (*watch.effects, *self._queue.run(now, one))
+        wakes = (watch.wake, self._queue.due())
+        return NodeSync(effects, tuple(gone), min((wake for wake in wakes if wake is not None), default=None))
+
+    def _follow(self, objects: Objects) -> None:
+        changed = objects.changed_keys(self._seen)
+        self._pods.follow(objects, changed)
+        self._lost.follow(objects, changed)
+        self._queue.add(key.path for key in changed.get(Pod, ()))
+        for node in changed.get(Node, ()):
+            self._queue.add(_paths(self._pods[node.name]))
+        self._seen = objects
+
+    def _watch(self, objects: Objects, now: float) -> NodeSync:
+        """What the node controller does."""
         effects: list[Effect] = []
         gone: list[Key] = []
         wakes: list[float] = []
-        for name, node in objects.every(Node).items():
-            since = _lost_since(node)
+        nodes = objects.every(Node)
+        known = {*self.down, *(node.metadata.name for node in self._lost[_LOST])}
+        for name in sorted(known & nodes.keys(), key=natural):
+            node, since = nodes[name], _lost_since(nodes[name])
             if name in self.down and since is None:
                 noticed = self.down[name] + NOTICED_AFTER
                 if now >= noticed:
@@ -74,7 +122,8 @@ class SimNodes(msgspec.Struct):
                     wakes.append(noticed)
             elif name not in self.down and since is not None:
                 effects += _marked(objects, node, now, lost=False)
-        for pod in objects.every(Pod).values() if self.down else ():
+        stranded = [pod for name in self.down for pod in self._pods[name]]
+        for pod in sorted(stranded, key=lambda pod: natural(key_of(pod).path)):
             deed, wake = self._about(objects, pod, now)
             if isinstance(deed, Key):
                 gone.append(deed)
@@ -99,6 +148,10 @@ class SimNodes(msgspec.Struct):
             return (), since + stays
         text = f"node {name} is lost, and it was tolerated for {stays}s"
         return (RecordEvent(key_of(pod), "Warning", "TaintManagerEviction", text), Delete(key_of(pod))), None
+
+
+def _paths(pods: Iterable[Pod]) -> list[str]:
+    return [key_of(pod).path for pod in pods]
 
 
 def _lost_since(node: Node) -> float | None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from tierwise import controllers
 from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.controllers import Controllers, WholeController
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects
@@ -22,7 +22,7 @@ from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
-__all__ = ["Amend", "History", "look", "reconcile", "schedule"]
+__all__ = ["Amend", "History", "all_controllers", "look", "reconcile", "schedule"]
 
 _MOST = 1000
 """Rounds after which a cluster that still changes is taken to be going in circles."""
@@ -37,6 +37,7 @@ class History(msgspec.Struct):
 
     cluster: EmbeddedCluster
     profile: Profile
+    controllers: Controllers
     snapshot: Snapshot | None = None
     report: CycleReport | None = None
     cycles: int = 0
@@ -68,27 +69,36 @@ class History(msgspec.Struct):
         return self.amend(snapshot) if self.amend is not None else snapshot
 
 
-def reconcile(cluster: EmbeddedCluster, now: float, profile: Profile = DEFAULT, guard: Guard | None = None) -> Guard:
-    """Run the controllers until they have nothing more to do; the guard tells what was set aside on the way."""
+def all_controllers(profile: Profile = DEFAULT) -> Controllers:
+    """Those of tierwise, and what controllers of other projects do."""
+    return Controllers(profile, [WholeController(others.READS, others.reconcile) for others in (claims, workloads)])
+
+
+def reconcile(
+    cluster: EmbeddedCluster,
+    now: float,
+    profile: Profile = DEFAULT,
+    guard: Guard | None = None,
+    controllers: Controllers | None = None,
+) -> Guard:
+    """Run the controllers until they have nothing more to do; the guard tells what was set aside on the way.
+
+    `controllers` are those that ran on this cluster before, for this profile.
+    """
     guard = guard if guard is not None else Guard()
+    remembering = controllers if controllers is not None else all_controllers(profile)
 
     def act(shown: Objects) -> bool:
-        asked = controllers.run(shown, now, settled=cluster.settled, profile=profile)
-        for others in (claims, workloads):  # what controllers of other projects do
-            if cluster.settled is None or not shown.alike(cluster.settled, *others.READS):
-                asked += others.reconcile(shown)
+        asked = remembering.run(shown, now)
         if asked:
             cluster.apply(asked)
         return bool(asked)
 
     def rehearse(shown: Objects) -> None:
-        asked = controllers.run(shown, now, profile=profile)
-        EmbeddedCluster(shown).apply([*asked, *claims.reconcile(shown), *workloads.reconcile(shown)])
+        EmbeddedCluster(shown).apply(all_controllers(profile).run(shown, now))
 
     for _ in range(_MOST):
-        objects = cluster.read()
-        if not guard.run("reconciling", objects, act, rehearse):
-            cluster.settled = guard.over(objects)
+        if not guard.run("reconciling", cluster.read(), act, rehearse):
             break
     return guard
 
@@ -103,7 +113,7 @@ def schedule(
     amend: Amend | None = None,
 ) -> History:
     """Run so many cycles, or as many as change anything."""
-    history = History(EmbeddedCluster(objects), profile, amend=amend)
+    history = History(EmbeddedCluster(objects), profile, all_controllers(profile), amend=amend)
     for number in range(cycles if cycles is not None else _MOST):
         if progress is not None:
             progress(number)
@@ -115,7 +125,7 @@ def schedule(
 def _round(history: History, profile: Profile, now: float) -> bool:
     """Controllers, one cycle, its effects, a moment's pause, statuses; whether anything came of it."""
     cluster, guard = history.cluster, history.guard
-    reconcile(cluster, now, profile, guard)
+    reconcile(cluster, now, profile, guard, history.controllers)
     cluster.apply(provision(cluster.read()).effects)
     before = cluster.read().version
 
@@ -143,7 +153,7 @@ def _round(history: History, profile: Profile, now: float) -> bool:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                     history.nominations[task.key] = snapshot.nodes.names[row]
-    reconcile(cluster, now, profile, guard)
+    reconcile(cluster, now, profile, guard, history.controllers)
     return cluster.read().version != before
 
 
@@ -155,7 +165,7 @@ def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None
 
 def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[PodInspection | None, History]:
     """What one pod sees in the first cycle that reaches it."""
-    history = History(EmbeddedCluster(objects), profile)
+    history = History(EmbeddedCluster(objects), profile, all_controllers(profile))
     guard = history.guard
 
     def probed(shown: Objects) -> tuple[PodInspector, Snapshot, CycleReport]:
@@ -163,7 +173,7 @@ def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[P
         return inspector, snapshot, cycle(snapshot, profile, inspect=inspector.inspect)
 
     for _ in range(_MOST):
-        reconcile(history.cluster, now, profile, guard)
+        reconcile(history.cluster, now, profile, guard, history.controllers)
         looked = guard.run("scheduling", history.cluster.read(), probed)
         if looked is None:
             break

@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 
-from tierwise import controllers
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
-from tierwise.framework.report import CycleReport
+from tierwise.framework.report import CycleReport, ReportBuilder
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Key, Objects, RecordEvent
 from tierwise.scheduler import cycle
+from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash, Guard
 from tierwise.sim import rounds
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.event_log import EventLog
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.kubelet import killed, sync_pod
+from tierwise.sim.kubelet import killed
 from tierwise.sim.nodes import SimNodes
 from tierwise.sim.pod_behaviour import check_habits
 from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import Reader
-from tierwise.status.pod_group import statuses
+from tierwise.status.pod_group import StatusWriter, statuses
 
 __all__ = ["Moment", "NoUser", "Simulation", "User"]
 
@@ -99,10 +98,12 @@ class Simulation:
         self.chronicle = EventLog(self.start)
         self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
+        self._statuses = StatusWriter()
+        self._controllers = rounds.all_controllers(profile)
         self.guard = Guard(tell=self._tell)
         self._user = user or NoUser()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
-        self._machines = SimNodes()
+        self._machines = SimNodes(self.guard)
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._again = math.inf  # when the scheduler is to look though nothing has changed
@@ -136,7 +137,7 @@ class Simulation:
         for _ in range(_MOST):
             before = self.cluster.read()
             self.cluster.apply(self._user.act(before, now))
-            rounds.reconcile(self.cluster, now, self.profile, self.guard)
+            rounds.reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
             self._note(before, now)
             if self.cluster.read() is not self._seen or self._again <= now:
                 self._cycle(now)
@@ -150,7 +151,8 @@ class Simulation:
 
         def decide(shown: Objects, reader: Reader) -> tuple[Snapshot, CycleReport, list[Effect]]:
             snapshot = reader.read(shown, now)
-            report = cycle(snapshot, self.profile, plugins=self._plugins)
+            idle = nothing_waits(snapshot, self.profile)
+            report = ReportBuilder().build() if idle else cycle(snapshot, self.profile, plugins=self._plugins)
             return snapshot, report, effects(snapshot, report)
 
         def act(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
@@ -166,7 +168,12 @@ class Simulation:
         snapshot, report, asked = decided
         self.cluster.apply(asked)
         self.chronicle.cycle(snapshot, report, now)
-        told = self.guard.run("writing statuses", self.cluster.read(), lambda shown: statuses(shown, snapshot, report))
+        told = self.guard.run(
+            "writing statuses",
+            self.cluster.read(),
+            lambda shown: self._statuses.write(shown, snapshot, report),
+            lambda shown: statuses(shown, snapshot, report),
+        )
         self.cluster.apply(told or ())
         self._note(before, now)
         self.cycles += 1
@@ -183,25 +190,11 @@ class Simulation:
     def _kubelets(self, now: float) -> float | None:
         """Let storage, the node controller and every kubelet that lives do their work."""
         before = self.cluster.read()
-        watch = self._machines.sync(before, now)
-        storage = provision(before, now)
-        asked, gone, wakes = [*watch.effects, *storage.effects], list(watch.gone), [watch.wake, storage.wake]
-        nodes = before.every(Node)
-        for path, pod in before.every(Pod).items():
-            node = pod.spec.node_name
-            if node in nodes and node not in self._machines.down:
-                own = self.guard.call(f"running pod {path}", partial(sync_pod, pod, now))
-                if own is None:
-                    continue
-                asked += own.effects
-                wakes.append(own.wake)
-                if own.gone:
-                    namespace, _, name = path.partition("/")
-                    gone.append(Key("", "Pod", namespace, name))
-        self.cluster.apply(asked)
-        self.cluster.remove(gone)
+        machines, storage = self._machines.sync(before, now), provision(before, now)
+        self.cluster.apply([*machines.effects, *storage.effects])
+        self.cluster.remove(machines.gone)
         self._note(before, now)
-        return min((wake for wake in wakes if wake is not None), default=None)
+        return min((wake for wake in (machines.wake, storage.wake) if wake is not None), default=None)
 
     def _apply_incidents(self, now: float) -> None:
         """What comes from outside at this moment."""
@@ -238,7 +231,7 @@ class Simulation:
 
     def _following(self, now: float, wake: float | None) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
-        due = controllers.due(self.cluster.read())
+        due = self._controllers.due(self.guard.over(self.cluster.read()))
         again = self._again if self._again < math.inf else None
         befalls = [self.start + incident.after for incident in self._ahead[:1]]
         ahead = (wake, due and math.ceil(due), again, self._user.due(), *befalls)

@@ -17,7 +17,7 @@ __all__ = ["READS", "reconcile"]
 READS = (Unknown, Pod, Node, PodGroup)
 
 
-def reconcile(objects: Objects) -> list[Effect]:
+def reconcile(objects: Objects, now: float) -> list[Effect]:
     """The pods and other objects that are missing."""
     if saved_at(objects) is not None:
         return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Final
 
 import msgspec
@@ -16,20 +16,21 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
+from tierwise.controllers.workqueue import Index
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.pod_group import previous_placements
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job, Phase, Task
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import HYPERNODES
+from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
 from tierwise.status.koordinator import gang_statuses
 from tierwise.status.languages import language_status
 
-__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "statuses"]
+__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
 TIER_ANNOTATION: Final = "tierwise.io/tier"
@@ -38,29 +39,57 @@ UNKNOWN_TIER: Final = "UnknownTierName"
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
-NOBODY: Final[Mapping[str, Job]] = {}
 
 
-def statuses(
-    objects: Objects, snapshot: Snapshot, report: CycleReport, told: Mapping[str, Job] = NOBODY
-) -> list[Effect]:
-    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve.
+def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+    """Status patches and events of the pod groups that a cycle changed, and of pods that plugins cannot serve."""
+    return StatusWriter().write(objects, snapshot, report)
 
-    A job that is the very one `told` of by an earlier cycle, and of which this one decided nothing, is passed over.
-    """
-    decisions: dict[str, list[Decision]] = {}
-    for decision in report.decisions:
-        decisions.setdefault(decision.job.key, []).append(decision)
-    heard = {*decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
-    fresh = [job for job in snapshot.jobs if job.declared and (job.key in heard or told.get(job.key) is not job)]
-    own = [job for job in fresh if job.declared_by is None]
-    writer = _Writer(objects, snapshot, report, _counts(objects) if own else Counter())
-    effects = [e for job in own for e in writer.of(job, decisions.get(job.key, []))]
-    for job in fresh:
-        if job.declared_by is not None:
-            effects += language_status(objects, snapshot, report, job, decisions.get(job.key, ()))
-    effects += gang_statuses(objects, snapshot, report)
-    return effects + list(_complaints(snapshot, report))
+
+class StatusWriter:
+    """Writes the statuses of pod groups after cycle and cycle; passes over those of which nothing is left to write."""
+
+    def __init__(self) -> None:
+        self._seen = Objects()
+        self._pods = Index(Pod, lambda pod: group_of(pod) or None)
+        self._topology: Topology | None = None
+        self._told: dict[str, tuple[Task, ...]] = {}  # by job, the tasks for which nothing was left to write
+
+    def write(self, objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+        """As `statuses`, of groups that have changed since they were last written, or that this cycle decided about."""
+        decisions: dict[str, list[Decision]] = {}
+        for decision in report.decisions:
+            decisions.setdefault(decision.job.key, []).append(decision)
+        heard = {*decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
+        writer = _Writer(objects, snapshot, report, self._pods)
+        effects: list[Effect] = []
+        for job in self._changed(objects, snapshot, heard):
+            own = decisions.get(job.key, [])
+            asked = list(
+                writer.of(job, own) if job.declared_by is None else language_status(objects, snapshot, report, job, own)
+            )
+            if any(isinstance(effect, PatchStatus) for effect in asked):
+                self._told.pop(job.key, None)
+            else:
+                self._told[job.key] = job.tasks
+            effects += asked
+        return [*effects, *gang_statuses(objects, snapshot, report), *_complaints(snapshot, report)]
+
+    def _changed(self, objects: Objects, snapshot: Snapshot, heard: Container[str]) -> list[Job]:
+        """The declared jobs whose status may have become another one."""
+        changed = objects.changed_keys(self._seen)
+        touched = self._pods.follow(objects, changed)
+        touched.update(key.path for kind, keys in changed.items() if kind is not Pod for key in keys)
+        if self._topology is not snapshot.topology:
+            self._told = {}
+        self._seen, self._topology = objects, snapshot.topology
+
+        def may_differ(job: Job) -> bool:
+            record = job.key if job.declared_by is None else job.declared_by.path
+            # A job that is only numbered otherwise has the tasks that it had.
+            return job.key in heard or record in touched or self._told.get(job.key) is not job.tasks
+
+        return [job for job in snapshot.jobs if job.declared and may_differ(job)]
 
 
 def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
@@ -72,20 +101,12 @@ def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
         yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text, decision)
 
 
-def _counts(objects: Objects) -> Counter[tuple[str, str]]:
-    """How many pods of each group are in each phase."""
-    phases = ((group_of(pod), pod.status.phase) for pod in objects.every(Pod).values())
-    return Counter((group, phase) for group, phase in phases if group and phase)
-
-
 class _Writer:
-    def __init__(
-        self, objects: Objects, snapshot: Snapshot, report: CycleReport, counts: Counter[tuple[str, str]]
-    ) -> None:
+    def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport, pods: Index[Pod]) -> None:
         self._objects = objects
         self._snapshot = snapshot
         self._report = report
-        self._counts = counts
+        self._pods = pods
 
     def of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
         """What becomes of one group."""
@@ -113,7 +134,8 @@ class _Writer:
     def _status(self, record: PodGroup, job: Job, phase: Phase, waits: tuple[str, str] | None) -> Raw:
         """The fields that differ from what is there."""
         status = record.status
-        running, succeeded, failed = (self._counts[job.key, p] for p in ("Running", "Succeeded", "Failed"))
+        phases = Counter(pod.status.phase for pod in self._pods.of(job.key))
+        running, succeeded, failed = (phases[past] for past in ("Running", "Succeeded", "Failed"))
         ready = phase in (Phase.RUNNING, Phase.COMPLETED)
         said = conditions(status.conditions, job, ready=ready, waits=waits, now=self._snapshot.now)
         differs = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierwise.api.codec import Raw, decode
-from tierwise.controllers.gang_counts import reconcile
+from tierwise.controllers import run
 from tierwise.port import Objects, PatchStatus
 
 
@@ -27,8 +27,8 @@ def test_pods_are_counted_by_phase(group: str) -> None:
     phases = ("Running", "Running", "Succeeded", "Failed")
     raws = [record, *(_pod(i, phase) for i, phase in enumerate(phases)), _pod(9, "Pending", on="")]
 
-    effects = reconcile(Objects.of((decode(raw), raw) for raw in raws), 0.0)
+    effects = run(Objects.of((decode(raw), raw) for raw in raws), 0.0)
 
     assert [{"scheduled": 4, "running": 2, "succeeded": 1}] == [e.status for e in effects if isinstance(e, PatchStatus)]
     record["status"] = {"scheduled": 4, "running": 2, "succeeded": 1, "failed": 1}
-    assert [] == reconcile(Objects.of((decode(raw), raw) for raw in raws), 0.0)
+    assert [] == run(Objects.of((decode(raw), raw) for raw in raws), 0.0)

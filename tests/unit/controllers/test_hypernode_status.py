@@ -121,14 +121,6 @@ def test_nothing_is_written_where_nothing_changed() -> None:
     assert [] == run(world, NOW + 3600)
 
 
-def test_controllers_are_spared_what_cannot_have_changed() -> None:
-    """Given the objects for which there was nothing to do, unchanged kinds are not looked at."""
-    broken = objects(*CLUSTER, hypernode("r0", 1, nodes("n0")))
-
-    assert [] == run(broken, NOW, settled=broken)
-    assert [] != run(broken, NOW)
-
-
 WRONG = {
     "Cycle": [hypernode("a", 2, children("a"))],
     "TwoParents": [hypernode("r", 1, nodes("n0")), *(hypernode(name, 2, children("r")) for name in "ab")],

@@ -1,8 +1,8 @@
 """The controller of Volcano Jobs: the pod group, the pods of every task, and the phase.
 
-Called by `controllers.run` for each job, in two steps. First `transitions` decides whether the job changes its phase; a
-change is only written to the status. If there is none, every other module reconciles its objects with the written
-status. docs/controllers/job.md describes it in full.
+Each job that something has happened to is reconciled in two steps. First `transitions` decides whether the job changes
+its phase; a change is only written to the status. If there is none, every other module reconciles its objects with the
+written status. docs/controllers/job.md describes it in full.
 """
 
 from __future__ import annotations
@@ -24,39 +24,88 @@ from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods
 from tierwise.controllers.job.phases import FINISHED
 from tierwise.controllers.job.policies import PolicyAction, policy_actions
+from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
 
-__all__ = ["READS", "due", "reconcile"]
+__all__ = ["JobController"]
 
-READS: Final = (Job, PodGroup, Pod, PriorityClass, Command, ConfigMap, Service, NetworkPolicy)
-
-
-def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Let each job take the turn that is due, or bring its objects to where its status says it is."""
-    priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
-    effects: list[Effect] = []
-    for job in objects.every(Job).values():
-        effects += _refused(job)
-    for case in _cases(objects):
-        expiry = _expiry(case.job)
-        if expiry is not None and expiry <= now:
-            effects += _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
-            continue
-        turn = _transition(case, now)
-        if turn is not None:
-            effects += status.write(case.job, case.raw, case.job_pods, turn, now)
-        else:
-            effects += _bring(objects, case, priorities, now)
-    return effects
+_PRODUCTS: Final = (PodGroup, Pod, ConfigMap, Service, NetworkPolicy)
+"""What is made for jobs; its names begin with theirs."""
 
 
-def _refused(job: Job) -> list[Effect]:
+class JobController:
+    """Reconciles the jobs to which something has happened, or whose time has come."""
+
+    def __init__(self) -> None:
+        self._pods = Index(Pod, _job_of)
+        self._commands = Index(Command, commands.job_of)
+        self._queue = WorkQueue()
+
+    def enqueue(self, objects: Objects, changed: Changes) -> None:
+        """Take note of what has changed."""
+        self._queue.add(self._pods.follow(objects, changed))
+        self._queue.add(self._commands.follow(objects, changed))
+        self._queue.add(key.path for key in changed.get(Job, ()))
+        jobs = objects.every(Job)
+        if PriorityClass in changed:
+            self._queue.add(jobs)
+        products = (key.path for kind in _PRODUCTS for key in changed.get(kind, ()))
+        self._queue.add(job for path in products for job in _namesakes(path) if job in jobs)
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""
+        priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
+
+        def one(path: str) -> Requeue:
+            job = objects.every(Job).get(path)
+            if job is None or job.metadata.deletion_timestamp:
+                return (), None
+            refused = next(beyond(job), None)
+            if refused is not None:
+                return _refused(job, ": ".join(refused)), None
+            case = self._case(objects, path, job)
+            return list(_reconciled(objects, case, priorities, now)), _due(case)
+
+        return self._queue.run(now, one)
+
+    def due(self, objects: Objects) -> float | None:
+        """The next moment at which time alone gives a job something to do; None where no timer runs."""
+        for path in self._queue.waiting():
+            job = objects.every(Job).get(path)
+            gone = job is None or job.metadata.deletion_timestamp or any(beyond(job))
+            self._queue.after(path, None if job is None or gone else _due(self._case(objects, path, job)))
+        return self._queue.due()
+
+    def _case(self, objects: Objects, path: str, declared: Job) -> _Case:
+        job, own = defaulted(declared), self._pods[path]
+        group = objects.every(PodGroup).get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
+        raw = objects.raw(key_of(declared)) or {}
+        return _Case(job, raw, group, own, JobPods.of(job, own), commands.in_order(self._commands[path]))
+
+
+def _job_of(pod: Pod) -> str | None:
+    """The job of a pod by its key; a pod that something else controls is not the job's, whatever it says."""
+    meta = pod.metadata
+    name = meta.labels.get(pods.JOB_NAME) or meta.annotations.get(pods.JOB_NAME)
+    controller = next((owner for owner in meta.owner_references if owner.controller), None)
+    if not name or (controller is not None and (controller.kind, controller.name) != ("Job", name)):
+        return None
+    return f"{meta.namespace or 'default'}/{name}"
+
+
+def _namesakes(path: str) -> Iterator[str]:
+    """The jobs that may have made an object of this name, or that want to make one."""
+    yield path
+    dash = path.find("-", path.find("/"))
+    while dash >= 0:
+        yield path[:dash]
+        dash = path.find("-", dash + 1)
+
+
+def _refused(job: Job, message: str) -> list[Effect]:
     """What a job hears that is beyond a limit; nothing is made for it, and what it has is left alone."""
-    found = next(beyond(job), None)
-    if found is None or job.metadata.deletion_timestamp:
-        return []
-    state, message = job.status.state, ": ".join(found)
+    state = job.status.state
     if (state.reason, state.message) == (LIMIT_EXCEEDED, message):
         return []
     said = {"phase": state.phase or "Pending", "reason": LIMIT_EXCEEDED, "message": message}
@@ -64,16 +113,6 @@ def _refused(job: Job) -> list[Effect]:
         PatchStatus(key_of(job), {"state": said}),
         RecordEvent(key_of(job), "Warning", LIMIT_EXCEEDED, message),
     ]
-
-
-def due(objects: Objects) -> float | None:
-    """The next moment at which time alone gives this controller something to do; None where it has no timer running."""
-    moments = []
-    for case in _cases(objects, timed=True):
-        expiry = _expiry(case.job)
-        moments += [a.due for a in case.policy_actions() if math.isfinite(a.due) and transitions.applies(case.job, a)]
-        moments += [expiry] if expiry is not None else []
-    return min(moments, default=None)
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -94,6 +133,25 @@ class _Case(msgspec.Struct, frozen=True):
         if not self.job_pods.wanted or not _has_policies(self.job):
             return []
         return list(policy_actions(self.job, job_events(self.job, self.group, self.job_pods)))
+
+
+def _reconciled(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterable[Effect]:
+    expiry = _expiry(case.job)
+    if expiry is not None and expiry <= now:
+        return _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
+    turn = _transition(case, now)
+    if turn is not None:
+        return status.write(case.job, case.raw, case.job_pods, turn, now)
+    return _bring(objects, case, priorities, now)
+
+
+def _due(case: _Case) -> float | None:
+    """When time alone gives a job something to do."""
+    if not _minds_time(case.job):
+        return None
+    expiry = _expiry(case.job)
+    moments = [a.due for a in case.policy_actions() if math.isfinite(a.due) and transitions.applies(case.job, a)]
+    return min([*moments, expiry] if expiry is not None else moments, default=None)
 
 
 def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
@@ -124,23 +182,6 @@ def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: fl
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
 
 
-def _cases(objects: Objects, *, timed: bool = False) -> Iterator[_Case]:
-    """Every job that is not on its way out; of those, perhaps only such as have something to do with time."""
-    jobs = {path: job for path, job in objects.every(Job).items() if not timed or _minds_time(job)}
-    if not jobs:
-        return
-    groups, owned = objects.every(PodGroup), _pods_by_job(objects.every(Pod))
-    asked = commands.by_job(objects.every(Command))
-    for path, declared in jobs.items():
-        if declared.metadata.deletion_timestamp or any(beyond(declared)):
-            continue
-        job = defaulted(declared)
-        own = owned.get(path, ())
-        group = groups.get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
-        raw = objects.raw(key_of(declared)) or {}
-        yield _Case(job, raw, group, own, JobPods.of(job, own), asked.get(path, ()))
-
-
 def _minds_time(job: Job) -> bool:
     policies = (*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies))
     return job.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
@@ -148,18 +189,6 @@ def _minds_time(job: Job) -> bool:
 
 def _has_policies(job: Job) -> bool:
     return bool(job.spec.policies) or any(task.policies for task in job.spec.tasks)
-
-
-def _pods_by_job(every: Mapping[str, Pod]) -> dict[str, list[Pod]]:
-    """The pods of each job, by the job's key; a pod that something else controls is not the job's, whatever it says."""
-    found: dict[str, list[Pod]] = {}
-    for path, pod in every.items():
-        meta = pod.metadata
-        name = meta.labels.get(pods.JOB_NAME) or meta.annotations.get(pods.JOB_NAME)
-        controller = next((owner for owner in meta.owner_references if owner.controller), None)
-        if name and (controller is None or (controller.kind, controller.name) == ("Job", name)):
-            found.setdefault(f"{path.partition('/')[0]}/{name}", []).append(pod)
-    return found
 
 
 # Jobs that are over are deleted after a while, where they ask for it (`ttlSecondsAfterFinished`).

@@ -12,21 +12,22 @@ from typing import Final
 from tierwise.api.natural import natural
 from tierwise.api.volcano import Command, Job
 
-__all__ = ["by_job", "done", "is_done", "remembered"]
+__all__ = ["done", "in_order", "is_done", "job_of", "remembered"]
 
 _PREFIX: Final = "command/"
 
 
-def by_job(commands: Mapping[str, Command]) -> dict[str, list[Command]]:
-    """The commands for each job by the job's key, the oldest first; those on their way out are over."""
-    found: dict[str, list[Command]] = {}
-    for path, command in commands.items():
-        target = command.target
-        if target is not None and target.kind == "Job" and not command.metadata.deletion_timestamp:
-            found.setdefault(f"{path.partition('/')[0]}/{target.name}", []).append(command)
-    for waiting in found.values():
-        waiting.sort(key=lambda c: (c.metadata.creation_timestamp, natural(c.metadata.name)))
-    return found
+def job_of(command: Command) -> str | None:
+    """The job that a command is for by its key; those on their way out are over."""
+    target, meta = command.target, command.metadata
+    if target is None or target.kind != "Job" or meta.deletion_timestamp:
+        return None
+    return f"{meta.namespace or 'default'}/{target.name}"
+
+
+def in_order(present: Iterable[Command]) -> list[Command]:
+    """The commands for a job, the oldest first."""
+    return sorted(present, key=lambda c: (c.metadata.creation_timestamp, natural(c.metadata.name)))
 
 
 def is_done(job: Job, command: Command) -> bool:

@@ -10,6 +10,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job
+from tierwise.controllers.workqueue import Index
 from tierwise.model.queue import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
@@ -162,6 +163,9 @@ class EmbeddedReplay:
         self._books = ReplayCluster(fabric, self.trace, contender, rules, None)
         self.state = self._books.state
         self._ahead = _incidents(fabric, rules)
+        self._seen = Objects()
+        self._pods = Index(Pod, _job_of)
+        self._working: dict[int, tuple[float, tuple[int, ...]]] = {}  # gangs of which every pod runs, see `_follow`
         self._life = Simulation(
             cluster_of(fabric, self.trace, rules.queues),
             contender.profile,
@@ -197,8 +201,8 @@ class EmbeddedReplay:
             books.host(self.fabric.nodes.row[incident.node], up=isinstance(incident, NodeBack))
             state.incidents += 1
             state.events += 1
-        jobs = objects.every(Job)
-        working = self._working(objects)
+        self._follow(objects)
+        jobs, working = objects.every(Job), self._working
         for job, (start, _) in list(state.running.items()):
             if f"{NAMESPACE}/job-{job}" not in jobs:
                 books.finish(job)
@@ -210,21 +214,18 @@ class EmbeddedReplay:
             if since >= state.ready_since[job] and state.down.isdisjoint(rows):
                 books.start(job, rows)
 
-    def _working(self, objects: Objects) -> dict[int, tuple[float, tuple[int, ...]]]:
-        """The gangs of which every pod runs: since when, and on which rows in the order of ranks."""
-        found: dict[int, list[tuple[int, int, float]]] = {}
-        for pod in objects.every(Pod).values():
-            since = _running_since(pod)
-            if since is not None:
-                job = number_of(pod.metadata.annotations[JOB_NAME])
-                pods = len(self._books.gangs.pods(job))
-                row = self.fabric.nodes.row[pod.spec.node_name]
-                found.setdefault(job, []).append((rank_of(pod.metadata.name, pods), row, since))
-        return {
-            job: (max(since for *_, since in members) - _START, tuple(row for _, row, _ in sorted(members)))
-            for job, members in found.items()
-            if len(members) == len(self._books.gangs.pods(job))
-        }
+    def _follow(self, objects: Objects) -> None:
+        """Bring up to date which gangs run with every pod: since when, and on which rows in the order of ranks."""
+        for name in self._pods.follow(objects, objects.changed_keys(self._seen)):
+            job = number_of(name)
+            pods = len(self._books.gangs.pods(job))
+            running = [(pod, since) for pod in self._pods.of(name) if (since := _running_since(pod)) is not None]
+            self._working.pop(job, None)
+            if len(running) == pods:
+                rows = {rank_of(p.metadata.name, pods): self.fabric.nodes.row[p.spec.node_name] for p, _ in running}
+                start = max(since for _, since in running) - _START
+                self._working[job] = start, tuple(rows[rank] for rank in sorted(rows))
+        self._seen = objects
 
 
 class _Submitter:
@@ -233,6 +234,8 @@ class _Submitter:
     def __init__(self, books: ReplayCluster, *, aware: bool) -> None:
         self._books, self._aware = books, aware
         self._submitted = 0
+        self._seen = Objects()
+        self._pods = Index(Pod, _job_of)
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         effects: list[Effect] = []
@@ -250,11 +253,19 @@ class _Submitter:
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
         """What is left of the work of gangs that wait again, on pods that were made anew."""
         remaining, whole = self._books.state.remaining, self._books.trace.duration
-        for pod in objects.every(Pod).values():
-            job = number_of(pod.metadata.annotations[JOB_NAME])
+        self._pods.follow(objects, objects.changed_keys(self._seen))
+        self._seen = objects
+        for job in sorted({*self._books.state.waiting, *self._books.state.running}):
+            if not 0 < remaining[job] < whole[job]:
+                continue
             left = run_for(float(remaining[job]))
-            if 0 < remaining[job] < whole[job] and pod.metadata.annotations[RUN_FOR] != left:
-                yield PatchStatus(key_of(pod), {}, {RUN_FOR: left})
+            for pod in self._pods[f"job-{job}"]:
+                if pod.metadata.annotations[RUN_FOR] != left:
+                    yield PatchStatus(key_of(pod), {}, {RUN_FOR: left})
+
+
+def _job_of(pod: Pod) -> str:
+    return pod.metadata.annotations[JOB_NAME]
 
 
 def _running_since(pod: Pod) -> float | None:

@@ -1,0 +1,123 @@
+"""Rows about jobs that controllers look after: what an event costs them, and how fast a simulated cluster lives.
+
+Seconds are processor time.
+"""
+
+from __future__ import annotations
+
+from time import process_time
+
+from tierwise.api.codec import Raw
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, job, node, racks, read_manifests
+from tierwise.bench.measure import Row, at_least, at_most, gc_off
+from tierwise.config.profile import DEFAULT
+from tierwise.controllers import Controllers
+from tierwise.port import Key
+from tierwise.replay.engine.contenders import BUILT_IN
+from tierwise.replay.engine.embedded import EmbeddedReplay
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.simulation import Simulation
+
+__all__ = ["c1a", "c1b", "c1c", "c1d"]
+
+_PODS = 25  # of a job
+_FABRIC = "spines=2,leaves=5,hosts=10"
+
+
+class _Following:
+    """Controllers of a cluster full of running jobs, all at rest."""
+
+    def __init__(self, jobs: int) -> None:
+        self._cluster = EmbeddedCluster(read_manifests(job(i, _PODS) for i in range(jobs)))
+        self._controllers = Controllers()
+        self._pod = Key("", "Pod", "d", f"j{jobs // 2}-w-3")
+        self._settle()
+        self._put("PodGroup", {"status": {"phase": "Running"}})
+        self._settle()
+        self._put("Pod", {"status": {"phase": "Running"}})
+        self._settle()
+
+    def seconds(self, *statuses: Raw) -> float:
+        """What the controllers take to follow one of these changes of a pod's status; the shortest."""
+        found = []
+        for status in statuses:
+            self._put("Pod", {"status": status}, self._pod)
+            with gc_off():
+                found.append(self._settle())
+        return min(found[2:])
+
+    def _put(self, kind: str, fields: Raw, key: Key | None = None) -> None:
+        objects = self._cluster.read()
+        keys = [key] if key is not None else [key for key in objects if key.kind == kind]
+        self._cluster = EmbeddedCluster(objects.changed({key: {**(objects.raw(key) or {}), **fields} for key in keys}))
+
+    def _settle(self) -> float:
+        taken = 0.0
+        while True:
+            begun = process_time()
+            asked = self._controllers.run(self._cluster.read(), 0.0)
+            taken += process_time() - begun
+            if not asked:
+                return taken
+            self._cluster.apply(asked)
+
+
+def _following(lab: Lab) -> _Following:
+    return lab.once("jobs", lambda: _Following(lab.size.pods // 2 // _PODS))
+
+
+def c1a(lab: Lab) -> Row:
+    """A kubelet writes something about a pod that no controller minds."""
+    touched: list[Raw] = [{"phase": "Running", "hostIP": f"10.0.0.{i}"} for i in range(lab.size.repeats + 2)]
+    seconds = _following(lab).seconds(*touched)
+    what = f"ms for the controllers to follow a pod's status at {lab.size.pods // 2:,} pods in jobs of {_PODS}"
+    return Row("C1a", what, seconds * 1e3, at_most(20, 5))
+
+
+def c1b(lab: Lab) -> Row:
+    """A pod of a job ends, and runs again."""
+    turns: list[Raw] = [{"phase": phase} for phase in ("Succeeded", "Running")] * (lab.size.repeats // 2 + 1)
+    seconds = _following(lab).seconds(*turns)
+    what = f"ms for the controllers to follow a pod that ends at {lab.size.pods // 2:,} pods in jobs of {_PODS}"
+    return Row("C1b", what, seconds * 1e3, at_most(20, 5))
+
+
+def c1c(lab: Lab) -> Row:
+    """Events of a replay through the controllers, per second."""
+    fabric = synthetic_fabric(_FABRIC, 8)
+    trace = synthetic_trace(f"jobs={lab.size.weighed // 10},largest=128", 1).at_load(0.9, fabric.gpus)
+    replay = EmbeddedReplay(fabric, trace, BUILT_IN["default"](1), Rules())
+    with gc_off():
+        begun = process_time()
+        for _ in replay.run():
+            pass
+        seconds = process_time() - begun
+    what = (
+        f"events/s of a replay through the controllers, {len(trace):,} jobs on {len(fabric.nodes):,} hosts"
+        f" ({replay.state.events:,} events and {replay.state.cycles:,} cycles in {seconds:.1f} s)"
+    )
+    return Row("C1c", what, replay.state.events / seconds, at_least(50, 500))
+
+
+def c1d(lab: Lab) -> Row:
+    """Jobs submitted at once and lived through to their end: whether four times as many take four times as long."""
+    jobs = max(1, lab.size.everyday // 100)
+    few, many = (_lived(lab, number) / number for number in (jobs, 4 * jobs))
+    took = f"{many * 1e3:,.3g} ms ÷ {few * 1e3:,.3g} ms"
+    what = f"seconds a job to live through {4 * jobs:,} submitted jobs ÷ {jobs:,} ({took})"
+    return Row("C1d", what, many / few, at_most(2, 1.2))
+
+
+def _lived(lab: Lab, jobs: int) -> float:
+    nodes = lab.size.everyday // 50
+    submitted: list[Manifest] = [job(i, 4, run_for="60s") for i in range(jobs)]
+    world = read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *submitted])
+    life = Simulation(world, DEFAULT, start=0.0)
+    with gc_off():
+        begun = process_time()
+        for _ in life.run(3600):
+            pass
+        return process_time() - begun

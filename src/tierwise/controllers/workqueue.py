@@ -1,0 +1,110 @@
+"""How a controller finds what to look at: an index of the objects it reads, and a queue of those to reconcile.
+
+A controller that goes over every object for every event costs as much as the cluster is large. These two make the cost
+follow from what has changed: the index says whom a changed object is about, and the queue keeps whoever was touched,
+has something to do, or waits for a time. Both may be left half-way by an exception, and do the rest when asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from tierwise.api.codec import Object
+from tierwise.api.natural import natural
+from tierwise.port import Effect, Key, Objects
+
+__all__ = ["Changes", "Index", "Requeue", "WorkQueue"]
+
+R = TypeVar("R", bound=Object)
+
+Changes = Mapping[type[Object], Sequence[Key]]
+"""Objects that have come, gone or become others, by type; see `Objects.changed_keys`."""
+
+Requeue = tuple[Sequence[Effect], float | None]
+"""What reconciling something asks for, and when time alone will give it something to do (None: never)."""
+
+
+class Index(Generic[R]):
+    """The objects of a type by a key that each of them says; None for objects that nobody asks for."""
+
+    def __init__(self, record: type[R], key: Callable[[R], str | None]) -> None:
+        self._record = record
+        self._key = key
+        self._keys: dict[Key, str] = {}
+        self._found: dict[str, dict[Key, R]] = {}
+
+    def follow(self, objects: Objects, changed: Changes) -> set[str]:
+        """Take note of the objects that have changed; the keys that they were or are found by."""
+        keys = changed.get(self._record, ())
+        found = {key: record for key in keys if isinstance(record := objects.record(key), self._record)}
+        said = {key: name for key, record in found.items() if (name := self._key(record)) is not None}
+        touched = set(said.values())
+        for key in keys:
+            if (old := self._keys.pop(key, None)) is not None:
+                touched.add(old)
+                del self._found[old][key]
+                if not self._found[old]:
+                    del self._found[old]
+        for key, name in said.items():
+            self._keys[key] = name
+            self._found.setdefault(name, {})[key] = found[key]
+        return touched
+
+    def __getitem__(self, key: str) -> list[R]:
+        """The objects of a key in natural order."""
+        found = self._found.get(key, {})
+        return [found[of] for of in sorted(found, key=lambda of: natural(of.path))]
+
+    def of(self, key: str) -> Iterable[R]:
+        """The same in no order that means anything."""
+        return self._found.get(key, {}).values()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._found
+
+
+class WorkQueue:
+    """Names to reconcile: those added, those that had something to do the last time, and those whose time has come."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._at: dict[str, float] = {}
+        self._timers: list[tuple[float, str]] = []  # a heap; those that `_at` does not confirm are void
+
+    def add(self, names: Iterable[str]) -> None:
+        self._waiting.update(names)
+
+    def waiting(self) -> list[str]:
+        """Whoever is to be reconciled whatever the time, in natural order."""
+        return sorted(self._waiting, key=natural)
+
+    def run(self, now: float, reconcile: Callable[[str], Requeue]) -> list[Effect]:
+        """Reconcile whoever is to be, in natural order; who asks for nothing leaves the queue."""
+        while (due := self.due()) is not None and due <= now:
+            _, name = heappop(self._timers)
+            del self._at[name]
+            self._waiting.add(name)
+        effects: list[Effect] = []
+        for name in self.waiting():
+            asked, at = reconcile(name)
+            self.after(name, at)
+            if not asked:
+                self._waiting.discard(name)
+            effects += asked
+        return effects
+
+    def after(self, name: str, at: float | None) -> None:
+        """Let a name come back at a time, and at no other."""
+        if at is None:
+            self._at.pop(name, None)
+        elif self._at.get(name) != at:
+            self._at[name] = at
+            heappush(self._timers, (at, name))
+
+    def due(self) -> float | None:
+        """The next moment for which something waits."""
+        while self._timers and self._at.get(self._timers[0][1]) != self._timers[0][0]:
+            heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
