@@ -15,13 +15,13 @@ from tierwise.controllers import Controllers, due, run
 from tierwise.port import Key, Objects, key_of_raw
 from tierwise.sim.cluster import EmbeddedCluster
 
-GANG = {
+GANG: Raw = {
     "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
     "kind": "PodGroup",
     "metadata": {"name": "gang", "namespace": "default"},
     "spec": {"minMember": 1},
 }
-QUOTA = {
+QUOTA: Raw = {
     "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
     "kind": "ElasticQuota",
     "metadata": {"name": "team", "namespace": "default"},
@@ -61,7 +61,7 @@ def _pods() -> list[Raw]:
     return [owned, ganged, alone, taken, claimed]
 
 
-POOL = [
+POOL: list[Raw] = [
     *_jobs(),
     *_pods(),
     GANG,

@@ -11,7 +11,7 @@ from tierwise.api.codec import decode
 from tierwise.api.volcano import Command
 from tierwise.config.profile import DEFAULT
 from tierwise.config.volcano import ARGUMENTS
-from tierwise.controllers.job.commands import by_job
+from tierwise.controllers.job.commands import job_of
 from tierwise.dialects.koordinator.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
 
 TESTS = Path(__file__).parents[1]
@@ -70,8 +70,7 @@ def _command(namespace: str, kind: str, name: str) -> Raw:
 
 def test_commands_reach_jobs_of_their_namespace_alone() -> None:
     """One of another namespace for a job of this name means a job over there, and a Queue obeys no command."""
-    given = {"evil/c": decode(_command("evil", "Job", "train")), "evil/q": decode(_command("evil", "Queue", "prod"))}
-    commands = {path: record for path, record in given.items() if isinstance(record, Command)}
+    given = [decode(_command("evil", "Job", "train")), decode(_command("evil", "Queue", "prod"))]
+    commands = [record for record in given if isinstance(record, Command)]
 
-    assert 2 == len(commands)
-    assert ["evil/train"] == list(by_job(commands))
+    assert ["evil/train", None] == [job_of(command) for command in commands]
