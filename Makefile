@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-deep e2e mutants docs dist bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test test-deep e2e mutants docs dist chart bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,13 @@ docs: $(READY) ## Build the documentation as a site in build/docs/site
 # Not part of `test`: it fetches what the wheel needs, once for each Python.
 dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, check them, and install them
 	@$(BIN)/python tools/dist.py --twine $(RELEASE_ENV)/bin/twine $(ARGS)
+
+# Not part of `e2e`: helm takes four minutes to build where there is none (HELM). Without Go or the network this says so.
+chart: $(READY) ## Render, check, install and upgrade the chart with the real helm
+	@helm="$${HELM:-$$(command -v helm)}"; \
+	[ -n "$$helm" ] || helm="$$(tools/control_plane --with helm)/helm" || { echo "== chart skipped: see above"; exit 0; }; \
+	echo "== chart, by $$("$$helm" version --short)"; \
+	HELM="$$helm" $(BIN)/pytest -n 0 tests/unit/deploy && HELM="$$helm" $(BIN)/pytest -n 0 $(E2E)/test_chart.py $(ARGS)
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane

@@ -28,6 +28,9 @@ class Accounts:
     def __init__(self, plane: ControlPlane, api: Api) -> None:
         self._plane, self._api = plane, api
         self._files: dict[str, Path] = {}
+
+    def make(self) -> None:
+        """The accounts as deploy/ has them, and some of the tests' own; not where a tool installs deploy/ itself."""
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         self.install(*(f"base/rbac/{component}.yaml" for component in ("read", "scheduler", "controllers", "webhook")))
         self._account("looker", ("ClusterRole", "tierwise-read"))

@@ -55,7 +55,9 @@ def api(plane: ControlPlane) -> Iterator[Api]:
 @pytest.fixture(scope="session")
 def accounts(plane: ControlPlane, api: Api) -> Accounts:
     """Who processes of tierwise run as: with the rights that deploy/ gives, and no others."""
-    return Accounts(plane, api)
+    accounts = Accounts(plane, api)
+    accounts.make()
+    return accounts
 
 
 @pytest.fixture

@@ -13,12 +13,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{/* The scheduler's configuration: the default profile where nobody gives another. */}}
+{{- define "tierwise.configuration" -}}
+{{ .Values.schedulerConfig | default (.Files.Get "files/scheduler.conf") }}
+{{- end }}
+
 {{/* The components that are installed, with the arguments of each. */}}
 {{- define "tierwise.components" -}}
 scheduler:
   args: [run, --in-cluster, --no-controllers, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
     {{- range .Values.schedulerNames }}, --scheduler-name, {{ . }}{{ end }}
-    {{- if .Values.schedulerConfig }}, --config, /etc/tierwise/scheduler.conf{{ end }}]
+, --config, /etc/tierwise/scheduler.conf]
 {{- if .Values.controllers.enabled }}
 controllers:
   args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}

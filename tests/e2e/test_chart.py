@@ -1,0 +1,270 @@
+"""The chart by the real helm, on a control plane of its own: every value is accepted, and upgrades lose nothing.
+
+Skipped where there is no helm: `make chart` builds one. HELM names one that is not on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.e2e.accounts import NAMESPACE, NODES, Accounts
+from tests.e2e.api import Api, Json
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kubelet import Kubelets
+from tests.e2e.rollout import Rollouts
+from tests.e2e.world import World, job, task
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy/helm/tierwise"
+HARD_RACK: Json = {"mode": "hard", "highestTierAllowed": 1}
+KUBECTL = shutil.which("kubectl")
+
+SECRET = [{"namespace": "default", "name": "ufm"}]
+TOLERATION = [{"key": "role", "operator": "Exists"}]
+RESOURCES = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "3Gi"}}
+VALUES: dict[str, list[Any]] = {
+    "image.repository": ["registry.example.org/tierwise"],
+    "image.tag": ["0.1.1"],
+    "image.digest": ["sha256:" + "0" * 64],
+    "image.pullPolicy": ["Always"],
+    "image.pullSecrets": [[{"name": "pull"}]],
+    "schedulerNames": [["tierwise", "volcano"]],
+    "schedulerConfig": ['actions: "allocate"\ntiers: []\n'],
+    "logLevel": ["debug"],
+    "priorityClassName": ["", "high"],
+    **{f"{part}.replicas": [1, 3] for part in ("scheduler", "controllers", "webhook")},
+    **{f"{part}.resources": [RESOURCES] for part in ("scheduler", "controllers", "webhook")},
+    **{f"{part}.nodeSelector": [{"role": "system"}] for part in ("scheduler", "controllers", "webhook")},
+    **{f"{part}.tolerations": [TOLERATION] for part in ("scheduler", "controllers", "webhook")},
+    "controllers.enabled": [False],
+    "webhook.enabled": [False],
+    "webhook.failurePolicy": ["Fail"],
+    "webhook.timeoutSeconds": [1],
+    "webhook.certificate": ["cert-manager"],
+    "webhook.secretName": ["own"],
+    "webhook.caBundle": [""],
+    "discovery.files": ["files"],
+    "discovery.secrets": [SECRET],
+    "nodePrograms.namespace": ["default"],
+    "nodePrograms.nodeSelector": [{"role": "gpu"}],
+    "nodePrograms.tolerations": [TOLERATION],
+    "nodePrograms.probe.enabled": [True],
+    "nodePrograms.probe.configMapNamespace": [NAMESPACE],
+    "nodePrograms.probe.interval": [60],
+    "nodePrograms.probe.resources": [RESOURCES],
+    "nodePrograms.advertiseBandwidth.enabled": [True],
+    "nodePrograms.advertiseBandwidth.interface": ["eth1"],
+    "nodePrograms.advertiseBandwidth.speed": ["10G"],
+    "nodePrograms.advertiseBandwidth.resources": [RESOURCES],
+    "policies.enabled": [False],
+    "policies.failurePolicy": ["Fail"],
+    "networkPolicy.enabled": [False],
+    "networkPolicy.metricsFrom": [[{"podSelector": {}}]],
+    "networkPolicy.webhookFrom": [[{"ipBlock": {"cidr": "10.0.0.0/28"}}]],
+    "serviceMonitor.enabled": [True],
+    "serviceMonitor.interval": ["30s"],
+    "serviceMonitor.labels": [{"release": "prometheus"}],
+    "prometheusRule.enabled": [True],
+    "prometheusRule.labels": [{"release": "prometheus"}],
+}
+"""Every value of the chart, and what else it may be."""
+
+ALWAYS = {"nodePrograms.": "enabled", "serviceMonitor.": "enabled", "prometheusRule.": "enabled"}
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    """A helm: HELM, on the path, or built beside the control plane."""
+    if found := os.environ.get("HELM") or shutil.which("helm"):
+        return found
+    built = subprocess.run(
+        [ROOT / "tools/control_plane", "--no-build", "--with", "helm"], capture_output=True, text=True
+    )
+    if built.returncode:
+        pytest.skip(f"no helm: {built.stderr.strip()}")
+    return f"{built.stdout.strip()}/helm"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane on which nobody has installed anything."""
+    found = subprocess.run([ROOT / "tools/control_plane", "--no-build"], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(found.stderr.strip())
+    plane = ControlPlane(Path(found.stdout.strip()), tmp_path_factory.mktemp("chart") / "data")
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
+class Helm:
+    """The program on one cluster, with caches of its own."""
+
+    def __init__(self, program: str, plane: ControlPlane) -> None:
+        self._program, self._plane = program, plane
+
+    def __call__(self, *words: str | Path) -> str:
+        home = str(self._plane.folder / "helm")
+        around = {**os.environ, "HOME": home, "KUBECONFIG": str(self._plane.kubeconfig)}
+        command = [self._program, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=around, cwd=ROOT)
+        assert 0 == done.returncode, f"{' '.join(command)}\n{done.stderr}"
+        return done.stdout
+
+    def rendered(self, values: Json, folder: Path) -> list[str]:
+        """The objects of the chart with some values, each as text."""
+        file = folder / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        text = self("template", "tierwise", CHART, "-n", NAMESPACE, "--kube-version", "1.30.0", "-f", file)
+        return [json.dumps(document, sort_keys=True) for document in yaml.safe_load_all(text) if document]
+
+
+@pytest.fixture
+def run(helm: str, cluster: ControlPlane) -> Helm:
+    """On that cluster."""
+    return Helm(helm, cluster)
+
+
+def _leaves(values: Json, above: str = "") -> Iterator[str]:
+    """The names of all values, those below a name that may hold anything as one."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name not in ("resources", "nodeSelector"):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+def _setting(path: str, value: Any) -> Json:
+    """One value, with the switch without which it would have no effect."""
+    found: Json = {}
+    names = {path: value}
+    for start, switch in ALWAYS.items():
+        if path.startswith(start):
+            parts = path.split(".")
+            programs = ("probe", "advertiseBandwidth") if start == "nodePrograms." else ()
+            for program in programs or ("",):
+                names.setdefault(".".join(filter(None, [parts[0], program, switch])), True)
+    for name, given in names.items():
+        *inner, last = name.split(".")
+        at = found
+        for part in inner:
+            at = at.setdefault(part, {})
+        at[last] = given
+    return found
+
+
+def test_every_value_is_tried() -> None:
+    """Whoever adds a value says here what else it may be."""
+    assert set(VALUES) == set(_leaves(yaml.safe_load((CHART / "values.yaml").read_text())))
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine")
+def test_the_api_server_accepts_every_value(run: Helm, cluster: ControlPlane, tmp_path: Path) -> None:
+    """Rendered, then held against the server's own schemas, strictly, by a dry run; all that differ at once.
+
+    Each value changes something, or the chart has a value that nobody needs.
+    """
+    run("lint", "--strict", CHART)
+    api = Api(cluster)
+    accounts = Accounts(cluster, api)
+    for namespace in (NAMESPACE, NODES):
+        accounts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    standard = run.rendered({}, tmp_path)
+    every = dict.fromkeys(standard)
+    for path, others in VALUES.items():
+        for value in others:
+            found = run.rendered(_setting(path, value), tmp_path)
+            assert found != standard or path in ("webhook.secretName", "webhook.caBundle"), path
+            every |= dict.fromkeys(found)
+    own = {"webhook": {"certificate": "secret", "secretName": "own", "caBundle": "YQ=="}}
+    every |= dict.fromkeys(run.rendered(own, tmp_path))
+    foreign = ("monitoring.coreos.com", "cert-manager.io")  # tests/e2e/test_deploy.py has their kinds
+    known = [text for text in every if not json.loads(text)["apiVersion"].startswith(foreign)]
+    (tmp_path / "every.yaml").write_text("".join(f"---\n{text}\n" for text in known))
+    assert KUBECTL is not None
+    words = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", str(tmp_path / "every.yaml")]
+    command = [KUBECTL, "--kubeconfig", str(cluster.kubeconfig), *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    api.close()
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert len(known) == len(done.stdout.splitlines()) > 60
+
+
+@pytest.fixture
+def installed(run: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tuple[World, Rollouts]]:
+    """A cluster on which the chart is installed, as the guide says, and runs.
+
+    Without the webhook: the API server could not reach its Service, and tests/e2e/test_deploy.py has another way.
+    """
+    run("install", "tierwise", CHART, "-n", NAMESPACE, "--create-namespace", "--set", "webhook.enabled=false")
+    api = Api(cluster)
+    accounts, kubelets = Accounts(cluster, api), Kubelets(api)
+    kubelets.start()
+    world = World(cluster, api, kubelets, accounts, tmp_path)
+    rollouts = Rollouts(api, accounts, tmp_path, NAMESPACE)
+    try:
+        rollouts.settle()
+        yield world, rollouts
+    finally:
+        rollouts.close()
+        world.close()
+        run("uninstall", "tierwise", "-n", NAMESPACE)
+        api.close()
+
+
+def test_upgrade_and_rollback_lose_nothing(run: Helm, installed: tuple[World, Rollouts]) -> None:
+    """Gangs are sent before, between and after every step of both; all run whole where they belong, and none moves."""
+    world, rollouts = installed
+    world.racks(racks=8, size=4)
+    sent: list[str] = []
+
+    def send() -> None:
+        sent.append(f"train{len(sent)}")
+        world.api.create(job(sent[-1], task("worker", 4, gpu=1), networkTopology=HARD_RACK))
+
+    send()
+    world.until(lambda: len(world.running("train0")) == 4)
+    values = ["--set", "image.tag=0.1.1", "--set", "schedulerNames={tierwise,volcano}", "--set", "logLevel=debug"]
+    send()
+    run("upgrade", "tierwise", CHART, "-n", NAMESPACE, "--reuse-values", *values)
+    rollouts.settle(send)
+    assert {"tierwise:0.1.1"} == _images(rollouts)
+    send()
+    run("rollback", "tierwise", "1", "-n", NAMESPACE)
+    rollouts.settle(send)
+    assert {"tierwise:0.1.0"} == _images(rollouts)
+    send()
+
+    assert 12 == rollouts.started  # two replicas of two components, three times over
+    for name in sent:
+        world.until(partial(_whole, world, name))
+        assert [4] == list(world.racks_of(name, 4).values())
+    assert [] == world.audit()
+    assert "forbidden" not in rollouts.said()
+    history = json.loads(run("history", "tierwise", "-n", NAMESPACE, "-o", "json"))
+    assert ["superseded", "superseded", "deployed"] == [entry["status"] for entry in history]
+
+
+def _whole(world: World, name: str) -> bool:
+    return len(world.running(name)) == 4
+
+
+def _images(rollouts: Rollouts) -> set[str]:
+    return {
+        container["image"]
+        for pods in rollouts.pods.values()
+        for pod in pods
+        for container in pod.template["spec"]["containers"]
+    }
