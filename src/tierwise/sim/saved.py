@@ -1,7 +1,8 @@
 """A cluster's state as manifests: what `tierwise snapshot` saves, and every verb reads again.
 
-A ConfigMap beside the objects holds the time at which they were read. It becomes the time of the run when they are
-loaded, so a cycle on the saved state gives the same result as on the live cluster, bit for bit.
+A ConfigMap beside the objects holds the time at which they were read, and the version that read them. The time becomes
+that of the run when they are loaded, so a cycle on the saved state gives the same result as on the live cluster, bit
+for bit.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.api.meta import format_micro_time, parse_time
@@ -26,7 +28,7 @@ def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
     """The manifests to write: the time first, then every object without the API server's bookkeeping of writers."""
     moment = format_micro_time(now)
     meta = {"name": _NAME, "namespace": _NAMESPACE}
-    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment}}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment, "version": __version__}}
     for raw in objects:
         present = raw.get("metadata")
         if isinstance(present, dict) and _NOISE in present:

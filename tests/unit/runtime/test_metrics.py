@@ -158,6 +158,17 @@ def test_the_alerts_ask_only_for_metrics_that_exist() -> None:
     assert set() == set(re.findall(r"\btierwise_\w+", rules)) - given_names
 
 
+def test_the_page_says_what_to_do_about_every_alert() -> None:
+    """No more and no fewer; and every metric that it names exists."""
+    rules = (ROOT / "deploy/kustomize/components/monitoring/rules.yaml").read_text()
+    page = (ROOT / "docs/guides/operations.md").read_text()
+    given_names = {sample.name for metric in _all().collect() for sample in metric.samples}
+    given_names |= {name.removesuffix("_bucket") for name in given_names}
+
+    assert set(re.findall(r"alert: (\w+)", rules)) == set(re.findall(r"^\| `(Tierwise\w+)` \|", page, re.MULTILINE))
+    assert set() == set(re.findall(r"\btierwise_\w+", page)) - given_names
+
+
 def _queries() -> Iterator[str]:
     board = json.loads(DASHBOARD.read_text())
     for panel in board["panels"]:
