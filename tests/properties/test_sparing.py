@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.feasibility import fits_in
+from tierwise.actions.eviction.feasibility import fits_in, needed_by_trial
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import flat_cluster
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
@@ -30,16 +31,13 @@ def test_counting_equals_asking(pick: Random) -> None:
     tasks = np.array(pick.sample(range(len(cycle.running)), pick.randrange(40, len(cycle.running))))
     parts = np.array_split(tasks, pick.randrange(4, 12))
     fixed, parts = np.sort(parts[0]), [np.sort(part) for part in parts[1:]]
-    trial, gone = fits.sparing(parts, fixed), set(range(len(parts)))
+    victims, start = np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts])))
 
-    at = 0
-    while at < len(parts):
-        end = min(at + pick.randrange(1, 4), len(parts))
-        left = gone - set(range(at, end))
-        expected = fits.without(np.concatenate([fixed, *(parts[i] for i in sorted(left))]))
-        assert expected == trial.spare(at, end)
-        gone = left if expected else gone
-        at = end
-    room = fits.room_without(fixed)
-    for part in parts:
-        assert fits.may_suffice(part, room) or not fits.without(np.concatenate([fixed, part]))
+    assert needed_by_trial(fits, victims, start, fixed) == fits.needed(victims, start, fixed)
+
+    count = len(parts)
+    nothing, costs = np.zeros(count, dtype=np.int64), np.zeros(count)
+    bundles = Bundles(victims, start, nothing, np.ones(count, dtype=bool), costs, costs, nothing)
+    enough = fits.may_suffice(bundles, fits.room_without(fixed)).tolist()
+    for part, may in zip(parts, enough, strict=True):
+        assert may or not fits.without(np.concatenate([fixed, part]))

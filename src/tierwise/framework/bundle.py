@@ -40,8 +40,13 @@ class Bundles(msgspec.Struct, frozen=True):
     def pick(self, order: Ints) -> Bundles:
         """These bundles, in this order."""
         sizes = np.diff(self.start)[order]
-        victims = [self.of(b) for b in order.tolist()]
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        flat = np.concatenate(victims) if victims else np.zeros(0, dtype=np.int64)
+        flat = self.victims[np.repeat(self.start[order] - start[:-1], sizes) + np.arange(int(start[-1]))]
         columns = (self.job, self.safe, self.gain, self.cost, self.group)
         return Bundles(flat, start, *(column[order] for column in columns))  # type: ignore[arg-type]
+
+    def numbers(self, chosen: Bools) -> Ints:
+        """Of victims that are chosen, how many belong to each bundle."""
+        upto = np.concatenate(([0], np.cumsum(chosen)))
+        result: Ints = upto[self.start[1:]] - upto[self.start[:-1]]
+        return result

@@ -1,4 +1,7 @@
-"""Tasks that run, as columns sorted by row, so that a domain's tasks are a slice. Made where a profile evicts."""
+"""Tasks that run, as columns sorted by row, so that a domain's tasks are a slice; beside them, jobs as columns.
+
+Made where a profile evicts.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,33 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from tierwise.api.natural import natural
+from tierwise.api.natural import natural_order
 from tierwise.model.arrays import Bools, Floats, Ints, ranks
 from tierwise.model.job import Status, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["RunningTable", "running_table"]
+__all__ = ["JobColumns", "RunningTable", "running_table"]
+
+
+class JobColumns(msgspec.Struct, frozen=True):
+    """What is read of jobs that may lose tasks, by the number of the job."""
+
+    queue: Ints  # its place among the queues of the snapshot; -1 where its queue is not one of them
+    priority: Ints
+    created: Floats
+    minimum: Ints
+    together: Bools  # evicting one of its tasks evicts all of them
+    gated: Bools  # roles, numbers of sub-jobs or inner groups have minimums of their own
+    subs: Ints  # its sub-jobs are those from subs[number] up to subs[number + 1]
+
+    def surplus(self, ready: Ints) -> Ints:
+        """How many tasks each job can lose by themselves, given the ready tasks of every sub-job.
+
+        Those above its minimum, none where it falls as one. Below 0 it is broken.
+        """
+        upto = np.concatenate(([0], np.cumsum(ready)))
+        above: Ints = upto[self.subs[1:]] - upto[self.subs[:-1]] - self.minimum
+        return np.where(self.together, np.minimum(above, 0), above)
 
 
 class RunningTable(msgspec.Struct, frozen=True):
@@ -33,6 +57,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     critical: Bools
     request: Ints  # (resources x tasks)
     covered: Ints  # (2 x pairs): a task and a disruption budget that covers it, in the order of tasks
+    jobs: JobColumns
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -52,8 +77,8 @@ def running_table(snapshot: Snapshot) -> RunningTable:
             for task in sub.tasks:
                 if task.status is Status.RUNNING and task.row >= 0:
                     entries.append((task, job, sub.number, numbers.get(task.role, -1)))
-    order = ranks(sorted(range(len(entries)), key=lambda i: natural(entries[i][0].key)))
-    by_row = sorted(range(len(entries)), key=lambda i: (entries[i][0].row, int(order[i])))
+    order = ranks(natural_order([task.key for task, _, _, _ in entries]))
+    by_row = np.lexsort((order, _ints([task.row for task, _, _, _ in entries]))).tolist()
     rows = [entries[i] for i in by_row]
     return RunningTable(
         tasks=tuple(task for task, _, _, _ in rows),
@@ -71,6 +96,26 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         critical=np.array([task.critical for task, _, _, _ in rows], dtype=bool),
         request=_requests(len(snapshot.axis), [task for task, _, _, _ in rows]),
         covered=_covered([task for task, _, _, _ in rows]) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
+        jobs=_job_columns(snapshot),
+    )
+
+
+def _job_columns(snapshot: Snapshot) -> JobColumns:
+    jobs, index = snapshot.jobs, {name: i for i, name in enumerate(snapshot.queues)}
+    gated = [
+        (bool(job.roles) and job.minimum >= sum(job.roles.values()))
+        or bool(job.inner_groups)
+        or any(policy.minimum for policy in job.policies)
+        for job in jobs
+    ]
+    return JobColumns(
+        queue=_ints([index.get(job.queue, -1) for job in jobs]),
+        priority=_ints([job.priority for job in jobs]),
+        created=np.array([job.created for job in jobs], dtype=np.float64),
+        minimum=_ints([job.minimum for job in jobs]),
+        together=np.array([job.together for job in jobs], dtype=bool),
+        gated=np.array(gated, dtype=bool),
+        subs=np.concatenate(([0], np.cumsum(_ints([len(job.subs) for job in jobs])))),
     )
 
 

@@ -21,7 +21,7 @@ from tierwise.framework.ledger import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, whole_groups
 
-__all__ = ["bundle_up", "keep_allowed", "sort_bundles", "surplus_of"]
+__all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
 
 _ALIKE = 0.05 - 1e-9
 """Differences in efficiency below 0.05 count as none; the rest is for rounding."""
@@ -57,31 +57,17 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> 
 
 def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     """Which candidates, sorted by job, their gang cannot spare."""
-    jobs = preemptor.running.job[local]
+    running = preemptor.running
+    jobs, surplus = running.job[local], running.jobs.surplus(cycle.ledger.ready)
     first = np.flatnonzero(np.append(True, jobs[1:] != jobs[:-1])) if len(jobs) else np.zeros(0, dtype=np.int64)
     sizes = np.diff(np.append(first, len(jobs)))
-    core = np.zeros(len(local), dtype=bool)
-    for start, size in zip(first.tolist(), sizes.tolist(), strict=True):
-        job = cycle.snapshot.jobs[int(jobs[start])]
-        surplus = surplus_of(cycle, job)
-        if surplus < 0:
-            continue
-        here = slice(start, start + size)
-        if roles_count(job) or job.inner_groups or any(policy.minimum for policy in job.policies):
-            core[here] = _gated_core(cycle, preemptor, job, local[here], surplus)
-        else:
-            core[start + min(surplus, size) : start + size] = True
+    turn = np.arange(len(jobs)) - np.repeat(first, sizes)
+    core: Bools = (turn >= surplus[jobs]) & (surplus[jobs] >= 0)
+    for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
+        number, here = int(jobs[first[i]]), slice(int(first[i]), int(first[i] + sizes[i]))
+        job = cycle.snapshot.jobs[number]
+        core[here] = _gated_core(cycle, preemptor, job, local[here], int(surplus[number]))
     return core
-
-
-def surplus_of(cycle: Cycle, job: Job) -> int:
-    """How many tasks a gang can lose by themselves: those above its minimum, none where it falls as one.
-
-    Below 0 it is broken.
-    """
-    subs = [sub.number for sub in job.subs]
-    surplus = int(cycle.ledger.ready[subs].sum()) - job.minimum
-    return min(surplus, 0) if job.together else surplus
 
 
 def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surplus: int) -> Bools:
@@ -140,37 +126,48 @@ def sort_bundles(cycle: Cycle, preemptor: Preemptor, bundles: Bundles) -> Bundle
     selected = cycle.pipeline.select_victims(preemptor, bundles)
     if selected is not None:
         return replace(bundles, group=np.arange(len(bundles))).pick(selected)
-    jobs = [cycle.snapshot.jobs[j] for j in bundles.job.tolist()]
-    names = np.argsort(np.argsort([j.number for j in jobs], kind="stable"), kind="stable")
-    youngest = -np.array([job.created for job in jobs])
-    priority = np.array([job.priority for job in jobs], dtype=np.int64)
+    jobs = preemptor.running.jobs
+    youngest, priority = -jobs.created[bundles.job], jobs.priority[bundles.job]
     if preemptor.purpose is Purpose.PREEMPT:
-        group = _dense([(bool(not s), int(p)) for s, p in zip(bundles.safe, priority, strict=True)])
-        keys = [names, youngest, _steps(bundles.efficiency(), group), group]
+        group = _groups(bundles, priority)
+        keys = [bundles.job, youngest, _steps(bundles.efficiency(), group), group]
     else:
-        known, taker = cycle.snapshot.queues, cycle.snapshot.queues[preemptor.job.queue]
-        keys_of = {job.queue: cycle.pipeline.victim_queue_key(known[job.queue], taker) for job in jobs}
-        queues = [keys_of[job.queue] for job in jobs]
-        group = _dense([(bool(not s), q) for s, q in zip(bundles.safe, queues, strict=True)])
-        keys = [names, youngest, priority, _steps(bundles.efficiency(), group), group]
+        group = _groups(bundles, _queue_ranks(cycle, preemptor, jobs.queue[bundles.job]))
+        keys = [bundles.job, youngest, priority, _steps(bundles.efficiency(), group), group]
     return replace(bundles, group=group).pick(np.lexsort(keys))
 
 
-def _dense(values: list[tuple[object, ...]]) -> Ints:
-    """The rank of each value among the distinct ones."""
-    ranks = {value: i for i, value in enumerate(sorted(set(values)))}
-    return np.array([ranks[value] for value in values], dtype=np.int64)
+def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
+    """The rank of each of these queues as one that loses tasks."""
+    names = tuple(cycle.snapshot.queues)
+    distinct, place = np.unique(queues, return_inverse=True)
+    known, taker = cycle.snapshot.queues, cycle.snapshot.queues[preemptor.job.queue]
+    keys = [cycle.pipeline.victim_queue_key(known[names[queue]], taker) for queue in distinct.tolist()]
+    ranks = {key: i for i, key in enumerate(sorted(set(keys)))}
+    result: Ints = np.array([ranks[key] for key in keys], dtype=np.int64)[place]
+    return result
+
+
+def _groups(bundles: Bundles, rank: Ints) -> Ints:
+    """Safe bundles before whole gangs, then by rank: the place of each pair among the distinct ones."""
+    _, dense = np.unique(rank, return_inverse=True)
+    _, result = np.unique(np.where(bundles.safe, dense, dense + len(dense)), return_inverse=True)
+    return result
 
 
 def _steps(efficiency: Floats, group: Ints) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
-    result = np.zeros(len(efficiency), dtype=np.int64)
     order = np.lexsort((-efficiency, group))
+    ranked, groups = efficiency[order], group[order]
+    new = np.append(True, (ranked[1:] != ranked[:-1]) | (groups[1:] != groups[:-1])) if len(order) else order > 0
     step, top, last = 0, FREE, -1
-    for i in order.tolist():
-        if group[i] != last or top - efficiency[i] >= _ALIKE:
-            step, top, last = step + 1, efficiency[i], int(group[i])
-        result[i] = step
+    steps = []
+    for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):
+        if number != last or top - value >= _ALIKE:
+            step, top, last = step + 1, value, number
+        steps.append(step)
+    result = np.zeros(len(order), dtype=np.int64)
+    result[order] = np.array(steps, dtype=np.int64)[np.cumsum(new) - 1]
     return result
 
 
@@ -181,22 +178,17 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     where a filter that counts let part of it go, those behind it are asked again without it.
     """
     going = bundles.safe | breakable
+    sizes = np.diff(bundles.start)
     free = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.named)
-    going &= bundles.safe | np.array([free[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
+    going &= bundles.safe | (bundles.numbers(free) == sizes)
     while True:
         allowed = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.may_go)
-        refused = np.array([not allowed[_inside(bundles, b)].all() for b in range(len(bundles))], dtype=bool)
-        refused &= going & ~bundles.safe
-        if not refused.any():
+        numbers = bundles.numbers(allowed)
+        refused = np.flatnonzero((numbers < sizes) & going & ~bundles.safe)
+        if not len(refused):
             return _shrunk(preemptor, bundles, allowed)
-        for b in np.flatnonzero(refused).tolist():
-            going[b] = False
-            if allowed[_inside(bundles, b)].any():
-                break  # it was counted in part: what was said of those behind it does not hold
-
-
-def _inside(bundles: Bundles, b: int) -> slice:
-    return slice(int(bundles.start[b]), int(bundles.start[b + 1]))
+        counted = np.flatnonzero(numbers[refused] > 0)  # in part: what was said of those behind it does not hold
+        going[refused[: int(counted[0]) + 1] if len(counted) else refused] = False
 
 
 def _allowed(
@@ -211,17 +203,10 @@ def _allowed(
 
 def _shrunk(preemptor: Preemptor, bundles: Bundles, allowed: Bools) -> Bundles:
     """The bundles with those of their victims who may go; a core goes whole or is not going at all."""
-    kept_victims: list[Ints] = []
-    kept: list[int] = []
-    for b in range(len(bundles)):
-        mine = allowed[_inside(bundles, b)]
-        if mine.any():
-            kept.append(b)
-            kept_victims.append(bundles.of(b)[mine])
-    chosen = np.array(kept, dtype=np.int64)
-    sizes = [len(v) for v in kept_victims]
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    flat = np.concatenate(kept_victims) if kept_victims else np.zeros(0, dtype=np.int64)
+    numbers = bundles.numbers(allowed)
+    chosen = np.flatnonzero(numbers)
+    start = np.concatenate(([0], np.cumsum(numbers[chosen]))).astype(np.int64)
+    flat = bundles.victims[allowed]
     gain = _gains(preemptor, flat, start)
     columns = (bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen], bundles.group[chosen])
     return Bundles(flat, start, *columns)

@@ -14,13 +14,14 @@ from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.gather import gather_group
 from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Ints, summed
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.reason import Reason
 
-__all__ = ["Feasibility", "fits_in", "place_in", "quota_allows", "quota_objection"]
+__all__ = ["Feasibility", "fits_in", "needed_by_trial", "place_in", "quota_allows", "quota_objection"]
 
 
 class Feasibility(Protocol):
@@ -28,38 +29,39 @@ class Feasibility(Protocol):
 
     def without(self, victims: Ints) -> bool: ...
 
-    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
-        """Begin with all parts and the fixed victims gone, to spare one part after the other."""
+    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
+        """Which parts must go beside the fixed victims: in order, each is spared where that is possible.
 
-    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
-        """Whether a part could be what is missing beside victims who leave room for so many; never too strict."""
+        Part i is `victims[start[i]:start[i + 1]]`.
+        """
+
+    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
+        """Which bundles could each be what is missing beside victims who leave room for so many; never too strict."""
 
     def room_without(self, victims: Ints) -> int:
         """How many tasks the domain takes once the victims are gone; 0 where that is not counted."""
 
 
-class Sparing(Protocol):
-    """Victims of whom some are spared while the gang still fits."""
+def needed_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
+    """Every trial asks anew: the slow reference, and all that there is where nothing can be counted.
 
-    def spare(self, first: int, last: int) -> bool:
-        """Spare these parts if the gang fits all the same; whether it does."""
-
-
-class _SparingByTrial:
-    """Every trial asks anew: the slow reference, and all that there is where nothing can be counted."""
-
-    def __init__(self, fits: Feasibility, parts: list[Ints], fixed: Ints) -> None:
-        self._fits = fits
-        self._parts = parts
-        self._fixed = fixed
-        self._going = list(range(len(parts)))
-
-    def spare(self, first: int, last: int) -> bool:
-        left = [i for i in self._going if not first <= i < last]
-        if not self._fits.without(np.concatenate([self._fixed, *(self._parts[i] for i in left)])):
-            return False
-        self._going = left
-        return True
+    Runs of increasing length are spared at once: parts that can be spared together could also be spared one by one.
+    """
+    going: list[int] = []
+    gone = np.ones(len(victims), dtype=bool)
+    at, step, parts = 0, 1, len(start) - 1
+    while at < parts:
+        left = gone.copy()
+        left[start[at] : start[min(at + step, parts)]] = False
+        if fits.without(np.concatenate([fixed, victims[left]])):
+            gone = left
+            at, step = at + step, step * 2
+        elif step > 1:
+            step = 1
+        else:
+            going.append(at)
+            at += 1
+    return going
 
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
@@ -173,18 +175,70 @@ class _Counted:
         enough = self._holds(self._room(self._freed(victims)))
         return enough and (self._free_of_quotas or quota_allows(self._cycle, self._cause, victims))
 
-    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
+    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         if not self._free_of_quotas:
-            return _SparingByTrial(self, parts, fixed)
-        return _SparingByCount(self, parts, fixed)
+            return needed_by_trial(self, victims, start, fixed)
+        return self._one_by_one(victims, start, fixed, self._spared_at_once(victims, start, fixed))
+
+    def _spared_at_once(self, victims: Ints, start: Ints, fixed: Ints) -> int:
+        """How many parts from the front can all be spared: sparing more never leaves more room."""
+        low, high = 0, len(start)  # `low` can be spared, `high` cannot
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._holds(self._room(self._freed(np.concatenate([fixed, victims[start[middle] :]])))):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _one_by_one(self, victims: Ints, start: Ints, fixed: Ints, at: int) -> list[int]:
+        """Which of the parts from `at` on must go, with numbers instead of arrays: most parts stand on a row or two."""
+        free = self._freed(np.concatenate([fixed, victims[start[at] :]]))
+        room = self._room(free)
+        inner = np.full(len(room), -1, dtype=np.int64)
+        for i, (first, last) in enumerate(zip(self._starts.tolist(), self._ends.tolist(), strict=True)):
+            inner[first:last] = i
+        room[inner < 0] = 0
+        sums = summed(inner[inner >= 0], room[inner >= 0], len(self._starts)).tolist()
+        slack = sum(number // self._size for number in sums) - self._groups
+        if slack < 0:  # all of them together make too little room
+            return list(range(at, len(start) - 1))
+        here = victims - self._first
+        concerned = np.concatenate(([0], np.cumsum(room[self._rows[here]] > 0)))[start]
+        parts = np.flatnonzero(concerned[1:] > concerned[:-1])  # rows without room have none to lose
+        rows, amounts = self._rows[here].tolist(), self._amounts[:, here].T.tolist()
+        by_row, rooms, inners, asked = free.T.tolist(), room.tolist(), inner.tolist(), self._asked[:, 0].tolist()
+        going: list[int] = []
+        for part in parts[parts >= at].tolist():
+            left: dict[int, list[int]] = {}  # what would be free, by row
+            for task in range(int(start[part]), int(start[part + 1])):
+                row = rows[task]
+                if rooms[row]:
+                    left[row] = [a - b for a, b in zip(left.get(row, by_row[row]), amounts[task], strict=True)]
+            after = {row: max(min(a // b for a, b in zip(left[row], asked, strict=True)), 0) for row in left}
+            lost: dict[int, int] = {}
+            for row, number in after.items():
+                lost[inners[row]] = lost.get(inners[row], 0) + rooms[row] - number
+            groups = sum(sums[i] // self._size - (sums[i] - number) // self._size for i, number in lost.items())
+            if groups > slack:
+                going.append(part)
+                continue
+            slack -= groups
+            for row, number in after.items():
+                by_row[row], rooms[row] = left[row], number
+            for i, number in lost.items():
+                sums[i] -= number
+        return going
 
     def room_without(self, victims: Ints) -> int:
         return int(self._room(self._freed(victims)).sum())
 
-    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
+    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
         # A task that goes makes room for at most as many as it is times as large, rounded up, in its worst resource.
-        gain = -(-self._amounts[:, part - self._first] // self._asked)
-        return fixed_room + int(gain.max(axis=0).sum()) >= self._groups * self._size
+        gain = (-(-self._amounts[:, bundles.victims - self._first] // self._asked)).max(axis=0)
+        upto = np.concatenate(([0], np.cumsum(gain)))
+        result: Bools = fixed_room + upto[bundles.start[1:]] - upto[bundles.start[:-1]] >= self._groups * self._size
+        return result
 
     def _freed(self, victims: Ints) -> Ints:
         """What is free of what is asked for, (resources x rows), once the victims are gone."""
@@ -207,30 +261,6 @@ class _Counted:
         return int(((upto[self._ends] - upto[self._starts]) // self._size).sum()) >= self._groups
 
 
-class _SparingByCount:
-    """What is free is kept, and a trial touches the rows of whom it spares alone."""
-
-    def __init__(self, counted: _Counted, parts: list[Ints], fixed: Ints) -> None:
-        self._counted = counted
-        self._parts = parts
-        self._free = counted._freed(np.concatenate([fixed, *parts]))
-        self._room = counted._room(self._free)
-
-    def spare(self, first: int, last: int) -> bool:
-        counted = self._counted
-        here = np.concatenate(self._parts[first:last]) - counted._first
-        rows, amounts = counted._rows[here], counted._amounts[:, here]  # rows may repeat
-        cells = (rows + counted._shift).ravel()
-        np.subtract.at(self._free.reshape(-1), cells, amounts.ravel())
-        before = self._room[rows]
-        self._room[rows] = counted._room(self._free[:, rows], rows)
-        if counted._holds(self._room):
-            return True
-        np.add.at(self._free.reshape(-1), cells, amounts.ravel())
-        self._room[rows] = before
-        return False
-
-
 class _Tried:
     """Anything: evict, search, rewind."""
 
@@ -250,11 +280,11 @@ class _Tried:
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
 
-    def sparing(self, parts: list[Ints], fixed: Ints) -> Sparing:
-        return _SparingByTrial(self, parts, fixed)
+    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
+        return needed_by_trial(self, victims, start, fixed)
 
     def room_without(self, victims: Ints) -> int:
         return 0
 
-    def may_suffice(self, part: Ints, fixed_room: int) -> bool:
-        return True
+    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
+        return np.ones(len(bundles), dtype=bool)

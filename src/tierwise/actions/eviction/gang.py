@@ -11,13 +11,15 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import chain
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles, surplus_of
+from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles
 from tierwise.actions.eviction.by_pod import plans_by_pod
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
 from tierwise.actions.eviction.node_costs import VictimOrder
@@ -29,6 +31,7 @@ from tierwise.actions.eviction.preemptors import (
     why_no_candidate,
     without_never_preempting,
 )
+from tierwise.actions.eviction.price_bounds import PriceBounds
 from tierwise.actions.eviction.victims import EvictionPlan, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -112,8 +115,7 @@ class GangPreemptor:
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
-        index = cycle.ledger.queue_index
-        self._queue: Ints = np.array([index.get(job.queue, -1) for job in cycle.snapshot.jobs], dtype=np.int64)
+        self._bounds = PriceBounds(cycle, self._running)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
         self._in_vain: dict[
@@ -180,12 +182,12 @@ class GangPreemptor:
         if not self._options.by_pod or job.declared or job.gather is not None or job.constraint is not None:
             return None
         shape = asked.task_groups[0].remaining[0].pod_set.shape
-        return shape.number, int(self._queue[job.number])
+        return shape.number, int(self._running.jobs.queue[job.number])
 
     def _attempt(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
         """Make room by the cheapest plan that can be carried out; where none can, how that went."""
         plans, looked = self._plans(preemptor, asked)
-        for plan in sorted(plans, key=lambda plan: plan.price):
+        for plan in plans:
             if self._carry_out(preemptor, asked, plan, looked):
                 return None
         return EvictionAttempt(self._action, self._why_not(preemptor, looked), looked)
@@ -210,35 +212,55 @@ class GangPreemptor:
         text = f"it waits for {names[0]}, which is terminating, before it evicts anything else"
         return Reason("AwaitsVictims", self._action, text)
 
-    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[list[EvictionPlan], tuple[str, ...]]:
-        """A plan for each domain in which the gang would fit with every candidate gone."""
+    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[Iterator[EvictionPlan], tuple[str, ...]]:
+        """A plan for each domain in which the gang would fit with every candidate gone, the cheapest first."""
         if self._options.victim_order is not None:
             allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
             plans = plans_by_pod(
                 self._cycle, preemptor, asked, self._candidates(preemptor), allowed=allowed, victim_order=victim_order
             )
-            return plans, tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+            looked = tuple(self._cycle.topology.name[plan.domain] for plan in plans)
+            return iter(sorted(plans, key=lambda plan: plan.price)), looked
         eligible = self._eligible(preemptor)
         domains = self._domains(preemptor, asked, eligible)
         preemptor = replace(preemptor, short=self._short(asked, domains))
+        looked = tuple(self._cycle.topology.name[d] for d in domains.tolist())
+        return self._cheapest_first(preemptor, asked, domains, eligible), looked
+
+    def _cheapest_first(
+        self, preemptor: Preemptor, asked: Demand, domains: Ints, eligible: Bools
+    ) -> Iterator[EvictionPlan]:
+        """The plans of these domains by price; a domain is planned for once nothing else can be cheaper."""
+        breakable = ~self._settled.kept & self._options.allow_whole
+        bounds = self._bounds.of(preemptor, asked, domains, eligible, breakable)
         helps = self._helps(preemptor, asked, eligible)
-        plans = []
-        for domain in domains.tolist():
-            inside = self._running.inside(self._cycle.topology.span(domain))
-            local = np.flatnonzero(eligible[inside]) + inside.start
-            fits = fits_in(self._cycle, preemptor, asked, domain)
-            plan = make_plan(self._cycle, preemptor, domain, self._bundles(preemptor, local, helps), fits)
-            if plan is None and self._cycle.pipeline.counts_victims(preemptor):
-                largest = self._bundles(preemptor, local, helps, largest_first=True)
-                plan = make_plan(self._cycle, preemptor, domain, largest, fits)
-            if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
-                spread = self._spread(preemptor, asked, domain, local[helps[local]])
-                bundles = self._bundles(preemptor, spread, helps, whole=False)
-                other = make_plan(self._cycle, preemptor, domain, bundles, fits)
-                plan = other if other is not None and (plan is None or other.price < plan.price) else plan
+        made: list[tuple[tuple[float, ...], EvictionPlan]] = []  # a heap: prices differ, as they end with the domain
+        for domain, bound in sorted(bounds.items(), key=lambda entry: entry[1]):
+            while made and made[0][0] < bound:
+                yield heappop(made)[1]
+            plan = self._plan(preemptor, asked, domain, eligible, helps)
             if plan is not None:
-                plans.append(plan)
-        return plans, tuple(self._cycle.topology.name[d] for d in domains.tolist())
+                heappush(made, (plan.price, plan))
+        while made:
+            yield heappop(made)[1]
+
+    def _plan(
+        self, preemptor: Preemptor, asked: Demand, domain: int, eligible: Bools, helps: Bools
+    ) -> EvictionPlan | None:
+        """The cheapest plan that is found for one domain."""
+        inside = self._running.inside(self._cycle.topology.span(domain))
+        local = np.flatnonzero(eligible[inside]) + inside.start
+        fits = fits_in(self._cycle, preemptor, asked, domain)
+        plan = make_plan(self._cycle, preemptor, domain, self._bundles(preemptor, local, helps), fits)
+        if plan is None and self._cycle.pipeline.counts_victims(preemptor):
+            largest = self._bundles(preemptor, local, helps, largest_first=True)
+            plan = make_plan(self._cycle, preemptor, domain, largest, fits)
+        if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
+            spread = self._spread(preemptor, asked, domain, local[helps[local]])
+            bundles = self._bundles(preemptor, spread, helps, whole=False)
+            other = make_plan(self._cycle, preemptor, domain, bundles, fits)
+            plan = other if other is not None and (plan is None or other.price < plan.price) else plan
+        return plan
 
     def _short(self, asked: Demand, domains: Ints) -> Bools:
         """The resources of which some domain has too little for the demand, each counted as if it were the only one."""
@@ -292,8 +314,9 @@ class GangPreemptor:
         cycle, running = self._cycle, self._running
         local = local[~running.not_preemptable[local]]
         local = local[cycle.pipeline.named(preemptor, local)]
-        left = {int(j): surplus_of(cycle, cycle.snapshot.jobs[j]) for j in np.unique(running.job[local])}
-        local = local[np.array([left[int(j)] != 0 for j in running.job[local]], dtype=bool)]
+        surplus = running.jobs.surplus(cycle.ledger.ready)
+        local = local[surplus[running.job[local]] != 0]
+        left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
         shape = asked.task_groups[0].remaining[0].pod_set.shape
         free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         request = running.request[shape.asked]
@@ -333,17 +356,15 @@ class GangPreemptor:
 
     def _eligible(self, preemptor: Preemptor) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
-        jobs = self._cycle.snapshot.jobs
-        job = preemptor.job
-        fair: list[bool] | Bools
+        jobs, job = self._running.jobs, preemptor.job
+        own = jobs.queue == jobs.queue[job.number]
         if self._options.by_pod:
-            fair = (self._queue == self._queue[job.number]) | self._options.across
+            per_job = own | self._options.across
         elif self._purpose is Purpose.PREEMPT:
-            fair = [other.queue == job.queue and other.priority < job.priority for other in jobs]
+            per_job = own & (jobs.priority < job.priority)
         else:
-            queues = self._cycle.snapshot.queues
-            fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
-        per_job = np.array(fair, dtype=bool)
+            reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
+            per_job = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
         per_job[job.number] = False
         per_job &= ~self._settled.alone
         result: Bools = per_job[self._running.job] & ~self._gone
@@ -419,10 +440,10 @@ class GangPreemptor:
                 safe=bool(bundles.safe[b]),
                 tasks=len(bundles.of(b)),
                 efficiency=float(efficiency[b]),
-                taken=int(np.isin(bundles.of(b), plan.victims).sum()),
+                taken=taken,
                 by_pod=self._options.by_pod,
             )
-            for b in range(len(bundles))
+            for b, taken in enumerate(bundles.numbers(np.isin(bundles.victims, plan.victims)).tolist())
         )
         return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
 
@@ -482,8 +503,7 @@ class GangPreemptor:
         if self._options.by_pod:
             less = running.priority[others] < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         else:
-            ranks = np.array([other.priority for other in self._cycle.snapshot.jobs], dtype=np.int64)
-            less = ranks[running.job[others]] < job.priority
+            less = running.jobs.priority[running.job[others]] < job.priority
         return why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
 
 

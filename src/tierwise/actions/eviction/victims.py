@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import Feasibility
+from tierwise.actions.eviction.price_bounds import NONE_BROKEN
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
@@ -36,41 +37,39 @@ def make_plan(
     gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
     in order.
     """
-    in_order = list(range(len(bundles)))
-    needed = _shortest(bundles, in_order, fits)
+    in_order = np.arange(len(bundles))
+    needed = _shortest(bundles, fits)
     if needed is None:
         return None
     first = _spared(bundles, in_order[:needed], fits)
     best = _plan(cycle, preemptor, domain, bundles, first)
     if not needed:
         return best
-    drawn = [b for b in in_order if bundles.group[b] <= bundles.group[needed - 1]]
-    safe, whole = [b for b in drawn if bundles.safe[b]], [b for b in drawn if not bundles.safe[b]]
-    if all(bundles.safe[b] for b in best.taken):
+    drawn = in_order[bundles.group <= bundles.group[needed - 1]]
+    safe, whole = drawn[bundles.safe[drawn]], drawn[~bundles.safe[drawn]]
+    if bundles.safe[list(best.taken)].all():
         small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
         return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
-    whole.sort(key=lambda b: bundles.cost[b])  # stable: equal costs stay in order
+    whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
     plans = [best]
-    rising = [*safe, *whole]
-    enough = _shortest(bundles, rising, fits)
-    if enough is not None:
+    rising = np.concatenate((safe, whole))
+    enough = _shortest(bundles.pick(rising), fits)
+    if enough is not None and not np.array_equal(rising[:enough], in_order[:needed]):
         plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
-    spared = _flat([bundles.of(s) for s in safe])
+    spared = bundles.pick(safe).victims
     room, dearest = fits.room_without(spared), min(plan.price[1] for plan in plans)
-    for b in whole:
-        if bundles.cost[b] >= dearest:
-            break
-        if fits.may_suffice(bundles.of(b), room) and fits.without(_flat([spared, bundles.of(b)])):
-            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, [*safe, b], fits)))
+    cheap = whole[bundles.cost[whole] < dearest]
+    for b in cheap[fits.may_suffice(bundles.pick(cheap), room)].tolist():
+        if fits.without(np.concatenate((spared, bundles.of(b)))):
+            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, np.append(safe, b), fits)))
             break
     return min(plans, key=lambda plan: plan.price)
 
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
-    in_order = list(range(len(bundles)))
-    needed = _shortest(bundles, in_order, fits)
-    return None if needed is None else _flat(list(_spared(bundles, in_order[:needed], fits).values()))
+    needed = _shortest(bundles, fits)
+    return None if needed is None else _flat(list(_spared(bundles, np.arange(needed), fits).values()))
 
 
 def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> EvictionPlan:
@@ -80,73 +79,55 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, tak
     )
 
 
-def _spared(bundles: Bundles, chosen: list[int], fits: Feasibility) -> dict[int, Ints]:
+def _spared(bundles: Bundles, chosen: Ints, fits: Feasibility) -> dict[int, Ints]:
     """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
-    place = {b: i for i, b in enumerate(chosen)}
-    dearest = sorted(chosen, key=lambda b: (-bundles.cost[b], -place[b]))
-    going = {dearest[i] for i in _needed([bundles.of(b) for b in dearest], _NOBODY, fits)}
-    whole = [b for b in chosen if b in going and not bundles.safe[b]]
-    safe = [b for b in chosen if b in going and bundles.safe[b]]
-    fixed = _flat([bundles.of(b) for b in whole])
-    taken = {b: bundles.of(b) for b in whole} | _tasks(bundles, safe, np.flip(_all(bundles, safe)), fixed, fits)
-    return {b: taken[b] for b in chosen if b in taken}
+    dearest = chosen[np.lexsort((-np.arange(len(chosen)), -bundles.cost[chosen]))]
+    trial = bundles.pick(dearest)
+    going = np.zeros(len(bundles), dtype=bool)
+    going[dearest[fits.needed(trial.victims, trial.start, _NOBODY)]] = True
+    left = chosen[going[chosen]]
+    whole, safe = left[~bundles.safe[left]], left[bundles.safe[left]]
+    fixed = bundles.pick(whole).victims
+    taken = {b: bundles.of(b) for b in whole.tolist()}
+    taken |= _tasks(bundles, safe, np.flip(bundles.pick(safe).victims), fixed, fits)
+    return {b: taken[b] for b in chosen.tolist() if b in taken}
 
 
 def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
     """The priority of the most important task that goes."""
-    return int(preemptor.running.priority[plan.victims].max(initial=-(2**40)))
+    return int(preemptor.running.priority[plan.victims].max(initial=NONE_BROKEN))
 
 
-def _smallest(preemptor: Preemptor, bundles: Bundles, safe: list[int], fits: Feasibility) -> dict[int, Ints]:
+def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> dict[int, Ints]:
     """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
-    tasks, asked = _all(bundles, safe), preemptor.weighed
-    groups = np.repeat(bundles.group[safe], [len(bundles.of(b)) for b in safe])
+    picked, asked = bundles.pick(safe), preemptor.weighed
+    tasks, groups = picked.victims, np.repeat(picked.group, np.diff(picked.start))
     shares = (preemptor.running.request[np.ix_(asked, tasks)] / preemptor.need[asked, None]).sum(axis=0)
     priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
     return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
 
 
-def _tasks(bundles: Bundles, safe: list[int], tasks: Ints, fixed: Ints, fits: Feasibility) -> dict[int, Ints]:
+def _tasks(bundles: Bundles, safe: Ints, tasks: Ints, fixed: Ints, fits: Feasibility) -> dict[int, Ints]:
     """What of these safe bundles must go beside the `fixed` victims; the first of their `tasks` are spared first."""
-    going = tasks[_needed([tasks[i : i + 1] for i in range(len(tasks))], fixed, fits)]
-    left = {b: bundles.of(b)[np.isin(bundles.of(b), going)] for b in safe}
-    return {b: victims for b, victims in left.items() if len(victims)}
+    going = tasks[fits.needed(tasks, np.arange(len(tasks) + 1), fixed)]
+    picked = bundles.pick(safe)
+    picked_going = np.isin(picked.victims, going)
+    inside = [slice(int(picked.start[i]), int(picked.start[i + 1])) for i in range(len(picked))]
+    losing = np.flatnonzero(picked.numbers(picked_going)).tolist()
+    return {int(safe[i]): picked.victims[inside[i]][picked_going[inside[i]]] for i in losing}
 
 
-def _needed(parts: list[Ints], fixed: Ints, fits: Feasibility) -> list[int]:
-    """Which parts must be evicted beside the `fixed` victims; parts are tried for removal in order.
-
-    Runs of increasing length are removed at once: parts that can be kept together could also be kept one by one.
-    """
-    going: list[int] = []
-    at, step = 0, 1
-    trial = fits.sparing(parts, fixed)
-    while at < len(parts):
-        if trial.spare(at, min(at + step, len(parts))):
-            at, step = at + step, step * 2
-        elif step > 1:
-            step = 1
-        else:
-            going.append(at)
-            at += 1
-    return going
-
-
-def _all(bundles: Bundles, chosen: list[int]) -> Ints:
-    return _flat([bundles.of(b) for b in chosen])
-
-
-def _shortest(bundles: Bundles, order: list[int], fits: Feasibility) -> int | None:
+def _shortest(bundles: Bundles, fits: Feasibility) -> int | None:
     """How many bundles from the front make room: more victims never make less room, so bisection finds it."""
     if fits.without(_NOBODY):
         return 0
-    if not fits.without(_flat([bundles.of(b) for b in order])):
+    if not fits.without(bundles.victims):
         return None
-    low, high = 0, len(order)  # `low` are too few, `high` are enough
+    low, high = 0, len(bundles)  # `low` are too few, `high` are enough
     while high - low > 1:
         middle = (low + high) // 2
-        if fits.without(_flat([bundles.of(b) for b in order[:middle]])):
+        if fits.without(bundles.victims[: bundles.start[middle]]):
             high = middle
         else:
             low = middle
@@ -162,7 +143,7 @@ def _price(
 ) -> tuple[float, ...]:
     """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name."""
     broken = [b for b in taken if not bundles.safe[b]]
-    highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=-(2**40))
+    highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=NONE_BROKEN)
     asked = preemptor.weighed
     evicted = (preemptor.running.request[np.ix_(asked, victims)].sum(axis=1) / preemptor.need[asked]).sum()
     return (
