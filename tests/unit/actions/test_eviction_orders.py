@@ -272,6 +272,19 @@ def test_whoever_is_not_needed_on_a_node_stays() -> None:
     assert {"default/v1"} == once(world, profile_of("preempt")).victims
 
 
+def test_the_one_pod_to_spare_goes_where_that_is_enough() -> None:
+    """The younger pod of the gang would go first, but beside it stands one that nobody may evict."""
+    pods = (Pod("v0", on="n0", created=9), Pod("v1", "cpu=2", on="n1", created=1))
+    world = scene(
+        {"n0": "cpu=2", "n1": "cpu=2"},
+        gang("low", *pods, minimum=1),
+        gang("whole", Pod("w", on="n0"), minimum=1),
+        gang("high", Pod("p", "cpu=2"), priority=9),
+    )
+
+    assert {"default/v1"} == once(world, profile_of("preempt")).victims
+
+
 def test_a_free_node_comes_first_where_eviction_does() -> None:
     """A profile may preempt before it allocates: nobody goes while a node is free."""
     world = scene(

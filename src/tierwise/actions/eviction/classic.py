@@ -32,6 +32,9 @@ __all__ = ["classic_evict"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
+_ROUNDS = 4
+"""How often filters are asked about all candidates at once, before each node is looked at."""
+
 Spot = tuple[SubJob, PodSet, int]
 """A task of a part, and the row that it is to stand on."""
 
@@ -130,8 +133,7 @@ class _ClassicPreemptor:
         found = self._candidates(preemptor, slot=all(shape.best_effort for shape in shapes))
         if not len(found):
             others = np.flatnonzero(running.job != job.number)
-            ranks = np.array([other.priority for other in cycle.snapshot.jobs], dtype=np.int64)
-            less = ranks[running.job[others]] < job.priority
+            less = running.jobs.priority[running.job[others]] < job.priority
             text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
         vetoes = cycle.pipeline.protected_counts(preemptor, found)
@@ -213,11 +215,12 @@ class _ClassicPreemptor:
             return None
         candidates = self._candidates(preemptor, slot=shape.best_effort)
         able = self._able(ask, candidates)
-        if not able.any():
+        promising = able & self._able(ask, self._could_go(preemptor, candidates[able[self._running.row[candidates]]]))
+        if not promising.any():
             return None
         everything = slice(0, len(cycle.nodes))
         scores = np.rint(cycle.pipeline.score(ask, everything, able) * 2.0**20)
-        rows = np.flatnonzero(able)
+        rows = np.flatnonzero(promising)
         full = ~cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         found = []
         for row in rows[np.lexsort((cycle.nodes.rank[rows], -scores[rows], full[rows]))].tolist():
@@ -240,14 +243,14 @@ class _ClassicPreemptor:
 
         Where a `slot` is all that is asked for, only tasks that hold nothing else.
         """
-        running, jobs, job = self._running, self._cycle.snapshot.jobs, preemptor.job
+        running, jobs, job = self._running, self._running.jobs, preemptor.job
+        own = jobs.queue == jobs.queue[job.number]
         if self._purpose is Purpose.PREEMPT:
-            fair = [o.queue == job.queue and o is not job and o.priority < job.priority for o in jobs]
+            fair = own & (jobs.priority < job.priority)
         else:
-            queues = self._cycle.snapshot.queues
-            fair = [o.queue != job.queue and o.queue in queues and queues[o.queue].reclaimable for o in jobs]
-        per_job = np.array(fair, dtype=bool) & ~self._settled.alone
-        eligible = per_job[running.job]
+            reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
+            fair = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
+        eligible = (fair & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
             eligible |= (running.job == job.number) & (running.priority < highest)
@@ -283,6 +286,21 @@ class _ClassicPreemptor:
             free[i] += summed(self._running.row[candidates], self._running.request[r, candidates], len(cycle.nodes))
         result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
         return result
+
+    def _could_go(self, preemptor: Preemptor, candidates: Ints) -> Ints:
+        """The candidates whom the filters might let go, each by itself: never too few.
+
+        Filters that count let fewer go the more they are asked about. So whoever is refused is asked again without
+        those who were not, and where none goes of all who are left, none of them would go alone.
+        """
+        found, left = [], candidates
+        for _ in range(_ROUNDS):
+            going = self._cycle.pipeline.may_go(preemptor, left)
+            found.append(left[going])
+            left = left[~going]
+            if not len(left) or not going.any():
+                return np.concatenate(found)
+        return candidates
 
     def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
         """Victims on a node that free enough for the task and its queue, none unnecessary; None if there are none.

@@ -175,7 +175,7 @@ def _filled(place: Ints, freed: Ints, key: Ints | Floats, places: Ints, missing:
     some = np.flatnonzero(freed > 0)
     order = some[np.lexsort((key[some], place[some]))]
     upto = np.concatenate(([0], np.cumsum(freed[order])))
-    first, last = (np.searchsorted(place[order], places, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    first, last = (np.searchsorted(place[order], places, side=side) for side in ("left", "right"))
     target = upto[first] + missing
     at = np.searchsorted(upto, target, side="left") - 1
     return order, upto, first, np.where((missing > 0) & (upto[last] >= target), at, -1)
