@@ -404,6 +404,7 @@ def _needless(facts: _Facts, promises: Promises) -> Iterator[str]:
 
     Where queues have shares, and quotas a runtime, pods of one make way for each other also where only that is short.
     A gang that loses its nodes in the cycle may have held them while another gang, served before it, needed room.
+    A domain must have what minResources say, which may be more than the pods of the gang ask for.
     """
     held = {path: pod.nominated for path, pod in facts.old.items() if pod.nominated and path in facts.new}
     places, limits = held | facts.places(), facts.limits()
@@ -419,6 +420,9 @@ def _needless(facts: _Facts, promises: Promises) -> Iterator[str]:
         gainers = [facts.old[p] for step in facts.cycle.steps if step.gang == key[2] for p in step.placed]
         queue = facts.queue(facts.old[paths[0]])
         shared = promises.shares or queue.startswith("quota ")
+        for group in {gainer.group for gainer in gainers} & facts.groups.keys():
+            least = _amounts(facts.groups[group]["spec"].get("minResources") or {})
+            full = full or bool(_beyond(least, _sum(pod.need for pod in facts.members[group]), least))
         full = full or (shared and any(facts.queue(gainer) == queue for gainer in gainers))
         for queue in {facts.queue(facts.old[path]) for path in paths} & limits.keys():
             used = facts.used(queue, back)

@@ -36,3 +36,11 @@ def test_a_best_effort_pod_does_not_start_before_its_gang() -> None:
     mixed_history(3047, total)
 
     assert [] == total.faults
+
+
+def test_who_goes_for_the_min_resources_of_a_gang_does_not_go_in_vain() -> None:
+    """A rack has room for the pods of a gang, and not for what its minResources say: one pod goes for the rest."""
+    total = Total()
+    mixed_history(430070, total)
+
+    assert [] == total.faults

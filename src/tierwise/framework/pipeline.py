@@ -97,6 +97,9 @@ _SHOWN: Final = 200
 _HIGHEST: Final = 1e9
 """An upper bound for scores: sums of weighted scores must fit 64 bits."""
 
+_ROUNDS: Final = 4
+"""How often a filter that counts is asked again about those whom it has spared."""
+
 _CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
 """The extension points of classes whose declaration was checked."""
 
@@ -785,6 +788,23 @@ class Pipeline:
         for plugin in filters:
             if id(plugin) in self._counting:
                 allowed[left] &= ~self._spare(plugin, preemptor, victims[left])
+        return allowed
+
+    def could_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Which candidates every victim filter might let go, were it asked about each alone; never too few.
+
+        Filters that count let fewer go the more they are asked about. So whoever one of them spares is asked about
+        again without those whom it does not, and where it spares all who are left, it would spare each of them alone.
+        """
+        allowed = self.named(preemptor, victims)
+        for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]:
+            left = np.flatnonzero(allowed) if id(plugin) in self._counting else np.zeros(0, dtype=np.int64)
+            for _ in range(_ROUNDS):
+                spared = self._spare(plugin, preemptor, victims[left])
+                if spared.all():
+                    allowed[left] = False
+                    break
+                left = left[spared]
         return allowed
 
     def named(self, preemptor: Preemptor, victims: Ints) -> Bools:

@@ -32,9 +32,6 @@ __all__ = ["classic_evict"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
-_ROUNDS = 4
-"""How often filters are asked about all candidates at once, before each node is looked at."""
-
 Spot = tuple[SubJob, PodSet, int]
 """A task of a part, and the row that it is to stand on."""
 
@@ -215,7 +212,7 @@ class _ClassicPreemptor:
             return None
         candidates = self._candidates(preemptor, slot=shape.best_effort)
         able = self._able(ask, candidates)
-        promising = able & self._able(ask, self._could_go(preemptor, candidates[able[self._running.row[candidates]]]))
+        promising = able & self._able(ask, candidates[cycle.pipeline.could_go(preemptor, candidates)])
         if not promising.any():
             return None
         everything = slice(0, len(cycle.nodes))
@@ -286,21 +283,6 @@ class _ClassicPreemptor:
             free[i] += summed(self._running.row[candidates], self._running.request[r, candidates], len(cycle.nodes))
         result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
         return result
-
-    def _could_go(self, preemptor: Preemptor, candidates: Ints) -> Ints:
-        """The candidates whom the filters might let go, each by itself: never too few.
-
-        Filters that count let fewer go the more they are asked about. So whoever is refused is asked again without
-        those who were not, and where none goes of all who are left, none of them would go alone.
-        """
-        found, left = [], candidates
-        for _ in range(_ROUNDS):
-            going = self._cycle.pipeline.may_go(preemptor, left)
-            found.append(left[going])
-            left = left[~going]
-            if not len(left) or not going.any():
-                return np.concatenate(found)
-        return candidates
 
     def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
         """Victims on a node that free enough for the task and its queue, none unnecessary; None if there are none.
