@@ -8,17 +8,20 @@ from math import prod
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
+from tierwise.api.ladder import FORM as LADDER_FORM
+from tierwise.api.ladder import LADDER, parse_ladder
 from tierwise.api.meta import LabelSelector, ObjectMeta
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 
-__all__ = ["LONGEST_LABEL", "LONGEST_NAME", "check", "dns_label", "dns_subdomain", "label_selector"]
+__all__ = ["LONGEST_LABEL", "LONGEST_NAME", "check", "check_ladder", "dns_label", "dns_subdomain", "label_selector"]
 
 
-# The annotation that says how the ranks of a job talk to each other.
+# The annotations that say how the ranks of a job talk to each other, and how long it holds out for a close place.
 
 
 def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
-    """Issues of the annotation on an object that stands for so many pods."""
+    """Issues of the annotations on an object that stands for so many pods."""
+    yield from check_ladder(meta)
     text = meta.annotations.get(PATTERN)
     if text is None:
         return
@@ -27,6 +30,13 @@ def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
         yield error(path, f'"{text}" is not a pattern: {FORMS}')
     elif pattern.grid and ranks and prod(size for _, size in pattern.grid) != ranks:
         yield warning(path, f"the grid {text} has another number of places than there are pods, {ranks}")
+
+
+def check_ladder(meta: ObjectMeta) -> Iterator[Issue]:
+    """An error where the steps of a ladder cannot be read: the gang would wait for ever."""
+    text = meta.annotations.get(LADDER)
+    if text is not None and parse_ladder(text) is None:
+        yield error(f"metadata.annotations[{LADDER}]", f'"{text}" is no ladder: {LADDER_FORM}')
 
 
 LONGEST_LABEL: Final = 63

@@ -73,7 +73,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         tainttoleration.weight imagelocality.weight podtopologyspread.weight selectorspread.weight
     """,
     "overcommit": "overcommit-factor max-queue-overcommit-factor",
-    "patience": "time stretch fromPods",
+    "patience": "time stretch fromPods ladder",
     "pdb": "",
     "predicates": f"""
         predicate.NodeAffinityEnable predicate.NodePortsEnable predicate.TaintTolerationEnable

@@ -134,6 +134,7 @@ def build_group(
         not_preemptable=group.spared or _important(group, priority) or not_preemptable(group.meta),
         forbears=group.forbears or forbearing(group.meta),
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
+        marks=group.annotations,
         split=_split(key, index, members, sub_group),
         numbers=numbers,
         refusal=refusal,

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
@@ -35,6 +36,7 @@ _READY = (Status.RUNNING, Status.SUCCEEDED)
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 _ALL_NEW: Mapping[str, str] = {}
 _TWO_LEVELS: Mapping[str, int] = {}
+_NO_MARKS: Mapping[str, str] = {}
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -230,6 +232,7 @@ class JobBuilder:
         formers: Mapping[str, str] = _ALL_NEW,
         parents: Mapping[str, int] = _TWO_LEVELS,
         pattern: Pattern | None = None,
+        marks: Mapping[str, str] = _NO_MARKS,
         forbears: bool = False,
         order: tuple[object, ...] = (),
         declared: bool = True,
@@ -237,10 +240,16 @@ class JobBuilder:
     ) -> Job:
         """A job of members that are split into sub-jobs.
 
-        `formers` are the domains that these last stood in, `parents` the inner groups that they are parts of.
+        `formers` are the domains that these last stood in, `parents` the inner groups that they are parts of, `marks`
+        the annotations of the object that declares it.
         """
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
+        ladder, unreadable = _ladder(marks, split)
+        if ladder and constraint is None:
+            constraint = Constraint(hard=False)  # or nobody would look for a close place
+        if unreadable is not None:
+            rest["refusal"] = rest.get("refusal") or unreadable
         number = self._jobs
         beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
         self._jobs += 1
@@ -294,8 +303,23 @@ class JobBuilder:
             unsupported=beyond or _unsupported(split),
             unready=_unready(split),
             never_preempts=forbears or _forbears(split),
+            ladder=ladder,
             **rest,
         )
+
+
+def _ladder(marks: Mapping[str, str], split: Split) -> tuple[tuple[LadderStep, ...], Reason | None]:
+    """The steps for which a gang holds out, as its object says or else its first pod; and why they cannot be read."""
+    text = marks.get(LADDER)
+    if text is None:
+        first = next((member.pod for _, _, members in split.values() for member in members), None)
+        text = first.metadata.annotations.get(LADDER) if first is not None else None
+    if text is None:
+        return (), None
+    found = parse_ladder(text)
+    if found is None:
+        return (), Reason("InvalidLadder", "pod", f'annotation {LADDER}: "{text}" has not {FORM}')
+    return found, None
 
 
 def _forbears(split: Split) -> bool:

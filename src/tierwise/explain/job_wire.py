@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice
 
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.explain.message import message, refusal
 from tierwise.explain.proposal import proposal_wire
 from tierwise.explain.text.evictions import eviction_wire
@@ -33,6 +35,7 @@ def job_wire(
         "message": message(rejection) if rejection is not None else "",
         "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
+        "ladder": _ladder(job),
         "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
     }
 
@@ -41,6 +44,14 @@ def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw 
     """What was recommended for the job when its minimum was placed."""
     found = ((snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key)
     return next((wire for snapshot, d in found if (wire := proposal_wire(snapshot, d)) is not None), None)
+
+
+def _ladder(job: Job) -> list[Raw]:
+    """For how long the job holds out for which tier."""
+    ends = accumulate((step.seconds for step in job.ladder), initial=job.created)
+    return [
+        {"tier": s.tier, "until": format_time(end)} for s, end in zip(job.ladder, islice(ends, 1, None), strict=True)
+    ]
 
 
 def _tried(tried: Tried) -> Raw:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from tierwise.api.meta import format_time
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
 from tierwise.model.topology import HYPERNODES, ROOT, Topology
@@ -17,6 +18,7 @@ __all__ = [
     "domain_title",
     "full_name",
     "gather_text",
+    "ladder_text",
     "limit_text",
     "name_of_pod",
     "sub_id",
@@ -125,6 +127,15 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
         meaning = f"tier {tier}" if tier is not None else "no hyperNode has this tierName"
         return f"{mode}, highestTierName {constraint.tier_name} ({meaning})"
     return mode
+
+
+def ladder_text(job: Job) -> str:
+    """For how long a gang holds out for which tier: "rack until 2026-01-01T00:10:00Z, then any place"."""
+    until, told = job.created, []
+    for step in job.ladder:
+        until += step.seconds
+        told.append(f"{step.tier} until {format_time(until)}")
+    return ", ".join([*told, "then any place"])
 
 
 def gather_text(gather: Gather) -> str:

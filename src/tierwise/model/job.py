@@ -14,6 +14,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES
 
 if TYPE_CHECKING:
+    from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
     from tierwise.model.gather import Gather
     from tierwise.model.reason import Reason
@@ -188,6 +189,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
     together: bool = False  # evicting one of its tasks evicts all of them
+    ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
 

@@ -1,27 +1,37 @@
-"""patience: a gang waits a while for a close place before it takes a wide one.
+"""patience: a gang holds out for a close place for a time, step by step, before it takes a wide one.
 
-    until = created + time
+    until = created + the times of the steps up to the present one
+    wide  = tier of the innermost domain around the place > tier of the step
+
+A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`). The
+arguments `time` and `stretch` are a ladder of one step that counts domains instead:
+
     wide  = innermost domains touched > stretch * the fewest that would hold the gang in an empty cluster
 
 A wide place is declined until then, and other jobs may use it meanwhile. Afterwards the gang accepts any place, so no
-gang waits for ever. Gangs without a topology, smaller than `fromPods`, or with placed tasks are not delayed.
+gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait
+only for what they ask for themselves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, islice
 
 import numpy as np
 
 from tierwise.api.duration import seconds
+from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.meta import format_time
 from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying
+from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Patience"]
 
@@ -30,7 +40,7 @@ _STRETCH = 2
 _FROM = 8
 
 
-@takes_part(Delaying)
+@takes_part(Delaying, Gate)
 class Patience:
     """Declines wide places for a time."""
 
@@ -39,14 +49,67 @@ class Patience:
         self._time = (seconds(raw) if isinstance(raw, str) else None) or 0.0
         self._stretch = max(1.0, number(arguments, "stretch", _STRETCH))
         self._from = number(arguments, "fromPods", _FROM)
-        self._topology, self._nodes, self._now = view.topology, view.nodes, view.snapshot.now
+        ladder = arguments.get("ladder", "")
+        self._ladder = parse_ladder(str(ladder)) if ladder else ()
+        self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
+        self._now = view.snapshot.now
         self._known: dict[tuple[int, int], int] = {}
+
+    # -- gate
+
+    def admit(self, job: Job) -> Reason | None:
+        """A ladder must be readable, and its tiers known: else nobody could say what is waited for."""
+        if _placed(job):
+            return None
+        if self._ladder is None and not job.ladder:
+            return Reason("InvalidLadder", _NAME, f"the profile's ladder cannot be read: it has {FORM}")
+        tree, _ = self._tree(job)
+        unknown = next((step.tier for step in self._steps(job) if _tier(tree, step) is None), None)
+        if unknown is None:
+            return None
+        whose = f"its annotation {LADDER}" if job.ladder else "the profile's ladder"
+        return Reason("InvalidLadder", _NAME, f'{whose} names the tier "{unknown}", which its tree does not have')
+
+    # -- delay
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Why a gang had better wait than stand on these rows."""
+        if _placed(job):
+            return None
+        steps = self._steps(job)
+        return self._climb(job, rows, steps) if steps else self._spread(job, rows)
+
+    def _steps(self, job: Job) -> Sequence[LadderStep]:
+        """The ladder of a gang: its own, else the profile's where it is large and asks to be close."""
+        large = job.constraint is not None and job.minimum >= self._from
+        return job.ladder or (self._ladder or () if large else ())
+
+    def _climb(self, job: Job, rows: Ints, steps: Sequence[LadderStep]) -> Delay | None:
+        ends = accumulate((step.seconds for step in steps), initial=job.created)
+        current = next(((i, end) for i, end in enumerate(islice(ends, 1, None)) if self._now < end), None)
+        if current is None:
+            return None
+        index, until = current
+        tree, positions = self._tree(job)
+        step, limit = steps[index], _tier(tree, steps[index])
+        domain = tree.meet_rows(positions[rows] if positions is not None else rows)
+        if limit is None or len(np.unique(rows)) == 1 or int(tree.tier[domain]) <= limit:
+            return None
+        found = "only the cluster as a whole" if domain == ROOT else f"one {_called(tree, int(tree.tier[domain]))}"
+        then = ", ".join([*(f"for one {_title(tree, later)}" for later in steps[index + 1 :]), "for any place"])
+        text = f"waits for one {_title(tree, step)} until {format_time(until)}, then {then}; {found} would do now"
+        return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
+
+    def _tree(self, job: Job) -> tuple[Topology, Ints | None]:
+        """The tree that the gang's constraint is about, and the cluster's rows in its order; None: in that order."""
+        alternate = self._snapshot.alternate_topology(job.constraint)
+        return (self._topology, None) if alternate is None else (alternate.topology, alternate.positions)
+
+    # -- innermost domains
+
+    def _spread(self, job: Job, rows: Ints) -> Delay | None:
         until = job.created + self._time
-        held = any(len(sub.held) for sub in job.subs)
-        if job.constraint is None or held or job.minimum < self._from or self._now >= until:
+        if job.constraint is None or job.minimum < self._from or self._now >= until:
             return None
         touched, most = len(np.unique(self._topology.leaf[rows])), int(self._stretch * self._fewest(job))
         if touched <= most:
@@ -70,3 +133,25 @@ class Patience:
             reached = np.cumsum(np.sort(by_domain)[::-1])
             found = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))
         return found
+
+
+def _placed(job: Job) -> bool:
+    return any(len(sub.held) for sub in job.subs)
+
+
+def _tier(tree: Topology, step: LadderStep) -> int | None:
+    """The number of a step's tier; None where the tree has no such tier."""
+    named = tree.tier_names.get(step.tier)
+    if named is not None:
+        return named
+    return int(step.tier) if step.tier.isdecimal() and int(step.tier) in tree.at_tier else None
+
+
+def _title(tree: Topology, step: LadderStep) -> str:
+    tier = _tier(tree, step)
+    return step.tier if tier is None else _called(tree, tier)
+
+
+def _called(tree: Topology, tier: int) -> str:
+    """A tier in a sentence: "rack", or "hyperNode of tier 1" where it has no name."""
+    return next((name for name, found in tree.tier_names.items() if found == tier), f"hyperNode of tier {tier}")

@@ -39,6 +39,7 @@ Watch = Callable[[Job, Decision | Rejection], None]
 
 _CAPABILITY = "capability"
 _VOLUMES = "volumes"
+_PATIENCE = "patience"
 _WAITING = (Status.PENDING, Status.GATED)
 
 
@@ -279,6 +280,9 @@ def open_cycle(
     )
     if any(queue.capability for queue in snapshot.queues.values()):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
+    if any(job.ladder for job in snapshot.jobs) and all(plugin.name != _PATIENCE for plugin in profile.plugins()):
+        profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_PATIENCE),)))
+        plugins = extended(plugins, {_PATIENCE: PLUGINS[_PATIENCE]})
     named = any(plugin.name == _VOLUMES for plugin in profile.plugins())
     if not named and any(shape.volumes is not None for shape in snapshot.shapes):
         profile, plugins = _with_volumes(profile), extended(plugins, {_VOLUMES: PLUGINS[_VOLUMES]})

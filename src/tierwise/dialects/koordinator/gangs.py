@@ -275,6 +275,7 @@ def _job(
         numbers=numbers,
         gather=gather,
         forbears=any(forbearing(gang.meta) for gang in group),
+        marks=group[0].meta.annotations,
         gangs=tuple(gang.key for gang in group) if several else (),
         missing=missing,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),

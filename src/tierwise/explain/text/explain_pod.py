@@ -10,7 +10,7 @@ from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
-from tierwise.explain.naming import domain_title, gather_text, limit_text, sub_id, tier_label
+from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
@@ -125,6 +125,8 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
         facts.append(("gathered", gather_text(job.gather)))
     else:
         facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
+    if job.ladder:
+        facts.append(("ladder", ladder_text(job)))
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
