@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def test_a_profile_has_a_ladder_for_large_gangs() -> None:
     assert not waits(*train("spine=1h"))
 
 
-LANGUAGES = {
+LANGUAGES: dict[str, Callable[[], list[Raw]]] = {
     "volcano": lambda: languages.volcano_gang("train", 2),
     "kubernetes": lambda: languages.kubernetes_gang("train", 2),
     "scheduler-plugins": lambda: languages.plugin_gang("train", 2),
