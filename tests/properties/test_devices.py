@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.depth import examples
-from tests.support.devices import DRIVER, claim, device, device_class, exactly, node, objects, pod, resource_slice, run
+from tests.support.devices import (
+    DRIVER,
+    claim,
+    device,
+    device_class,
+    exactly,
+    node,
+    objects,
+    pod,
+    resource_slice,
+    run,
+    template,
+)
 
 from tierwise.api.cel import selector
 from tierwise.api.core import Pod
 from tierwise.api.resource import Device, DeviceClaim, ResourceClaim, ResourceSlice
+from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects, key_of_raw
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import History
@@ -123,6 +137,75 @@ def test_matching_gives_nobody_what_is_not_theirs(world: tuple[list[int], list[t
     _check(history)
     assert len(history.bindings) in (0, len(world[1]))
     assert not history.bindings or _feasible(*world)
+
+
+@st.composite
+def _held(draw: st.DrawFn) -> tuple[list[list[int]], list[tuple[int, tuple[int, ...]]], int]:
+    """The levels of the devices of two nodes, running pods by node and device, and the size of a gang."""
+    nodes = draw(st.lists(st.lists(st.integers(0, 1), max_size=5), min_size=2, max_size=2))
+    free = [(n, d) for n, levels in enumerate(nodes) for d in range(len(levels))]
+    running: list[tuple[int, tuple[int, ...]]] = []
+    for n, d in draw(st.permutations(free)):
+        join = running and running[-1][0] == n and len(running[-1][1]) < 2 and draw(st.booleans())
+        if join:
+            running[-1] = n, (*running[-1][1], d)
+        elif draw(st.booleans()):
+            running.append((n, (d,)))
+    return nodes, running, draw(st.integers(1, 4))
+
+
+def _room(nodes: list[list[int]], taken: set[tuple[int, int]]) -> int:
+    """How many pods have devices: two of level 0 each, or one of level 1."""
+    free = [[level for d, level in enumerate(levels) if (n, d) not in taken] for n, levels in enumerate(nodes)]
+    return sum(levels.count(0) // 2 + levels.count(1) for levels in free)
+
+
+_PREEMPTS = replace(DEFAULT, actions=(*DEFAULT.actions, "gangpreempt"))
+
+
+@examples(40)
+@given(_held())
+def test_preemption_frees_devices_that_are_matched(
+    world: tuple[list[list[int]], list[tuple[int, tuple[int, ...]]], int],
+) -> None:
+    """A gang starts exactly where less important pods hold what it lacks, and no pod goes that could have stayed."""
+    nodes, running, size = world
+    machines = [
+        [node(f"n{n}"), resource_slice(f"n{n}", [device(f"d{d}", level=level) for d, level in enumerate(levels)])]
+        for n, levels in enumerate(nodes)
+    ]
+    low: list[Any] = []
+    for i, (n, held) in enumerate(running):
+        results = [{"request": "gpu", "driver": DRIVER, "pool": f"n{n}", "device": f"d{d}"} for d in held]
+        used = [{"resource": "pods", "name": f"low{i}", "uid": f"uid-low{i}"}]
+        status = {"allocation": {"devices": {"results": results}}, "reservedFor": used}
+        low += [claim(f"x{i}", exactly(len(held)), status=status), pod(f"low{i}", f"x{i}", on=f"n{n}", group=f"l{i}")]
+        low.append({**_GROUP, "metadata": {"name": f"l{i}", "namespace": "default"}, "spec": {"minMember": 1}})
+    options = [((0,), 2), ((1,), 1)]
+    either = {
+        "name": "gpu",
+        "firstAvailable": [
+            {"name": f"o{i}", **exactly(n, where=_where(s))["exactly"]} for i, (s, n) in enumerate(options)
+        ],
+    }
+    important = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 9,
+    }
+    group = {**_GROUP, "spec": {"minMember": size, "priorityClassName": "high"}}
+    gang = [pod(f"p{i}", of="t", group="g", priorityClassName="high") for i in range(size)]
+    template_ = template("t", either)
+
+    history = run(*machines, device_class(), low, template_, important, group, gang, profile=_PREEMPTS)
+
+    gone = {int(eviction.task.key.partition("/low")[2]) for eviction in history.evictions}
+    assert (size if _room(nodes, set()) >= size else 0) == len(history.bindings)
+    assert not gone or history.bindings
+    for spared in gone:
+        left = {(n, d) for i, (n, held) in enumerate(running) for d in held if i == spared or i not in gone}
+        assert _room(nodes, left) < size
 
 
 @examples(30)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
 from tierwise.model.held import held_amounts, rows_by_shape
-from tierwise.model.job import Job, PodSet, Status, SubJob, whole_groups
+from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -60,8 +60,9 @@ class Follower(Protocol):
         """Tasks of a shape were placed on rows, or removed (negative). Changes must go through `save` or `append`."""
 
 
-class _Guarded(msgspec.Struct, frozen=True):
+class _Followed(msgspec.Struct, frozen=True):
     count: Callable[[Ledger, Shape, Ints, Ints], None]
+    evicted: Callable[[Ledger, Sequence[Task]], None] | None
 
 
 def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception]) -> Callable[P, T]:
@@ -80,6 +81,8 @@ class Ledger:
     def __init__(self, snapshot: Snapshot) -> None:
         self._topology = snapshot.topology
         self._allocatable = snapshot.nodes.allocatable
+        held = snapshot.devices.unused if snapshot.devices is not None else {}
+        self._unused = {snapshot.axis.index[name]: counts for name, counts in held.items()}
         self.idle = snapshot.nodes.allocatable.copy()
         self.releasing = np.zeros_like(self.idle)
         self.pipelined = np.zeros_like(self.idle)
@@ -103,7 +106,7 @@ class Ledger:
         self.leaving: dict[int, Ints] = {}  # those of them that were terminating
         self._tallies: list[Tally] = []
         self._weights: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
-        self._followers: list[Follower] = []
+        self._followers: list[_Followed] = []
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
         self._count_held_tasks(snapshot)
@@ -173,9 +176,12 @@ class Ledger:
         self._tallies.append(tally)
         self._weights.clear()
 
-    def follow(self, follower: Follower) -> None:
-        """Register a follower of all later changes; the tasks at the start of the cycle are in `held`."""
-        self._followers.append(follower)
+    def follow(self, follower: Follower, evicted: Callable[[Ledger, Sequence[Task]], None] | None = None) -> None:
+        """Register a follower of all later changes; the tasks at the start of the cycle are in `held`.
+
+        `evicted` is told of tasks that are evicted, by those who must know them one by one; it saves what it changes.
+        """
+        self._followers.append(_Followed(follower.count, evicted))
 
     @property
     def registered(self) -> tuple[int, int]:
@@ -195,7 +201,9 @@ class Ledger:
         for i in range(since[0], len(self._tallies)):
             self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))
         for i in range(since[1], len(self._followers)):
-            self._followers[i] = _Guarded(_guarded(self._followers[i].count, turned))
+            count, evicted = self._followers[i].count, self._followers[i].evicted
+            told = _guarded(evicted, turned) if evicted is not None else None
+            self._followers[i] = _Followed(_guarded(count, turned), told)
 
     def save(self, numbers: Ints, index: _Index) -> None:
         """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
@@ -354,7 +362,8 @@ class Ledger:
         """Remove all tasks from the nodes except tasks of these shapes on these rows, which may repeat; a rewind undoes
         it.
 
-        The counts of jobs, sub-jobs, roles and queues do not change.
+        Devices of claims that no running pod uses are free then, too. The counts of jobs, sub-jobs, roles and queues do
+        not change.
         """
         rows = np.arange(self.idle.shape[1])
         domains = np.arange(self.domain_idle.shape[1])
@@ -366,6 +375,8 @@ class Ledger:
             self.save(tally.values, np.arange(len(tally.values)))
             tally.values[:] = 0
         self.idle[:] = self._allocatable
+        for resource, amounts in self._unused.items():
+            self.idle[resource] += amounts
         for numbers in (self.releasing, self.pipelined, self.domain_releasing):
             numbers[:] = 0
         for shape, held in kept:
@@ -385,6 +396,9 @@ class Ledger:
                 self._count(tally, weight, rows, -counts)
             for follower in self._followers:
                 follower.count(self, running.tasks[own[0]].shape, rows, -counts)
+        for follower in self._followers:
+            if follower.evicted is not None:
+                follower.evicted(self, [running.tasks[victim] for victim in victims.tolist()])
 
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])

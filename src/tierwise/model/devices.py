@@ -75,6 +75,7 @@ class DeviceTable(msgspec.Struct, frozen=True, eq=False):
     pool: Ints = _NOTHING
     row: Ints = _NOTHING  # -1 where nodes share the device
     taken: Ints = _NOTHING  # 1 where a claim holds the device as a whole
+    leaving: Ints = _NOTHING  # 1 where such a claim is reserved for pods that are gone: the device is free in a moment
     index: Mapping[tuple[str, str, str], int] = {}  # driver, pool and name
     consumed: Mapping[tuple[int, str], int] = {}  # thousandths of a capacity that shares of a device hold
     at: Mapping[int, tuple[int, ...]] = {}  # the pools of each row
@@ -155,6 +156,7 @@ class Devices(msgspec.Struct, frozen=True, eq=False):
     claims: Mapping[str, ResourceClaim] = {}
     classes: Mapping[str, DeviceClass] = {}
     columns: Mapping[str, bytes] = {}  # resources that count sets of devices, and 1 for each kind in the set
+    unused: Mapping[str, Ints] = {}  # by column: devices of claims that no running pod holds alone
     native: Mapping[str, Bools] = {}  # by extended resource that a class serves: the rows that offer it themselves
 
 

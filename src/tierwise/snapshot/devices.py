@@ -151,7 +151,7 @@ class DeviceReader:
             served = extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else list(self._pods)
             self._served = served
-        touched = self._follow(pods) | changed
+        touched = self._follow(pods) | changed | {claim for path in pods for claim in self._reserved.get(path, ())}
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and wanted == self._wanted and native == self._native:
@@ -307,12 +307,17 @@ class DeviceReader:
         """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds."""
         taken = np.zeros(len(self._table.devices), dtype=np.int64)
         foreign = np.zeros(len(self._table.devices), dtype=np.int64)
+        leaving = np.zeros(len(self._table.devices), dtype=np.int64)
         consumed: dict[tuple[int, str], int] = {}
         index = self._table.index
+        self._reserved = {}
         for path, claim in claims.items():
             if claim.status.allocation is None:
                 continue
+            for one in claim.status.reserved_for:
+                self._reserved.setdefault(f"{path.partition('/')[0]}/{one.name}", []).append(path)
             held = self._holder(path, claim) is not None
+            gone = not held and self._deserted(path, claim)
             for result in claim.status.allocation.devices.results:
                 number = index.get((result.driver, result.pool, result.device), -1)
                 if result.admin_access or number < 0:
@@ -322,9 +327,10 @@ class DeviceReader:
                         consumed[number, name] = consumed.get((number, name), 0) + milli(amount)
                     continue
                 taken[number] = 1
-                foreign[number] = not held
+                foreign[number] = not held and not gone
+                leaving[number] = gone
         self._foreign = foreign
-        self._table = replace(self._table, taken=taken, consumed=consumed)
+        self._table = replace(self._table, taken=taken, leaving=leaving, consumed=consumed)
 
     def _holder(self, path: str, claim: ResourceClaim) -> str | None:
         """The pod that runs and for which alone a claim is reserved: its devices are free once it is gone."""
@@ -335,6 +341,15 @@ class DeviceReader:
             if is_consumer(claim.status.reserved_for[0], pod):
                 return user if pod.spec.node_name and not _ended(pod) else None
         return None
+
+    def _deserted(self, path: str, claim: ResourceClaim) -> bool:
+        """Whether a claim is reserved for pods, all of which are gone: its devices are about to be given back."""
+        namespace = path.partition("/")[0]
+        found = [self._pods.get(f"{namespace}/{one.name}") for one in claim.status.reserved_for]
+        return bool(found) and not any(
+            pod is not None and is_consumer(one, pod) and not _ended(pod)
+            for one, pod in zip(claim.status.reserved_for, found, strict=True)
+        )
 
     # -- sets of devices as resources
 
@@ -412,12 +427,16 @@ class DeviceReader:
         table, found = self._table, dict[str, Ints]()
         local = table.row >= 0
         free = (self._usable > 0) & (self._foreign == 0)
+        kept = (self._usable > 0) & (self._foreign > 0) & local
+        unused: dict[str, Ints] = {}
         for one in self._sets:
             member = np.frombuffer(_bytes(one.kinds, len(self._kinds)), dtype=np.uint8)
             inside = member[table.kind] > 0 if len(table.kind) else np.zeros(0, dtype=bool)
             counts = np.bincount(table.row[inside & local & free], minlength=rows).astype(np.int64)
             counts += int((inside & ~local & free).sum())  # which nodes share them is asked when they are matched
             found[one.name] = counts
+            if (inside & kept).any():
+                unused[one.name] = np.bincount(table.row[inside & kept], minlength=rows).astype(np.int64)
         offers: dict[str, Bools] = {}
         extra: dict[str, Ints] = {}
         for resource, name in self._served.items():
@@ -429,11 +448,14 @@ class DeviceReader:
                 column = np.where(column > 0, _PLENTY, 0)
             given = native.get(resource, np.zeros(rows, dtype=np.int64))
             offers[resource] = given > 0
+            held = [unused[one] for one in around if one in unused]
+            if held:
+                unused[resource] = np.where(given > 0, 0, np.maximum.reduce(held))
             extra |= {one: extra.get(one, 0) + given for one in around}
             extra[resource] = np.where(given > 0, given, column)
         for resource, amount in extra.items():
             found[resource] = found.get(resource, 0) + amount
-        self.devices = replace(self.devices, native=offers)
+        self.devices = replace(self.devices, native=offers, unused=unused)
         return found
 
     def _around(self, name: str) -> list[str]:
@@ -477,11 +499,8 @@ class DeviceReader:
                 for one in self._sets:
                     if one.kinds & bit:
                         counts[one.name] = counts.get(one.name, 0) + 1
-        return (
-            Asked(_encode(sorted(counts.items())), counts, claims=self._means.get(path, ()))
-            if counts
-            else NOTHING_ASKED
-        )
+        claimed = self._means.get(path, ())
+        return Asked(_encode(sorted(counts.items())), counts, claims=claimed) if claimed else NOTHING_ASKED
 
     def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: Extended | None) -> Asked:
         counts: dict[str, int] = {}
@@ -549,6 +568,7 @@ class DeviceReader:
                     counts[one.name] = counts.get(one.name, 0) + request.count
         return exact
 
+    _reserved: Mapping[str, list[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
     _wanted: frozenset[str] = frozenset()
     _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well
     _foreign: Ints = np.zeros(0, dtype=np.int64)

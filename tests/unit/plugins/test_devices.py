@@ -15,6 +15,7 @@ from tests.support.devices import (
     exactly,
     given,
     node,
+    objects,
     pod,
     resource_slice,
     run,
@@ -24,7 +25,10 @@ from tests.support.devices import (
 from tierwise.api.codec import Raw
 from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
 from tierwise.config.profile import DEFAULT
+from tierwise.model.reason import Verdict
+from tierwise.scheduler import cycle
 from tierwise.sim.rounds import History
+from tierwise.snapshot.builder import build
 
 
 def _machine(name: str, *devices: Raw) -> list[Raw]:
@@ -610,12 +614,14 @@ def test_without_predicates_nobody_gives_devices() -> None:
     assert "NotSupported" == _code(history, "default/podgroup-uid-p")
 
 
+_PRIORITIES: list[Raw] = [
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in (("low", 1), ("high", 100))
+]
+
+
 def test_evicted_pods_make_room_for_more_important_ones() -> None:
     """Devices that are counted are freed by preemption, as any other resource is."""
-    classes = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-        for name, value in (("low", 1), ("high", 100))
-    ]
     low = [pod(f"low{i}", f"x{i}", on="n0", group="low", priorityClassName="low") for i in range(2)]
     held = [_held(f"x{i}", f"gpu-{2 * i}", f"gpu-{2 * i + 1}", user=f"low{i}") for i in range(2)]
     high = pod("high0", of="t", group="high", priorityClassName="high")
@@ -626,7 +632,7 @@ def test_evicted_pods_make_room_for_more_important_ones() -> None:
         _machine("n0", *GPUS),
         device_class(),
         template("t", exactly(2)),
-        classes,
+        _PRIORITIES,
         held,
         low,
         high,
@@ -637,6 +643,87 @@ def test_evicted_pods_make_room_for_more_important_ones() -> None:
     assert 1 == len(history.evictions)
     assert {"default/high0": "n0"} == history.bindings
     assert 2 == len(given(history, "high0-made"))
+
+
+_EITHER: Raw = {
+    "name": "gpu",
+    "firstAvailable": [
+        {"name": name, "deviceClassName": DRIVER, "count": number} for name, number in (("four", 4), ("two", 2))
+    ],
+}
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt"])
+def test_devices_that_are_matched_are_freed_by_preemption(action: str) -> None:
+    """One of two pods goes, and the more important one gets its two devices when it is gone."""
+    low = [pod(f"low{i}", f"x{i}", on="n0", group="low", priorityClassName="low") for i in range(2)]
+    held = [_held(f"x{i}", f"gpu-{2 * i}", f"gpu-{2 * i + 1}", user=f"low{i}") for i in range(2)]
+    high = pod("high0", of="t", group="high", priorityClassName="high")
+    groups = [_group(name, 1, priorityClassName=name) for name in ("low", "high")]
+    evicting = replace(DEFAULT, actions=(*DEFAULT.actions, action))
+
+    history = run(
+        *(_machine("n0", *GPUS), device_class(), template("t", _EITHER), _PRIORITIES, held, low, high, groups),
+        profile=evicting,
+    )
+
+    assert 1 == len(history.evictions)
+    assert {"default/high0": "n0"} == history.bindings
+    assert 2 == len(given(history, "high0-made"))
+
+
+def test_devices_that_are_being_let_go_are_waited_for() -> None:
+    """The pod is nominated where a pod on its way out holds the devices, and not bound before they are free."""
+    going: Any = pod("q", "x", on="n0")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world = objects(_machine("n0", *GPUS[:2]), device_class(), _held("x", "gpu-0", "gpu-1"), going)
+    raws = [raw for key in world if (raw := world.raw(key)) is not None]
+    snapshot = build(objects(raws, claim("c", _EITHER), pod("p", "c")), 0.0)
+    report = cycle(snapshot, DEFAULT)
+
+    assert [False] == [decision.bound for decision in report.decisions]
+    assert () == report.writes
+
+
+@pytest.mark.parametrize("request_", [exactly(2), _EITHER])
+def test_devices_of_claims_for_pods_that_are_gone_are_waited_for(request_: Raw) -> None:
+    """They are given back in a moment: nothing is evicted or written before."""
+    world = [_machine("n0", *GPUS[:2]), device_class(), _held("x", "gpu-0", "gpu-1"), claim("c", request_)]
+    report = cycle(build(objects(*world, pod("p", "c")), 0.0), DEFAULT)
+
+    assert [False] == [decision.bound for decision in report.decisions]
+    assert "DevicesInUse" == report.rejections["pod default/p"].reason.code
+    assert () == report.writes
+
+
+def test_a_nominated_gang_finds_its_devices() -> None:
+    """What was evicted for it is enough: nobody else has to go."""
+    low = [pod(f"low{i}", f"x{i}", on="n0", group=f"low{i}", priorityClassName="low") for i in range(2)]
+    held = [_held(f"x{i}", f"gpu-{2 * i}", f"gpu-{2 * i + 1}", user=f"low{i}") for i in range(2)]
+    high = pod("high0", of="t", group="high", priorityClassName="high")
+    groups = [_group(name, 1, priorityClassName=name.rstrip("01")) for name in ("low0", "low1", "high")]
+    evicting = replace(DEFAULT, actions=(*DEFAULT.actions, "gangpreempt"))
+
+    history = run(
+        *(_machine("n0", *GPUS), device_class(), template("t", _EITHER), _PRIORITIES, held, low, high, groups),
+        profile=evicting,
+    )
+
+    assert 1 == len(history.evictions)
+    assert {"default/high0": "n0"} == history.bindings
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2)])
+def test_devices_that_a_claim_keeps_for_nobody_may_come_back(sizes: tuple[int, ...]) -> None:
+    """Pods wait for them: they are not there now, but the claim may be deleted."""
+    kept = _held("x", *(f"gpu-{i}" for i in range(len(sizes))), user="")
+    kept["status"]["reservedFor"] = []
+    pods = [pod(f"p{i}", f"c{i}", group="g", cpu=cpu) for i, cpu in enumerate(sizes)]
+    claims = [claim(f"c{i}", exactly()) for i in range(len(sizes))]
+    world = [_machine("n0", *GPUS[: len(sizes)]), device_class(), kept, claims, pods, _group("g", len(sizes))]
+    report = cycle(build(objects(*world), 0.0), DEFAULT)
+
+    assert Verdict.NOT_NOW is report.rejections["default/g"].verdict
 
 
 def test_a_device_of_another_class_does_not_do() -> None:

@@ -100,6 +100,17 @@ class _Judge:
         cycle = self._recovered()
         return _Judge(cycle, lambda: None) if cycle is not None else None
 
+    @cached_property
+    def _amounts(self) -> Ints:
+        """What nodes have, with the devices of claims that no running pod uses: those are given back some day."""
+        cycle, devices = self._cycle, self._cycle.snapshot.devices
+        if devices is None or not devices.unused:
+            return cycle.nodes.allocatable
+        amounts = cycle.nodes.allocatable.copy()
+        for name, counts in devices.unused.items():
+            amounts[cycle.view.axis.index[name]] += counts
+        return amounts
+
     def _never(self, job: Job) -> Rejection | None:
         """Why a job would not fit on cleared nodes; None where it would, or where that cannot be told."""
         if not job.tasks:
@@ -155,7 +166,7 @@ class _Judge:
         known = self._capacity.get((shape.number, limit))
         if known is None:
             cycle, topology = self._cycle, self._cycle.topology
-            room = shape.max_tasks(cycle.nodes.allocatable[shape.asked])
+            room = shape.max_tasks(self._amounts[shape.asked])
             room[cycle.fit_counts.of(shape).why != 0] = 0
             held = topology.totals(room)
             groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))

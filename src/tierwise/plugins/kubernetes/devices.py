@@ -8,7 +8,8 @@ once. At the end of a cycle devices are dealt out, and claims written with what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
+from tierwise.api.quantity import milli
 from tierwise.api.resource import ResourceClaim
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.dialects.kubernetes.volumes import read_time
@@ -65,8 +67,15 @@ class DeviceRules:
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
         self._writer = ClaimWriter(devices, self._reach, view.nodes, view.snapshot.now)
+        self._log: list[tuple[Ints, Ints]] = []  # shape, row and 1, or -1 for given back; and what it was
+        self._released: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # 1 where a pod is letting it go
+        self._released_amounts: Ints = np.zeros_like(self._state.amounts)  # of devices that several claims share
         if self._matched:
-            view.ledger.follow(self)
+            self._released[:] = self._table.leaving
+            self._state.taken[self._table.leaving > 0] = 0
+            going = (task for job in view.jobs for task in job.tasks if task.status is Status.RELEASING)
+            self._release(view.ledger, [*going, *(t for t in view.snapshot.others if t.status is Status.RELEASING)])
+            view.ledger.follow(self, self._release)
 
     # -- filters
 
@@ -195,36 +204,83 @@ class DeviceRules:
     # -- what is given in the course of the cycle
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Take devices for tasks that come to rows; those of tasks that are let go are not free yet."""
+        """Take devices for tasks that come to rows, and free those of tasks that go again, such as nominated ones."""
         ask = shape.devices
         if ask is None or not ask.matched:
             return
+        given = self._given(shape) if (counts < 0).any() else {}
         for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
             for _ in range(number):
                 plans, placed = self._open(ask, row)
-                if placed is not None or not plans:
-                    continue
-                try:
-                    found = allocate(self._table, self._reach, row, plans, self._state)
-                except AllocationFault:
-                    found = None
-                for plan, choices in zip(plans, found or (), strict=False):
-                    self._note(ledger, ask, plan, choices)
+                found = None
+                if placed is None and plans:
+                    with suppress(AllocationFault):
+                        found = allocate(self._table, self._reach, row, plans, self._state)
+                taken = [
+                    one
+                    for plan, choices in zip(plans, found or (), strict=False)
+                    for one in self._takes(ask, plan, choices)
+                ]
+                self._move(ledger, shape, row, taken, by=1)
+            for _ in range(-number):
+                if given.get(row):  # tasks from before the cycle hold their devices by their claims
+                    self._move(ledger, shape, row, given[row].pop(), by=-1)
 
-    def _note(self, ledger: Ledger, ask: DeviceAsk, plan: PlannedClaim, choices: Sequence[Choice]) -> None:
+    def _move(self, ledger: Ledger, shape: Shape, row: int, taken: list[tuple[int, int, int]], *, by: int) -> None:
+        """Take what a task gets, or give it back: places in the arrays of the state, and how much."""
+        for array, place, amount in taken:
+            numbers = (self._state.taken, self._state.amounts, self._owner)[array]
+            ledger.save(numbers, place)
+            numbers[place] += by * amount
+        ledger.append(self._log, (np.array([shape.number, row, by]), np.array(taken, dtype=np.int64).reshape(-1, 3)))
+
+    def _given(self, shape: Shape) -> dict[int, list[list[tuple[int, int, int]]]]:
+        """By row, what tasks of a shape took in this cycle and have not given back."""
+        found: dict[int, list[list[tuple[int, int, int]]]] = {}
+        for where, what in self._log:
+            number, row, by = where.tolist()
+            if number != shape.number:
+                continue
+            if by < 0:
+                found[row].pop()
+            else:
+                found.setdefault(row, []).append([(a, p, n) for a, p, n in what.tolist()])
+        return found
+
+    def _release(self, ledger: Ledger, tasks: Sequence[Task]) -> None:
+        """Free the devices of tasks that go: others may count on them, and are bound when they are there."""
+        for task in tasks:
+            for path in task.claims:
+                claim = self._devices.claims.get(path)
+                if claim is None or claim.status.allocation is None or not _alone(claim, task):
+                    continue
+                for result in claim.status.allocation.devices.results:
+                    number = self._table.index.get((result.driver, result.pool, result.device), -1)
+                    if number < 0 or result.admin_access:
+                        continue
+                    ledger.save(self._released, number)
+                    self._released[number] = 1
+                    if not result.share_id:
+                        ledger.save(self._state.taken, number)
+                        self._state.taken[number] = 0
+                    for name, amount in result.consumed_capacity.items() if result.share_id else ():
+                        slot = self._state.slots.get((number, name), -1)
+                        if slot >= 0:
+                            ledger.save(self._state.amounts, slot)
+                            self._state.amounts[slot] -= milli(amount)
+                            ledger.save(self._released_amounts, slot)
+                            self._released_amounts[slot] += milli(amount)
+
+    def _takes(self, ask: DeviceAsk, plan: PlannedClaim, choices: Sequence[Choice]) -> Iterator[tuple[int, int, int]]:
+        """What a claim takes: devices (0), capacities of shared ones (1), and whose devices they become (2)."""
         shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
         for choice in choices:
-            if choice.consumed:
-                for name, amount in choice.consumed.items():
-                    slot = self._state.slots[choice.device, name]
-                    ledger.save(self._state.amounts, slot)
-                    self._state.amounts[slot] += amount
-            elif not choice.request.admin:
-                ledger.save(self._state.taken, choice.device)
-                self._state.taken[choice.device] = 1
+            for name, amount in choice.consumed.items():
+                yield 1, self._state.slots[choice.device, name], amount
+            if not choice.consumed and not choice.request.admin:
+                yield 0, choice.device, 1
             if shared:
-                ledger.save(self._owner, choice.device)
-                self._owner[choice.device] = self._number(shared)
+                yield 2, choice.device, self._number(shared)
 
     # -- before a bind
 
@@ -258,6 +314,9 @@ class DeviceRules:
             found = self._deal(ask, row, plans)
         except AllocationFault as fault:
             return Preparation(failed=Reason("DevicesUnusable", self._plugin, str(fault)))
+        if found is None and self._later(row, plans) is not None:
+            text = f"pods that hold the devices of pod {task.key} on node {self._view.nodes.names[row]} are going"
+            return Preparation(waits=Reason("DevicesInUse", self._plugin, text))
         if found is None:
             node = self._view.nodes.names[row]
             text = f"the devices that pod {task.key} was to have on node {node} have gone to others"
@@ -329,6 +388,16 @@ class DeviceRules:
                 return found
         return allocate(self._table, self._reach, row, plans, self._dealt)
 
+    def _later(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
+        """Devices for claims once all that are being released are free: as the search counted with them."""
+        assert self._dealt is not None
+        if not self._released.any() and not self._table.leaving.any():
+            return None
+        state = DeviceState(self._table)
+        state.taken = np.where((self._released > 0) | (self._table.leaving > 0), 0, self._dealt.taken)
+        state.amounts = self._dealt.amounts - self._released_amounts
+        return allocate(self._table, self._reach, row, plans, state)
+
     def _give(self, choices: Sequence[Choice]) -> None:
         assert self._dealt is not None
         for choice in choices:
@@ -379,6 +448,14 @@ class DeviceRules:
         if found is None:
             found = int(self._view.ledger.idle[self._view.axis.index[name], row])
         return found
+
+
+def _alone(claim: ResourceClaim, task: Task) -> bool:
+    """Whether a claim is reserved for this task, and for nobody else."""
+    if len(claim.status.reserved_for) != 1:
+        return False
+    (one,) = claim.status.reserved_for
+    return one.uid == task.uid if one.uid and task.uid else one.name == task.key.partition("/")[2]
 
 
 def _unbound(plan: PlannedClaim) -> PlannedClaim:
