@@ -688,7 +688,7 @@ def test_devices_that_are_being_let_go_are_waited_for() -> None:
 @pytest.mark.parametrize("request_", [exactly(2), _EITHER])
 def test_devices_of_claims_for_pods_that_are_gone_are_waited_for(request_: Raw) -> None:
     """They are given back in a moment: nothing is evicted or written before."""
-    world = [_machine("n0", *GPUS[:2]), device_class(), _held("x", "gpu-0", "gpu-1"), claim("c", request_)]
+    world: list[Any] = [_machine("n0", *GPUS[:2]), device_class(), _held("x", "gpu-0", "gpu-1"), claim("c", request_)]
     report = cycle(build(objects(*world, pod("p", "c")), 0.0), DEFAULT)
 
     assert [False] == [decision.bound for decision in report.decisions]
@@ -720,7 +720,14 @@ def test_devices_that_a_claim_keeps_for_nobody_may_come_back(sizes: tuple[int, .
     kept["status"]["reservedFor"] = []
     pods = [pod(f"p{i}", f"c{i}", group="g", cpu=cpu) for i, cpu in enumerate(sizes)]
     claims = [claim(f"c{i}", exactly()) for i in range(len(sizes))]
-    world = [_machine("n0", *GPUS[: len(sizes)]), device_class(), kept, claims, pods, _group("g", len(sizes))]
+    world: list[Any] = [
+        _machine("n0", *GPUS[: len(sizes)]),
+        device_class(),
+        kept,
+        claims,
+        pods,
+        _group("g", len(sizes)),
+    ]
     report = cycle(build(objects(*world), 0.0), DEFAULT)
 
     assert Verdict.NOT_NOW is report.rejections["default/g"].verdict
