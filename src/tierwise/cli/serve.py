@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 import threading
 from collections.abc import Sequence
@@ -82,6 +83,7 @@ def manifest_source(filenames: Sequence[str], config_file: str | None, now: floa
     from tierwise.cli.progress import show_progress
     from tierwise.web.views import WatchedSource
 
+    again = _again(filenames, config_file)
     given = sys.stdin.buffer.read() if "-" in filenames else b""
 
     def make() -> RunView:
@@ -89,7 +91,7 @@ def manifest_source(filenames: Sequence[str], config_file: str | None, now: floa
         objects = load(filenames, stdin=io.BytesIO(given))
         introduce(objects)
         with show_progress("scheduling"):
-            return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames))
+            return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames), again)
 
     return WatchedSource(lambda: _written(filenames, config_file), make)
 
@@ -112,16 +114,19 @@ def _cluster(config_file: str | None, now: float | None, every: float) -> RunSou
 
     from tierwise.cli.inputs import moment, profile_of
     from tierwise.cli.live_state import live_objects
+    from tierwise.cli.options import cluster_options
     from tierwise.web.views import WatchedSource
 
     context = click.get_current_context()  # pages are made in other threads, where the options must be known as well
     server = _server()
+    kubeconfig, chosen = cluster_options()
+    again = _again((), config_file, kubeconfig=kubeconfig, context=chosen)
     begun = time.monotonic()
 
     def make() -> RunView:
         with context.scope(cleanup=False):
             profile, objects = profile_of(config_file), live_objects()
-        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server)
+        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server, again)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
@@ -152,8 +157,16 @@ def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
     return Run(history.reports, snapshot, profile, history.evictions, history.complaints())
 
 
-def _shown(run: Run, mode: str, title: str) -> RunView:
+def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | None) -> str:
+    """The options with which another verb sees the same objects, as a shell reads them."""
+    words = [word for name in filenames for word in ("-f", name)]
+    words += ["--config", config_file] if config_file else []
+    words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+    return shlex.join(words)
+
+
+def _shown(run: Run, mode: str, title: str, options: str) -> RunView:
     from tierwise.explain.board import Board
     from tierwise.web.views import RunView
 
-    return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title)
+    return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title, options=options)

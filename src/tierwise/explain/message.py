@@ -15,7 +15,7 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["DECISION", "decision_id", "message", "refusal", "tried_line"]
+__all__ = ["DECISION", "decision_id", "decisive", "message", "refusal", "tried_line"]
 
 
 # The identity of a decision: the same in the log, in the event that users see, and in the last cycle's report.
@@ -51,6 +51,17 @@ def message(rejection: Rejection) -> str:
     if rejection.bounded:
         parts.append("the search stopped at its bound, so a place may exist")
     return "; ".join(parts)
+
+
+def decisive(rejection: Rejection) -> str:
+    """The shortest sentence that decides: how far the best domain of the widest tier came, else the reason itself."""
+    if not rejection.tried:
+        return rejection.reason.text
+    tried = rejection.tried[-1]
+    fits = tried.short or _fits(tried, never=rejection.verdict is Verdict.NEVER)
+    where = "in the whole cluster" if tried.best == ROOT_NAME else f"in {tried.best}"
+    causes = _on_nodes(*tried.causes[0]) if tried.causes and not tried.short else ""
+    return f"{fits} {where}; {causes}" if causes else f"{fits} {where}"
 
 
 def tried_line(tried: Tried, tier: str = "", *, never: bool = False) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from tierwise.explain.board import JobQuery
 from tierwise.web.views import CachedBody, RunSource, RunView
 
 __all__ = ["LOOPBACK", "add_pages", "pages"]
@@ -34,7 +35,11 @@ _LARGE: Final = 1400  # bytes that fit a packet are sent as they are
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """What this machine calls itself."""
 
-Ask = Callable[[RunView, str], CachedBody | None]
+Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
+"""What a route asks of a view: the name in its path, and the parameters of its query."""
+
+_LONGEST: Final = 300
+"""Characters of a text that is searched for."""
 
 
 def add_pages(app: web.Application, source: RunSource) -> None:
@@ -42,9 +47,13 @@ def add_pages(app: web.Application, source: RunSource) -> None:
     for path, (body, kind) in _static().items():
         app.router.add_get(path, _file(CachedBody.of(body), kind))
     asks: dict[str, Ask] = {
-        "/api/board": lambda show, _: show.board(),
-        "/api/nodes/{name:.+}": lambda show, name: show.nodes(name),
-        "/api/jobs/{name:.+}": lambda show, name: show.job(name),
+        "/api/board": lambda show, _, __: show.board(),
+        "/api/jobs": lambda show, _, asked: show.jobs(_job_query(asked)),
+        "/api/search": lambda show, _, asked: show.search(asked.get("q", "")[:_LONGEST]),
+        "/api/nodes/{name:.+}": lambda show, name, _: show.nodes(name),
+        "/api/node/{name:.+}": lambda show, name, _: show.node(name),
+        "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
+        "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),
     }
     for path, ask in asks.items():
         app.router.add_get(path, _data(source, ask))
@@ -99,12 +108,25 @@ def _data(source: RunSource, ask: Ask) -> Handler:
         show = await asyncio.to_thread(source.show)
         if isinstance(show, str):
             raise web.HTTPServiceUnavailable(text=f"{show}\n")
-        answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""))
+        answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
         if answer is None:
             raise web.HTTPNotFound(text="there is nothing of this name\n")
         return _respond(request, answer, "application/json")
 
     return serve
+
+
+def _job_query(asked: Mapping[str, str]) -> JobQuery:
+    """The jobs that a page asks for; a number that is none is refused."""
+    try:
+        offset, limit = int(asked.get("offset", "0")), int(asked.get("limit", "60"))
+    except ValueError:
+        raise web.HTTPBadRequest(text="offset and limit are numbers\n") from None
+    if offset < 0 or limit < 0:
+        raise web.HTTPBadRequest(text="offset and limit are not negative\n")
+    words = {name: asked.get(name, "")[:_LONGEST] for name in ("state", "verdict", "reason", "sort")}
+    text = asked.get("q", "")[:_LONGEST]
+    return JobQuery(text=text, queue=asked.get("queue"), offset=offset, limit=limit, **words)
 
 
 def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.explain.board import Board
+from tierwise.explain.board import Board, JobQuery
 
 __all__ = ["CachedBody", "RunSource", "RunView", "WatchedSource"]
+
+
+_KEPT: Final = 200
+"""Answers about one board that are remembered."""
 
 
 class CachedBody(msgspec.Struct, frozen=True):
@@ -31,11 +36,24 @@ class CachedBody(msgspec.Struct, frozen=True):
 class RunView:
     """The board of one moment with what the page says about where it comes from; answers are made once, when asked."""
 
-    def __init__(self, board: Board, *, mode: str, title: str, fault: str = "") -> None:
-        """`mode` is manifests, cluster or scheduler; `fault` is why there is nothing newer."""
+    def __init__(
+        self, board: Board, *, mode: str, title: str, options: str = "", fault: str = "", made: float | None = None
+    ) -> None:
+        """`mode` is manifests, cluster or scheduler; `options` are those with which commands see the same objects.
+
+        `fault` is why there is nothing newer, and `made` the time at which the board was made, where it is not now.
+        """
         self._board = board
-        self._about: Raw = {"version": __version__, "mode": mode, "title": title, "fault": fault}
-        self._known: dict[tuple[str, str], CachedBody | None] = {}
+        self.made = time.time() if made is None else made
+        self._about: Raw = {
+            "version": __version__,
+            "mode": mode,
+            "title": title,
+            "options": options,
+            "fault": fault,
+            "made": round(self.made, 3) if mode != "manifests" or fault else 0,
+        }
+        self._known: dict[tuple[str, str], CachedBody] = {}
         self._lock = threading.Lock()
 
     def board(self) -> CachedBody:
@@ -52,18 +70,41 @@ class RunView:
         """The story of a job; None where there is no such job."""
         return self._answer("job", name, lambda: self._board.job(name))
 
+    def jobs(self, query: JobQuery) -> CachedBody:
+        """Some of the jobs."""
+        answer = self._answer("jobs", repr(query), lambda: self._board.jobs(query))
+        assert answer is not None
+        return answer
+
+    def search(self, text: str) -> CachedBody:
+        """Everything that has a text in its name."""
+        answer = self._answer("search", text, lambda: self._board.search(text))
+        assert answer is not None
+        return answer
+
+    def node(self, name: str) -> CachedBody | None:
+        """The facts of a node; None where there is no such node."""
+        return self._answer("node", name, lambda: self._board.node(name))
+
+    def nodes_for(self, name: str) -> CachedBody | None:
+        """What the nodes say to a job that waits; None where no such job does."""
+        return self._answer("nodes for", name, lambda: self._board.nodes_for(name))
+
     def _answer(self, kind: str, name: str, make: Callable[[], Raw | None]) -> CachedBody | None:
         with self._lock:
             if (kind, name) not in self._known:
                 wire = make()
                 if wire is None:
                     return None  # not remembered: there is no end of names that do not exist
+                if len(self._known) >= _KEPT:  # nor is there an end of queries
+                    self._known.pop(next(key for key in self._known if key[0] != "board"))
                 self._known[kind, name] = CachedBody.of(msgspec.json.encode(wire))
             return self._known[kind, name]
 
     def but(self, fault: str) -> RunView:
-        """The same board with a fault beside it."""
-        return RunView(self._board, mode=str(self._about["mode"]), title=str(self._about["title"]), fault=fault)
+        """The same board with a fault beside it, which is as old as it was."""
+        about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
+        return RunView(self._board, **about, fault=fault, made=self.made)
 
 
 class RunSource(Protocol):

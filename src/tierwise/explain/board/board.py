@@ -1,17 +1,22 @@
-"""The board as a whole, and the two details that are requested one at a time: nodes of a domain, and a job."""
+"""The board as a whole, and the details that are requested one at a time: jobs, one job, nodes, one node, a search."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
+
+from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
+from tierwise.explain.board.account import account_wire
 from tierwise.explain.board.job import job_page
-from tierwise.explain.board.jobs import by_job, job_lines, jobs_wire
+from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
+from tierwise.explain.board.node import node_page, nodes_for_job
 from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
+from tierwise.explain.board.search import found_wire
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
@@ -19,6 +24,7 @@ from tierwise.explain.naming import belongs_to
 from tierwise.explain.text.schedule import Run, headline
 from tierwise.explain.wire import problem_wire
 from tierwise.framework.report import CycleReport, Eviction
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
@@ -76,6 +82,11 @@ def telling(entry: Raw) -> bool:
     return bool(entry["placed"] or entry["evicted"])
 
 
+def _texts(wire: Raw, entries: str, *fields: str) -> Iterable[str]:
+    """The texts in some fields of a wire's entries."""
+    return [str(entry[field]) for entry in cast("list[Raw]", wire[entries]) for field in fields]
+
+
 _CYCLES: Final = 20
 
 
@@ -99,10 +110,14 @@ class Board:
     def _by_job(self) -> dict[str, list[BoardPod]]:
         return by_job(self._standing)
 
+    @cached_property
+    def _lines(self) -> list[Line]:
+        return job_lines(self._run, self._by_job, self._fabric.resources)
+
     def wire(self) -> Raw:
-        """All of it."""
-        run, fabric = self._run, self._fabric
-        jobs = job_lines(run, self._by_job, fabric.resources)
+        """What a page begins with; the jobs themselves are asked for apart."""
+        run, fabric, jobs = self._run, self._fabric, self._lines
+        cycles = self._told()
         return {
             "now": run.after.now,
             "outcome": headline(run).plain,
@@ -111,7 +126,13 @@ class Board:
             "jobs": jobs_wire(jobs),
             "queues": queues_wire(run, jobs, fabric.resources),
             "slots": slots_wire(run.after),
-            "cycles": self._told(),
+            "account": account_wire(run.after, fabric, self._standing),
+            "cycles": cycles,
+            "names": self._names(
+                key
+                for cycle in cycles
+                for key in (*_texts(cycle, "decisions", "job"), *_texts(cycle, "evictions", "job", "by"))
+            ),
             "problems": self._problems(),
         }
 
@@ -141,15 +162,54 @@ class Board:
             for group, number in Counter(after.orphans.values()).items()
         ]
 
+    def _names(self, keys: Iterable[str]) -> Raw:
+        """How jobs are called, and how links name them."""
+        lines = {line.key: line for line in self._lines}
+        return {key: [lines[key].name, lines[key].path] for key in dict.fromkeys(keys) if key in lines}
+
+    def jobs(self, query: JobQuery) -> Raw:
+        """Some of the jobs."""
+        return selected(self._lines, query)
+
+    def search(self, text: str) -> Raw:
+        """Everything that has the text in its name."""
+        return found_wire(self._run.after, self._lines, text)
+
     def nodes(self, domain: str) -> Raw | None:
         """The nodes below a domain, "cluster" for all; None where there is none of this name."""
         topology = self._run.after.topology
         number = 0 if domain == "cluster" else topology.index.get(domain)
-        return self._fabric.nodes(number) if number is not None else None
+        if number is None:
+            return None
+        first, end = int(topology.start[number]), int(topology.end[number])
+        standing = (pod.job.key for pod in self._standing if first <= pod.row < end)
+        return {**self._fabric.nodes(number), "names": self._names(standing)}
+
+    def node(self, name: str) -> Raw | None:
+        """The facts of one node; None where there is none of this name."""
+        row = self._run.after.nodes.row.get(name)
+        if row is None:
+            return None
+        standing = [pod for pod in self._standing if pod.row == row]
+        wire = node_page(self._run.after, self._fabric, standing, row)
+        return {**wire, "names": self._names(pod.job.key for pod in standing)}
+
+    def nodes_for(self, name: str) -> Raw | None:
+        """What every node says to the pods of a job that have no place; None where no such job waits."""
+        job = self._job(name)
+        return nodes_for_job(self._run, job) if job is not None else None
 
     def job(self, name: str) -> Raw | None:
         """The story of the job with this key, or of the one that people call so; None where there is none."""
+        job = self._job(name)
+        if job is None:
+            return None
+        page = job_page(self._run, job, self._by_job.get(job.key, []))
+        line = next((asdict(line) for line in self._lines if line.key == job.key), None)
+        return {**page, "line": line, "names": self._names(_texts(page, "evicted", "by"))}
+
+    def _job(self, name: str) -> Job | None:
         jobs = self._run.after.jobs
         exact = [job for job in jobs if job.key == name]
         found = exact or [job for job in jobs if belongs_to(job, name)]
-        return job_page(self._run, found[0], self._by_job.get(found[0].key, [])) if found else None
+        return found[0] if found else None

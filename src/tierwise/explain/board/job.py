@@ -30,6 +30,7 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod]) -> Raw:
     return {
         "key": job.key,
         "name": ObjectNames(run.after.jobs).of(job),
+        "pod": job.tasks[0].key if job.lone and job.tasks else "",
         "facts": [[title, str(text)] for title, text in job_facts(run.after, job)],
         "search": [text.plain for text in search_texts(run, job)],
         "why": _rejection(topology, rejection) if rejection is not None else None,

@@ -1,9 +1,12 @@
-"""One line for each job: its identity, counts of its pods, its domain, and the sentence that says why it waits."""
+"""One line for each job: its identity, counts of its pods, its domain, and the sentence that says why it waits.
+
+A page asks for some of them at a time: by words, state, queue and verdict, in an order of its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,18 +14,19 @@ import numpy as np
 from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
+from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod, PodState
-from tierwise.explain.message import refusal
+from tierwise.explain.message import decisive, refusal
 from tierwise.explain.naming import ObjectNames, full_name
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.wire import why_waiting
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Line", "by_job", "job_lines", "jobs_wire"]
+__all__ = ["JobQuery", "Line", "by_job", "job_lines", "jobs_wire", "selected"]
 
-_MOST: Final = 2000
-"""Jobs that are listed: those that wait first, then the largest. Any other is still found by its name."""
+_MOST: Final = 500
+"""Jobs of one answer; a page asks again for those that follow."""
 
 Standing = dict[str, list[BoardPod]]
 
@@ -49,7 +53,37 @@ class Line(msgspec.Struct, frozen=True):
     domain: int  # the innermost that holds its pods; -1 where none stand
     verdict: str  # of what waits
     reason: str
+    decisive: str  # its shortest sentence
     message: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of its pods have no place, or one that is only kept for them."""
+        return bool(self.waiting or self.kept)
+
+
+class JobQuery(msgspec.Struct, frozen=True):
+    """Which jobs a page wants to list; what is empty selects nothing away."""
+
+    text: str = ""  # words that must all be found in a job's name, queue, phase, verdict, reason or message
+    state: str = ""  # "waiting" or "running"
+    queue: str | None = None
+    verdict: str = ""
+    reason: str = ""
+    sort: str = ""  # a column, with "-" before it from the largest down; empty for the order of `job_lines`
+    offset: int = 0
+    limit: int = 60
+
+
+SORTS: Final[Mapping[str, Callable[[Line], object]]] = {
+    "name": lambda line: natural(line.name),
+    "queue": lambda line: natural(line.queue),
+    "priority": lambda line: line.priority,
+    "age": lambda line: -line.created,
+    "pods": lambda line: line.pods + line.kept + line.waiting,
+    "amount": lambda line: line.used[0] + line.asks[0],
+    "verdict": lambda line: (line.verdict, line.reason),
+}
 
 
 def by_job(standing: Sequence[BoardPod]) -> Standing:
@@ -69,7 +103,7 @@ def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Li
     for job in jobs:
         path = full_name(job) if shared[full_name(job)] == 1 else job.key
         line = _line(run, job, standing.get(job.key, []), resources, called=(path, names.of(job)))
-        if line.waiting or line.kept:
+        if line.waits:
             waiting.append((job, line))
         elif line.pods:
             settled.append((job, line))
@@ -79,15 +113,45 @@ def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Li
 
 
 def jobs_wire(lines: Sequence[Line]) -> Raw:
-    """The first of them, and how many there are in all."""
+    """How many there are of each kind."""
     return {
         "count": len(lines),
         "running": sum(line.pods > 0 for line in lines),
-        "waiting": sum(line.waiting + line.kept > 0 for line in lines),
+        "waiting": sum(line.waits for line in lines),
         "podsRunning": sum(line.pods for line in lines),
         "podsWaiting": sum(line.waiting + line.kept for line in lines),
-        "list": [asdict(line) for line in lines[:_MOST]],
+        "verdicts": dict(sorted(Counter(line.verdict for line in lines if line.waiting).items())),
     }
+
+
+def selected(lines: Sequence[Line], query: JobQuery) -> Raw:
+    """Some of the jobs that match, how many do, and how many of those that wait give which reason."""
+    words = query.text.lower().split()
+    found = [line for line in lines if _matches(line, query, words)]
+    key = SORTS.get(query.sort.lstrip("-"))
+    if key is not None:
+        found.sort(key=key, reverse=query.sort.startswith("-"))  # type: ignore[arg-type]  # each yields its own type
+    reasons = Counter((line.verdict, line.reason) for line in found if line.waiting)
+    part = found[query.offset : query.offset + min(query.limit, _MOST)]
+    return {
+        "count": len(found),
+        "offset": query.offset,
+        "reasons": [
+            {"verdict": verdict, "reason": reason, "jobs": jobs} for (verdict, reason), jobs in reasons.most_common(12)
+        ],
+        "list": [asdict(line) for line in part],
+    }
+
+
+def _matches(line: Line, query: JobQuery, words: Sequence[str]) -> bool:
+    if (query.state == "waiting" and not line.waits) or (query.state == "running" and not line.pods):
+        return False
+    if query.queue is not None and line.queue != query.queue:
+        return False
+    if (query.verdict and line.verdict != query.verdict) or (query.reason and line.reason != query.reason):
+        return False
+    text = "\n".join((line.name, line.key, line.queue, line.phase, line.verdict, line.reason, line.message)).lower()
+    return all(word in text for word in words)
 
 
 def _line(
@@ -102,6 +166,7 @@ def _line(
     waiting = len(idle) or (job.minimum if rejection is not None and not job.tasks else 0)
     gated = bool(idle) and all(task.status is Status.GATED for task in idle)
     verdict, reason, text = why_waiting(job, rejection, gated=gated) if waiting else (None, "", "")
+    short = decisive(rejection) if waiting and rejection is not None and not gated else text
     rows = np.array([stand.row for stand in standing], dtype=np.int64)
     return Line(
         key=job.key,
@@ -123,6 +188,7 @@ def _line(
         domain=run.after.topology.meet_rows(rows) if standing else -1,
         verdict=verdict.value if verdict is not None else "",
         reason=reason,
+        decisive=short,
         message=text,
     )
 

@@ -50,15 +50,15 @@ class BoardTree:
         index = [snapshot.axis.index.get(name, -1) for name in self.resources]
         self.total = np.stack([nodes.allocatable[i] if i >= 0 else np.zeros(len(nodes), np.int64) for i in index])
         self._request = np.stack([_requests(snapshot, i) for i in index])
-        self.new = self._of(stand for stand in standing if stand.how is PodState.NEW)
-        self.kept = self._of(stand for stand in standing if not stand.holds)
+        self.new = self.of(stand for stand in standing if stand.how is PodState.NEW)
+        self.kept = self.of(stand for stand in standing if not stand.holds)
         # What the last cycle bound may be pending in its own snapshot, where nobody has counted it yet.
-        fresh = self._of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
+        fresh = self.of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
         self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
         self.shut = nodes.cordoned | ~nodes.ready
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
-    def _of(self, some: Iterable[BoardPod]) -> Ints:
+    def of(self, some: Iterable[BoardPod]) -> Ints:
         """What some tasks ask for, (resources x rows)."""
         pairs = [(stand.task.shape.number, stand.row) for stand in some]
         sums = np.zeros_like(self.total)
@@ -71,6 +71,7 @@ class BoardTree:
         """Every domain as columns in preorder; the sums of each resource by its name."""
         topology = self._snapshot.topology
         ones = np.ones(len(self._snapshot.nodes), dtype=np.int64)
+        over: Ints = np.any(self.used > self.total, axis=0).astype(np.int64)
         return {
             "name": ["cluster", *topology.name[ROOT + 1 :]],
             "parent": topology.parent.tolist(),
@@ -86,7 +87,9 @@ class BoardTree:
                 }
                 for r, name in enumerate(self.resources)
             },
+            "over": topology.totals(over).tolist(),
             "tiers": _tiers(topology),
+            "setAside": list(topology.set_aside),
         }
 
     def _sums(self) -> dict[str, Ints]:
@@ -100,20 +103,21 @@ class BoardTree:
         for stand in self._standing:
             if stand.row in jobs:
                 jobs[stand.row][stand.job.key] += 1
-        nodes, leaf = self._snapshot.nodes, self._snapshot.topology.leaf
-        sums = self._sums()
         return {
             "count": span.stop - span.start,
-            "nodes": [
-                {
-                    "name": nodes.names[row],
-                    "domain": int(leaf[row]),
-                    "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
-                    "amounts": {what: sums[what][:, row].tolist() for what in sums},
-                    "jobs": dict(jobs[row]),
-                }
-                for row in rows
-            ],
+            "nodes": [{**self.node(row), "jobs": dict(jobs[row])} for row in rows],
+        }
+
+    def node(self, row: int) -> Raw:
+        """One node: its domain, whether it takes pods, and amounts in the order of the resources."""
+        nodes, sums = self._snapshot.nodes, self._sums()
+        over = bool((self.used[:, row] > self.total[:, row]).any())
+        return {
+            "name": nodes.names[row],
+            "domain": int(self._snapshot.topology.leaf[row]),
+            "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
+            "over": over,
+            "amounts": {what: sums[what][:, row].tolist() for what in sums},
         }
 
 

@@ -2,31 +2,46 @@
 
 import { ask } from "./api.js";
 import { drawCycles } from "./cycles.js";
-import { fill, h, head, table } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { Fabric } from "./fabric.js";
 import { drawFigures } from "./figures.js";
-import { clock } from "./format.js";
+import { age, clock } from "./format.js";
 import { drawJob } from "./job.js";
 import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
 import { MOST_CELLS, drawMap } from "./map.js";
-import { drawNodes } from "./nodes.js";
+import { drawNode, drawNodes } from "./nodes.js";
+import { drawProblems } from "./problems.js";
 import { drawQueues } from "./queues.js";
-import { link, parse } from "./route.js";
+import { closed, link, parse } from "./route.js";
+import { searchable } from "./search.js";
 import { drawSlots } from "./slots.js";
 
 const PERIOD = 3000;
+const FIRST = 60, STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
 const WORDS = { // what became of the pods that the shown cycles placed, by where the board comes from
   manifests: { fresh: "placed", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
   cluster: { fresh: "placed", kept: "would be placed now", leaving: "leaving", keeps: "a cycle on this state would place it" },
   scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
 };
 const at = (id) => document.getElementById(id);
-const state = { board: null, story: null, nodes: null, domain: "", filter: "", more: new Set() };
+const named = (kind, name) => `/api/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
+const none = { value: null, changed: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 function zoomOf(board, route) {
   const found = board.fabric.name.indexOf(route.domain);
   return found > 0 ? found : 0;
+}
+
+function listAddress(name, route) {
+  const asked = new URLSearchParams({ state: name, limit: String(state.limits[name]) });
+  if (route.filter) asked.set("q", route.filter);
+  if (route.queue) asked.set("queue", route.queue);
+  if (name === "waiting") for (const field of ["verdict", "reason"]) if (route[field]) asked.set(field, route[field]);
+  const sort = name === "waiting" ? route.sort : route.order;
+  if (sort) asked.set("sort", sort);
+  return `/api/jobs?${asked}`;
 }
 
 /** Ask for all that the address needs; draws where something is new. */
@@ -37,73 +52,118 @@ async function refresh({ force = false } = {}) {
     const zoom = zoomOf(board.value, route);
     const name = board.value.fabric.name[zoom];
     const few = board.value.fabric.nodes[zoom] <= MOST_CELLS || !board.value.fabric.parent.includes(zoom);
-    const [nodes, story] = await Promise.all([
-      few ? ask(`/api/nodes/${encodeURIComponent(name)}`) : { value: null, changed: false },
-      route.job ? ask(`/api/jobs/${route.job.split("/").map(encodeURIComponent).join("/")}`) : { value: null, changed: false },
+    const answers = await Promise.all([
+      few ? ask(named("nodes", name)) : none,
+      route.job ? ask(named("jobs", route.job)) : none,
+      route.node ? ask(named("node", route.node)) : none,
+      ask(listAddress("waiting", route)),
+      ask(listAddress("running", route)),
     ]);
-    const changed = board.changed || nodes.changed || story.changed || force;
-    Object.assign(state, { board: board.value, nodes: nodes.value, story: story.value });
-    complain(board.value.fault);
+    if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
+    const [nodes, story, node, waiting, running] = answers.map((answer) => answer.value);
+    const another = story?.key !== state.story?.key;
+    if (another || board.changed) state.asked = null;
+    const changed = board.changed || force || answers.some((answer) => answer.changed);
+    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
   } catch (error) {
-    complain(error.message);
+    state.fault = error.message;
+    if (!state.board) at("page").setAttribute("aria-busy", "false");
   }
+  tell();
 }
 
-function complain(text) {
-  at("fault").hidden = !text;
-  at("fault").textContent = text;
+/** What is wrong, and how old the picture is. */
+function tell() {
+  const { board, fault } = state;
+  const since = board ? `What is shown is of ${clock(board.made || state.answered / 1000)}.` : "";
+  at("fault").hidden = !fault;
+  at("fault").textContent = fault ? `${fault}. ${since}`.replace("..", ".") : "";
+  const seconds = board?.made ? Date.now() / 1000 - board.made : 0;
+  at("asof").textContent = board?.made && !fault ? `as of ${age(Math.max(0, seconds))} ago` : "";
 }
 
 function viewOf(route, zoom) {
-  const { board, story } = state;
+  const { board, story, node } = state;
   const resource = board.resources.includes(route.resource) ? route.resource : board.resources[0];
-  const wanted = state.filter.toLowerCase();
-  const matches = (job) => [job.name, job.key, job.queue, job.reason].some((text) => text.toLowerCase().includes(wanted));
-  const fabric = new Fabric(board.fabric, resource);
   const live = board.mode !== "manifests";
   return {
-    board, route, zoom, resource, fabric, story, at: board.resources.indexOf(resource), words: WORDS[board.mode],
+    board, route, zoom, resource, fabric: new Fabric(board.fabric, resource), story, node, asked: state.asked, lists: state.lists,
+    at: board.resources.indexOf(resource), words: WORDS[board.mode],
     now: live ? Math.max(board.now, Date.now() / 1000) : board.now,
-    jobs: wanted ? board.jobs.list.filter(matches) : board.jobs.list,
+    width: Math.max(280, at("fabric").clientWidth - 34),
     jobKey: story?.key ?? "",
-    jobNames: new Map(board.jobs.list.map((job) => [job.key, job.name])),
-    jobPaths: new Map(board.jobs.list.map((job) => [job.key, job.path])),
+    names: state.nodes?.names ?? {},
     lights: story?.domains.length ? new Map(story.domains) : null,
-    tried: new Map((story?.domains.length ? [] : story?.why?.tried ?? []).map((t) => [t.best, `${t.fits}/${t.asked}`])),
-    nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.more.has("nodes"),
-    shown: [true, fabric.sum("new", 0) > 0, true, fabric.sum("kept", 0) > 0, fabric.shut(0) > 0],
-    more: state.more, show, showNodes: () => show("nodes"),
+    tried: new Map((story?.domains.length ? [] : story?.why?.tried ?? []).filter((t) => t.best > 0).map((t) => [t.best, `${t.fits}/${t.asked}`])),
+    nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
+    showNodes() { state.moreNodes = true; refresh({ force: true }); },
+    showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
+    askNodes,
   };
 }
 
-function show(list) {
-  state.more.add(list);
-  refresh({ force: true });
+async function askNodes() {
+  if (state.asked || !state.story) return;
+  const { key } = state.story;
+  try { state.asked = (await ask(named("nodes-for", key))).value ?? { none: true }; } catch { return; }
+  if (state.story?.key === key) redraw();
+}
+
+function redraw() {
+  if (!state.board) return;
+  const route = parse(location.hash);
+  draw(route, zoomOf(state.board, route));
 }
 
 function draw(route, zoom) {
   const view = viewOf(route, zoom);
   const { board } = view;
-  document.title = `${route.job ? `${view.story?.name ?? route.job} · ` : ""}tierwise`;
-  at("about").textContent = [board.mode === "manifests" ? board.outcome : "", board.title, clock(board.now)].filter(Boolean).join(" · ");
+  const opened = route.job || route.node;
+  document.title = `${opened ? `${view.story?.name ?? opened} · ` : ""}tierwise`;
+  at("about").textContent = [board.mode === "manifests" ? board.outcome : "", board.title].filter(Boolean).join(" · ");
+  at("about").title = board.title;
+  at("clock").textContent = clock(board.now);
   fill(at("resource"), board.resources.map((name) => h("option", { value: name, selected: name === view.resource }, name)));
+  at("resource").value = view.resource;
   fill(at("figures"), drawFigures(view));
   const innermost = !view.fabric.children[zoom].length;
   fill(at("fabric"), drawMap(view), innermost && view.nodes ? drawNodes(view) : null);
   oneStop(at("fabric"));
-  at("job").hidden = !route.job;
-  fill(at("job"), route.job ? drawJob(view) : []);
+  drawer(view, opened);
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));
   fill(at("slots"), drawSlots(view));
   fill(at("queues"), drawQueues(view));
   fill(at("cycles"), drawCycles(view));
   at("problems").hidden = !board.problems.length;
-  fill(at("problems"), head("Problems"), table([
-    ["object", (p) => p.object], ["", (p) => h("span", { class: p.severity === "error" ? "bad" : "warn" }, p.code)],
-    ["", (p) => p.message, "grow"]], board.problems));
+  fill(at("problems"), board.problems.length ? drawProblems(view) : []);
   at("page").setAttribute("aria-busy", "false");
+}
+
+let before = "", opener = ""; // what the drawer showed, and the link that opened it first
+
+/** The drawer beside the map: what was clicked is in view at every width, has the focus, and is announced. */
+function drawer(view, opened) {
+  const panel = at("drawer");
+  const scrolled = panel.scrollTop;
+  panel.hidden = !opened;
+  document.body.classList.toggle("opened", Boolean(opened));
+  fill(panel, !opened ? [] : view.route.job ? drawJob(view) : drawNode(view));
+  if (opened === before) { panel.scrollTop = scrolled; return; }
+  if (opened) {
+    if (!before) opener = document.activeElement?.getAttribute?.("href") ?? "";
+    panel.scrollTop = 0;
+    const title = panel.querySelector("h2");
+    title?.focus({ preventScroll: true });
+    at("spoken").textContent = `${title?.textContent ?? opened} is open. ${panel.querySelector(".said")?.textContent ?? ""}`;
+    at("fabric").querySelector(".lit, .tried")?.scrollIntoView({ block: "nearest" });
+  } else {
+    at("spoken").textContent = "closed";
+    const links = opener ? [...document.querySelectorAll("a[href]")] : [];
+    links.find((found) => found.getAttribute("href") === opener)?.focus({ preventScroll: true });
+  }
+  before = opened;
 }
 
 function go(route) { location.hash = link(route); }
@@ -111,8 +171,8 @@ function go(route) { location.hash = link(route); }
 listen({
   back() {
     const route = parse(location.hash);
-    if (state.filter) { state.filter = ""; at("filter").value = ""; refresh({ force: true }); }
-    else if (route.job) go({ ...route, job: "" });
+    if (route.job || route.node) location.hash = closed(route);
+    else if (route.filter || route.queue || route.reason) go({ ...route, filter: "", queue: "", verdict: "", reason: "" });
     else if (route.domain) go({ ...route, domain: "" });
   },
   up() {
@@ -122,11 +182,15 @@ listen({
     if (zoom) go({ ...route, domain: parent > 0 ? state.board.fabric.name[parent] : "" });
   },
 });
+searchable(at("search"), at("hits"));
 at("resource").addEventListener("change", (event) => {
   const chosen = event.target.value;
   go({ ...parse(location.hash), resource: chosen === state.board.resources[0] ? "" : chosen });
 });
-at("filter").addEventListener("input", (event) => { state.filter = event.target.value; refresh({ force: true }); });
+at("skip").addEventListener("click", (event) => { event.preventDefault(); at("waiting").focus(); at("waiting").scrollIntoView(); });
 window.addEventListener("hashchange", () => refresh({ force: true }));
+let width = 0;
+new ResizeObserver(() => { if (Math.abs(at("fabric").clientWidth - width) > 8) { width = at("fabric").clientWidth; redraw(); } }).observe(at("fabric"));
 setInterval(() => { if (document.visibilityState === "visible") refresh(); }, PERIOD);
+setInterval(tell, 1000);
 refresh({ force: true });

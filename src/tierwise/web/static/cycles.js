@@ -2,7 +2,7 @@
 
 import { h, head, table } from "./dom.js";
 import { clock, count, few, many, seconds } from "./format.js";
-import { link } from "./route.js";
+import { link, toJob } from "./route.js";
 
 export function drawCycles(view) {
   const { cycles } = view.board;
@@ -29,7 +29,7 @@ function work(cycle) {
 }
 
 function job(view, key) {
-  return h("a", { href: link({ ...view.route, job: view.jobPaths.get(key) ?? key }) }, view.jobNames.get(key) ?? key);
+  return h("a", { href: toJob(view.route, view.board.names[key]?.[1] ?? key) }, view.board.names[key]?.[0] ?? key);
 }
 
 function decisions(view, cycle) {
@@ -37,7 +37,7 @@ function decisions(view, cycle) {
     ["job", (d) => job(view, d.job)], ["pods", (d) => count(d.pods), "num"],
     ["in", (d) => (d.hyperNode ? h("a", { href: link({ ...view.route, domain: d.hyperNode }) }, d.hyperNode) : "the whole cluster")],
     ["tier", (d) => (d.hyperNode ? String(d.tier) : ""), "num"], ["by", (d) => d.action],
-    ["", (d) => (d.bound ? "bound" : "kept until resources are released")],
+    ["outcome", (d) => (d.bound ? "bound" : "kept until resources are released")],
     ["decision", (d) => h("code", {}, d.id)],
   ], cycle.decisions), cycle.placed > cycle.decisions.length ? h("p", { class: "soft" }, `and ${count(cycle.placed - cycle.decisions.length)} more`) : null];
 }

@@ -7,25 +7,43 @@ export function h(tag, props = {}, ...children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "class") element.className = value;
-    else if (name === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
-    else if (name === "vars") for (const [key, amount] of Object.entries(value)) element.style.setProperty(`--${key}`, amount);
+    else if (name === "on") wire(element, value);
+    else if (name === "vars") paint(element, value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...flat(children));
   return element;
 }
 
-/** Replace what an element holds; the focus stays on what has the same key or link, and open details stay open. */
+function flat(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+// Listeners and style are kept beside the element, so that a redraw can hand them on to the element that stays.
+
+function wire(element, on) {
+  element.acts = on;
+  element.wired ??= new Set();
+  for (const event of Object.keys(on)) {
+    if (element.wired.has(event)) continue;
+    element.wired.add(event);
+    element.addEventListener(event, (happened) => element.acts?.[event]?.(happened));
+  }
+}
+
+function paint(element, vars) {
+  for (const key of Object.keys(element.vars ?? {})) if (!(key in vars)) element.style.removeProperty(`--${key}`);
+  for (const [key, amount] of Object.entries(vars)) element.style.setProperty(`--${key}`, amount);
+  element.vars = vars;
+}
+
+/** Let an element hold these children. What is there already and is meant to stay is changed, not replaced: selection,
+ * focus, scroll position and what a reader has opened survive. Elements with a data-key keep their identity when moved. */
 export function fill(element, ...children) {
   const focused = element.contains(document.activeElement) ? keyOf(document.activeElement) : null;
-  const open = new Map([...element.querySelectorAll("details[data-key]")].map((d) => [d.dataset.key, d.open]));
-  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
-  for (const details of element.querySelectorAll("details[data-key]")) {
-    if (open.has(details.dataset.key)) details.open = open.get(details.dataset.key);
-  }
-  if (focused !== null) {
-    const same = [...element.querySelectorAll("a, button, summary")].find((found) => keyOf(found) === focused);
-    same?.focus({ preventScroll: true });
+  reconcile(element, flat(children).map((child) => (child instanceof Node ? child : document.createTextNode(child))));
+  if (focused !== null && !element.contains(document.activeElement)) {
+    [...element.querySelectorAll("a, button, summary")].find((found) => keyOf(found) === focused)?.focus({ preventScroll: true });
   }
 }
 
@@ -33,23 +51,52 @@ function keyOf(element) {
   return element.closest("[data-key]")?.dataset.key ?? element.getAttribute("href");
 }
 
+function reconcile(element, fresh) {
+  const keyed = new Map([...element.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
+  let at = element.firstChild;
+  for (const node of fresh) {
+    const key = node.dataset?.key;
+    let stays = key ? keyed.get(key) : at && !at.dataset?.key && at.nodeName === node.nodeName ? at : null;
+    if (stays && stays.nodeName !== node.nodeName) stays = null;
+    if (!stays) { element.insertBefore(node, at); continue; }
+    if (stays === at) at = at.nextSibling; else element.insertBefore(stays, at);
+    if (stays.nodeType === Node.TEXT_NODE) { if (stays.data !== node.data) stays.data = node.data; } else become(stays, node);
+  }
+  while (at) { const next = at.nextSibling; at.remove(); at = next; }
+}
+
+function become(old, fresh) {
+  const kept = old.nodeName === "DETAILS" ? ["style", "open"] : ["style"];
+  for (const { name } of [...old.attributes]) if (!kept.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (fresh.vars || old.vars) paint(old, fresh.vars ?? {});
+  if (fresh.acts || old.acts) wire(old, fresh.acts ?? {});
+  reconcile(old, [...fresh.childNodes]);
+}
+
 /** A heading with what stands beside it. */
 export function head(title, ...beside) {
   return h("div", { class: "head" }, h("h2", {}, title), ...beside);
 }
 
-const VERDICTS = { never: "bad", "not-now": "warn", "not-allowed": "soft" };
+/** Words for those who do not see the picture. */
+export function unseen(text) {
+  return h("span", { class: "unseen" }, text);
+}
+
+const VERDICTS = { never: "bad", "not-now": "warn", "not-allowed": "held" };
 
 /** The verdict on a job that waits, as a chip: never, not now, or not allowed. */
 export function verdict(word) {
-  return word ? h("span", { class: `chip ${VERDICTS[word] || "warn"}` }, word.replace("-", " ")) : null;
+  return word ? h("span", { class: `chip solid ${VERDICTS[word] || "warn"}` }, word.replace("-", " ")) : null;
 }
 
-/** A table; a column is [title, cell, class]. */
+/** A table; a column is [title, cell, class], and a title in brackets is read aloud only. */
 export function table(columns, rows, props = {}) {
   const kind = (column) => ({ class: column[2] });
-  return h("div", { class: "scroll" }, h("table", props,
-    h("thead", {}, h("tr", {}, columns.map((c) => h("th", { ...kind(c), scope: "col" }, c[0])))),
+  const title = (text) => (text.startsWith("(") ? unseen(text.slice(1, -1)) : text);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": props["aria-label"] ?? columns[0][0] }, h("table", props,
+    h("thead", {}, h("tr", {}, columns.map((c) => h("th", { ...kind(c), scope: "col" }, title(c[0]))))),
     h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((c) => h("td", kind(c), c[1](row))))))));
 }
 
@@ -60,4 +107,14 @@ export function gauge(used, total, fresh = 0, mark = null) {
   return h("span", { class: `gauge${marked ? " marked" : ""}${used > total ? " over" : ""}`, "aria-hidden": "true",
     vars: { u: part(used), b: part(used - fresh), m: marked ? part(mark) : 0 } },
   h("i"), h("i"), marked ? h("u") : null);
+}
+
+/** A command that can be taken along with one click. */
+export function command(text) {
+  const copy = async (event) => {
+    const button = event.currentTarget;
+    try { await navigator.clipboard.writeText(text); button.textContent = "copied"; } catch { button.textContent = "select and copy"; }
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  };
+  return h("p", { class: "command" }, h("code", {}, text), " ", h("button", { class: "small", "aria-label": `Copy: ${text}`, on: { click: copy } }, "copy"));
 }

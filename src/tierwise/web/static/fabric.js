@@ -15,6 +15,7 @@ export class Fabric {
   nodes(d) { return this.columns.nodes[d]; }
   own(d) { return this.columns.own[d]; }
   shut(d) { return this.columns.shut[d]; }
+  over(d) { return this.columns.over[d]; }
   sum(what, d) { return this.amounts[what]?.[d] ?? 0; }
 
   /** "tier 1 (rack)"; nothing for the cluster as a whole. */

@@ -1,29 +1,54 @@
-// The figures at the top: how full, how many nodes, what runs, what waits, what was evicted.
+// The figures at the top: where every unit of the resource is, what waits, what runs, what was evicted, what is wrong.
 
-import { gauge, h } from "./dom.js";
+import { h, verdict } from "./dom.js";
 import { count, many, percent, short } from "./format.js";
 
+/** The parts of a resource, in the order of the bar: [field, title, what it means]. */
+const PARTS = [
+  ["gangs", "gangs", "held by pods of gangs"],
+  ["single", "single pods", "held by pods that are no gang's"],
+  ["others", "other pods", "held by pods of other schedulers, and by pods that no job counts"],
+  ["reserved", "reserved", "kept for gangs until resources are released"],
+  ["broken", "out of service", "on nodes that are cordoned or not ready"],
+  ["fragmented", "fragmented", "free, but too little in one place for any gang that waits"],
+  ["free", "free", "free"],
+];
+
 export function drawFigures({ board, fabric, resource }) {
-  const [used, total, fresh, free] = ["used", "total", "new", "free"].map((what) => fabric.sum(what, 0));
-  const { jobs, cycles } = board;
+  const { jobs, cycles, problems } = board;
   const evicted = cycles.reduce((sum, cycle) => sum + cycle.evicted, 0);
-  const shut = fabric.shut(0);
+  const shut = fabric.shut(0), over = fabric.over(0);
+  const errors = problems.filter((problem) => problem.severity === "error").length;
   return [
-    h("div", { class: "figure wide" }, h("span", { class: "soft" }, `${resource} in use`),
-      h("b", {}, short(resource, used), h("small", {}, ` of ${short(resource, total)}, ${total ? percent(used / total) : "0%"}; ${short(resource, free)} free`)),
-      gauge(used, total, fresh)),
-    figure("Waiting", count(jobs.waiting), many(jobs.podsWaiting, "pod"), "#waiting", jobs.waiting ? "warn" : ""),
+    drawAccount(board.account[resource], resource),
+    figure("Waiting", count(jobs.waiting), [many(jobs.podsWaiting, "pod"), Object.entries(jobs.verdicts).map(([word, number]) => [verdict(word), ` ${count(number)}`])], "#waiting", jobs.waiting ? "warn" : ""),
     figure("Running", count(jobs.running), many(jobs.podsRunning, "pod"), "#running"),
-    figure("Evicted", count(evicted), "in the cycles below", "#cycles", evicted ? "bad" : ""),
-    figure("Nodes", count(fabric.nodes(0)), shut ? `${count(shut)} take no pods` : "all take pods", "#fabric", shut ? "warn" : ""),
+    figure("Evicted", count(evicted), evicted ? "in the cycles below" : "nobody in the last cycles", "#cycles", evicted ? "bad" : ""),
+    figure("Nodes", count(fabric.nodes(0)), [shut ? `${count(shut)} take no pods` : fabric.nodes(0) ? "all take pods" : "add some to begin", over ? `, ${count(over)} overcommitted` : ""], "#fabric", shut || over ? "warn" : ""),
+    problems.length ? figure("Problems", count(problems.length), errors ? many(errors, "error") : "warnings", "#problems", errors ? "bad" : "warn") : null,
   ];
+}
+
+function drawAccount(account, resource) {
+  const { total } = account;
+  const used = account.gangs + account.single + account.others;
+  const shown = PARTS.filter(([field]) => account[field] > 0);
+  return h("div", { class: "figure wide", role: "group", "aria-label": `Where every ${resource} is` },
+    h("span", { class: "soft" }, `${resource} in use`),
+    h("b", {}, short(resource, used), h("small", {}, ` of ${short(resource, total)}, ${total ? percent(used / total) : "0%"}`),
+      account.over ? h("small", { class: "bad" }, ` · ${short(resource, account.over)} more than there is`) : null),
+    h("div", { class: "stack", "aria-hidden": "true" }, shown.map(([field]) => h("i", { class: `part-${field}`, vars: { w: account[field] / Math.max(1, total) } }))),
+    h("ul", { class: "parts" }, shown.map(([field, title, meaning]) => h("li", { title: meaning },
+      h("span", { class: `swatch part-${field}`, "aria-hidden": "true" }), `${short(resource, account[field])} ${title}`))));
 }
 
 function figure(title, number, beside, target, kind = "") {
   const jump = (event) => { // these are places on the page, not routes
     event.preventDefault();
-    document.querySelector(target).scrollIntoView({ behavior: "smooth" });
+    const place = document.querySelector(target);
+    place.scrollIntoView({ behavior: "smooth" });
+    place.focus({ preventScroll: true });
   };
-  return h("a", { class: "figure", href: target, on: { click: jump } }, h("span", { class: "soft" }, title),
-    h("b", {}, h("span", { class: kind }, number), h("small", {}, ` ${beside}`)));
+  return h("a", { class: "figure", "data-key": `figure-${title}`, href: target, on: { click: jump } }, h("span", { class: "soft" }, title),
+    h("b", {}, h("span", { class: kind }, number), " ", h("small", {}, beside)));
 }

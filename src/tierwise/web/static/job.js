@@ -1,26 +1,37 @@
-// The whole story of one job, as `tierwise explain --job` tells it: limits, search, causes, places, evictions.
+// The whole story of one job, as `tierwise explain --job` tells it: the sentence that decides, limits, search, causes,
+// what nodes say to it, places, evictions.
 
-import { gauge, h, table, verdict } from "./dom.js";
+import { command, gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
-import { link } from "./route.js";
+import { closed, toDomain, toJob, toNode } from "./route.js";
 
 export function drawJob(view) {
   const { story, route } = view;
-  const close = h("a", { class: "close", href: link({ ...route, job: "" }), "aria-label": "Close the job (Esc)" }, "✕ close");
-  if (!story) return [close, h("h2", {}, route.job), h("p", { class: "warn" }, "There is no such job now.")];
-  const line = view.board.jobs.list.find((job) => job.key === story.key);
+  const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the job (Esc)" }, "✕ close");
+  if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), h("p", { class: "warn" }, "There is no such job now.")];
+  const { line } = story;
   return h("div", { class: "story" }, close,
-    h("h2", {}, story.name, line ? state(view, line) : null),
+    h("h2", { tabindex: "-1" }, story.name, line ? state(view, line) : null),
     line ? h("p", { class: "soft" }, numbers(view, line)) : null,
-    story.why ? h("p", { class: "said" }, story.why.message) : null,
-    h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
-    story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
+    line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.decisive) : null,
+    line && line.domain >= 0 ? h("p", {}, line.kept && !line.pods ? "Place: " : "Runs in ", domain(view, line.domain), ` ${view.fabric.tier(line.domain)}`) : null,
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
+    line?.waiting ? nodesFor(view) : null,
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
     story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
-    story.parts.length ? [h("h3", {}, "Sub-groups"), parts(view, story.parts)] : null,
-    story.places.length ? [h("h3", {}, "Where its pods stand"), places(view, story.places)] : null,
-    h("h3", {}, "On the command line"), h("code", {}, `tierwise explain --job ${line?.path ?? story.key}`));
+    story.places.length ? [h("h3", {}, "Where its pods are"), places(view, story.places)] : null,
+    story.parts.length ? h("details", { "data-key": "parts", open: !story.places.length }, h("summary", {}, many(story.parts.length, "sub-group")), parts(view, story.parts)) : null,
+    story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
+    h("h3", {}, "What it asks for"),
+    h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
+    h("h3", {}, "On the command line"), commands(view, line));
+}
+
+/** Commands that see the same objects; a pod that is nobody's gang is explained by its own name. */
+function commands({ board, story }, line) {
+  const options = board.options ? ` ${board.options}` : "";
+  const what = story.pod || `--job ${line?.path ?? story.key}`;
+  return command(`tierwise explain${options} ${what}`);
 }
 
 function state(view, line) {
@@ -31,7 +42,7 @@ function state(view, line) {
 
 function numbers(view, line) {
   const { resource, at } = view;
-  const texts = [`phase ${line.phase}`, line.created > 0 ? `${age(view.now - line.created)} old` : "",
+  const texts = [`queue ${line.queue || "none"}`, line.priority ? `priority ${line.priority}` : "", `phase ${line.phase}`, line.created > 0 ? `${age(view.now - line.created)} old` : "",
     line.used[at] ? `${short(resource, line.used[at])} ${unit(resource)} in use` : "",
     line.asks[at] ? `${short(resource, line.asks[at])} ${unit(resource)} asked for` : ""];
   return texts.filter(Boolean).join(" · ");
@@ -41,14 +52,14 @@ function numbers(view, line) {
 function domain(view, d) {
   const { fabric, route } = view;
   if (d < 0) return "–";
-  return h("a", { href: link({ ...route, domain: d ? fabric.name(d) : "" }) }, d ? fabric.name(d) : "the whole cluster");
+  return h("a", { href: toDomain(route, d ? fabric.name(d) : "") }, d ? fabric.name(d) : "the whole cluster");
 }
 
 function rejection(view, why, whole) {
   const nested = why.children.map((child) => h("div", { class: "nested" },
     h("b", {}, child.subject === whole ? child.plugin : `sub-group ${child.subject.split("/").pop()}`), " ", rejection(view, child, whole)));
   return [
-    h("p", {}, why.subject === whole && why.stage !== "evict" ? verdict(why.verdict) : null, " ", h("span", { class: "warn" }, why.reason), `: ${why.text}`),
+    h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.tried.length ? table([
       ["tier", (t) => t.tier, "num left"],
       ["domains", (t) => String(t.domains), "num"],
@@ -61,6 +72,19 @@ function rejection(view, why, whole) {
   ];
 }
 
+/** What every node says to one of its pods: asked for when somebody opens it. */
+function nodesFor(view) {
+  const { asked, route } = view;
+  const open = (event) => { if (event.currentTarget.open) view.askNodes(); };
+  return h("details", { "data-key": "nodes-for", on: { toggle: open } }, h("summary", {}, "What each node says"),
+    !asked ? h("p", { class: "soft" }, "Asking …") : asked.none ? h("p", { class: "soft" }, "No pod of it is tried now.") : [
+      h("p", {}, `${many(asked.taking, "node")} of ${asked.count} would take pod ${asked.pod} alone, as the cluster is now.`),
+      asked.best.length ? table([["node", (n) => h("a", { href: toNode(route, n.node) }, n.node), "long"], ["score", (n) => String(n.total), "num"],
+        ...asked.plugins.map((name, i) => [name, (n) => String(n.scores[i]), "num"])], asked.best) : null,
+      asked.reasons.length ? table([["nodes", (r) => String(r.count), "num"], ["do not, because", (r) => r.reason, "grow"], ["which", (r) => r.nodes, "long"]], asked.reasons) : null,
+      asked.otherReasons ? h("p", { class: "soft" }, `and ${many(asked.otherReasons, "other reason")}`) : null]);
+}
+
 function eviction(view, told) {
   if (told.obstacle) return h("p", {}, `${told.action}: ${told.obstacle}`);
   const at = view.fabric.find(told.hyperNode);
@@ -69,7 +93,7 @@ function eviction(view, told) {
     table([
       ["podGroup", (b) => b.podGroup], ["bundle", (b) => b.kind.toLowerCase()], ["pods", (b) => String(b.pods), "num"],
       ["efficiency", (b) => (b.efficiency === null ? "free" : b.efficiency.toFixed(2)), "num"],
-      ["", (b) => (b.evicted ? `${b.evicted} evicted` : "spared")],
+      ["outcome", (b) => (b.evicted ? `${b.evicted} evicted` : "spared")],
     ], told.bundles)];
 }
 
@@ -79,7 +103,7 @@ function evicted(view, pods) {
     const key = JSON.stringify([e.by, e.action, e.reason]);
     groups.set(key, { ...e, pods: [...(groups.get(key)?.pods ?? []), e.pod.split("/").pop()] });
   }
-  const by = (e) => h("a", { href: link({ ...view.route, job: view.jobPaths.get(e.by) ?? e.by }) }, view.jobNames.get(e.by) ?? e.by);
+  const by = (e) => h("a", { href: toJob(view.route, view.story.names[e.by]?.[1] ?? e.by) }, view.story.names[e.by]?.[0] ?? e.by);
   return h("ul", {}, [...groups.values()].map((e) => h("li", {}, h("b", {}, few(e.pods)), ` by ${e.action}`, e.by ? [" for ", by(e)] : "", `: ${e.reason}`)));
 }
 
@@ -87,7 +111,7 @@ function parts(view, found) {
   return table([
     ["sub-group", (part) => part.name], ["pods", (part) => `${part.standing} of ${part.pods}`, "num"],
     ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.domain)],
-    ["", (part) => view.fabric.tier(part.domain)],
+    ["tier", (part) => view.fabric.tier(part.domain)],
   ], found);
 }
 

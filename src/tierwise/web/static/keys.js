@@ -1,4 +1,4 @@
-// The keyboard: one tab stop for the map and arrows inside it, j and k along the jobs, / to filter, u up, Esc back.
+// The keyboard: one tab stop for the map and arrows inside it, j and k along the jobs, / to find, u up, Esc back.
 
 /** Listen; `act` has up() and back(). */
 export function listen(act) {
@@ -7,8 +7,8 @@ export function listen(act) {
     const typing = event.target.matches("input, select, textarea");
     if (event.key === "Escape") { event.target.blur(); act.back(); return; }
     if (typing) return;
-    const tile = event.target.closest(".tile[href]");
-    const moved = event.key === "/" ? document.getElementById("filter")
+    const tile = event.target.closest(".stop");
+    const moved = event.key === "/" ? document.getElementById("search")
       : event.key === "j" || event.key === "k" ? beside(".entry", event.key === "j" ? 1 : -1)
         : tile && event.key.startsWith("Arrow") ? next(tile, event.key) : null;
     if (event.key === "u") act.up();
@@ -18,7 +18,8 @@ export function listen(act) {
 
 /** Let the tab key reach the map: the lit tile, or the first one. */
 export function oneStop(map) {
-  (map.querySelector(".tile.lit[href]") ?? map.querySelector(".tile[href]"))?.setAttribute("tabindex", "0");
+  const stops = [...map.querySelectorAll(".stop")];
+  (stops.find((stop) => stop === document.activeElement || stop.closest(".lit")) ?? stops[0])?.setAttribute("tabindex", "0");
 }
 
 function beside(selector, step) {
@@ -27,12 +28,12 @@ function beside(selector, step) {
   return all[here < 0 ? 0 : Math.min(all.length - 1, Math.max(0, here + step))];
 }
 
-/** The nearest tile in the direction of an arrow; sideways distance counts double. */
+/** The nearest domain or node in the direction of an arrow; sideways distance counts double. */
 function next(tile, key) {
   const from = tile.getBoundingClientRect();
   const [right, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
   let best = null, least = Infinity;
-  for (const other of document.querySelectorAll(".tile[href]")) {
+  for (const other of document.querySelectorAll(".stop")) {
     const to = other.getBoundingClientRect();
     const [x, y] = [to.left + to.width / 2 - from.left - from.width / 2, to.top + to.height / 2 - from.top - from.height / 2];
     const along = x * right + y * down, across = Math.abs(x * down) + Math.abs(y * right);

@@ -1,70 +1,105 @@
-// The lists of jobs: those that wait, by queue and age, each with the sentence why; and those that stand somewhere.
+// The lists of jobs: those that wait, each with the sentence that decides, and those that stand somewhere. The server
+// selects, sorts and cuts them; equal reasons of one queue are told once.
 
 import { h, head, verdict } from "./dom.js";
 import { age, count, many, short, unit } from "./format.js";
-import { link } from "./route.js";
+import { link, toJob } from "./route.js";
 
-const FIRST = 60;
+const SORTS = [["", "queue and age"], ["-age", "youngest first"], ["age", "oldest first"], ["-pods", "most pods"], ["-amount", "largest"], ["-priority", "priority"], ["name", "name"], ["verdict", "reason"]];
+const FOLDED = 3; // alike entries in a row from which on the rest is folded
 
 export function drawWaiting(view) {
-  const entries = view.jobs.filter((job) => job.waiting || job.kept);
+  const { waiting } = view.lists;
   const queues = new Map();
-  for (const job of cut(view, "waiting", entries)) {
-    if (!queues.has(job.queue)) queues.set(job.queue, []);
-    queues.get(job.queue).push(job);
-  }
-  const all = view.board.jobs.waiting;
-  return [head("Waiting", h("span", { class: "soft" }, entries.length === all ? many(all, "job") : `${count(entries.length)} of ${many(all, "job")}`)),
-    entries.length ? null : h("p", { class: "soft" }, all ? "None that matches." : "Nothing waits."),
-    [...queues].map(([queue, jobs]) => [
-      h("h3", {}, `queue ${queue || "none"}`),
-      h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, waiting(view, job))))]),
-    more(view, "waiting", entries)];
+  for (const job of waiting.list) queues.set(job.queue, [...(queues.get(job.queue) ?? []), job]);
+  const grouped = !view.route.sort;
+  return [listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
+    waiting.reasons.length > 1 || view.route.reason ? reasons(view, waiting.reasons) : null,
+    waiting.count ? null : h("p", { class: "soft" }, view.board.jobs.waiting ? "No job that waits matches." : "Nothing waits."),
+    grouped ? [...queues].map(([queue, jobs]) => [
+      h("h3", { class: "queue" }, h("a", { href: link({ ...view.route, queue: view.route.queue === queue ? "" : queue }) }, `queue ${queue || "none"}`)),
+      h("ul", { class: "jobs" }, folded(view, jobs))])
+      : h("ul", { class: "jobs" }, waiting.list.map((job) => h("li", { "data-key": job.key }, entryOfWaiting(view, job)))),
+    more(view, "waiting", waiting)];
 }
 
-function waiting(view, job) {
+/** Entries of one queue; of those that wait for the same reason in a row the first is told, the others can be opened. */
+function folded(view, jobs) {
+  const rows = [];
+  for (let i = 0; i < jobs.length;) {
+    let end = i + 1;
+    while (end < jobs.length && alike(jobs[i], jobs[end])) end += 1;
+    rows.push(h("li", { "data-key": jobs[i].key }, entryOfWaiting(view, jobs[i])));
+    const rest = jobs.slice(i + 1, end);
+    const inside = rest.map((job) => h("li", { "data-key": job.key }, entryOfWaiting(view, job)));
+    if (rest.length + 1 < FOLDED) rows.push(...inside);
+    else rows.push(h("li", { "data-key": `alike-${jobs[i].key}` }, h("details", { "data-key": `alike-${jobs[i].key}` },
+      h("summary", { class: "soft" }, `${count(rest.length)} more that wait for the same reason`), h("ul", { class: "jobs" }, inside))));
+    i = end;
+  }
+  return rows;
+}
+
+const alike = (one, other) => one.verdict === other.verdict && one.reason === other.reason && one.decisive === other.decisive && !one.kept && !other.kept;
+
+function reasons(view, found) {
+  const { route } = view;
+  return h("ul", { class: "facets", "aria-label": "Reasons" }, found.map((entry) => {
+    const chosen = route.reason === entry.reason && route.verdict === entry.verdict;
+    const target = chosen ? { verdict: "", reason: "" } : { verdict: entry.verdict, reason: entry.reason };
+    return h("li", { "data-key": `${entry.verdict} ${entry.reason}` }, h("a", { class: `facet${chosen ? " chosen" : ""}`, "aria-current": chosen ? "true" : null, href: link({ ...route, ...target }) },
+      verdict(entry.verdict), ` ${entry.reason} `, h("b", { class: "num" }, count(entry.jobs)), chosen ? " ✕" : ""));
+  }));
+}
+
+function entryOfWaiting(view, job) {
   const { resource, at } = view;
-  const since = job.created > 0 ? age(view.now - job.created) : "";
+  const since = job.created > 0 ? `for ${age(view.now - job.created)}` : "";
   const number = job.waiting + job.kept;
   const asks = job.asks[at] ? `, ${short(resource, job.asks[at])} ${unit(resource)}` : "";
   const part = job.pods ? ` of ${job.pods + number}` : "";
   const kept = job.kept ? h("span", { class: "chip good" }, `${count(job.kept)} ${view.words.kept}`) : null;
   const where = job.domain > 0 ? `in ${view.fabric.name(job.domain)}, ${view.fabric.tier(job.domain)}` : "in the whole cluster";
-  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null, job.waiting ? h("span", { class: "chip warn" }, job.reason) : null],
+  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
-    h("p", { class: "clamp" }, job.waiting ? job.message : `${view.words.keeps} ${where}`));
+    h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`));
 }
 
 export function drawRunning(view) {
-  const entries = view.jobs.filter((job) => job.pods);
-  const all = view.board.jobs.running;
-  return [head("Running", h("span", { class: "soft" }, entries.length === all ? many(all, "job") : `${count(entries.length)} of ${many(all, "job")}`)),
-    entries.length ? null : h("p", { class: "soft" }, all ? "None that matches." : "Nothing runs."),
-    h("ul", { class: "jobs" }, cut(view, "running", entries).map((job) => h("li", {}, running(view, job)))),
-    more(view, "running", entries)];
+  const { running } = view.lists;
+  return [listHead(view, "Running", running, view.board.jobs.running, "order", SORTS),
+    running.count ? null : h("p", { class: "soft" }, view.board.jobs.running ? "No job that runs matches." : "No job runs."),
+    h("ul", { class: "jobs" }, running.list.map((job) => h("li", { "data-key": job.key }, entryOfRunning(view, job)))),
+    more(view, "running", running)];
 }
 
-function running(view, job) {
+function entryOfRunning(view, job) {
   const { fabric, resource, at } = view;
   const where = job.domain > 0 ? `${fabric.name(job.domain)}, ${fabric.tier(job.domain)}` : "the whole cluster";
   const chips = [[job.new, view.words.fresh, "good"], [job.leaving, "leaving", "bad"], [job.kept, view.words.kept, "warn"]];
+  const since = job.created > 0 ? ` · ${age(view.now - job.created)} old` : "";
   return entry(view, job,
     [h("b", {}, job.name), chips.map(([number, text, kind]) => number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null)],
     [`${many(job.pods, "pod")}, ${short(resource, job.used[at])} ${unit(resource)}`],
-    h("p", {}, `in ${where} · queue ${job.queue || "none"}`));
+    h("p", {}, `in ${where} · queue ${job.queue || "none"}${since}`));
 }
 
 function entry(view, job, title, beside, below) {
   const chosen = job.key === view.jobKey;
-  return h("a", { class: `entry${chosen ? " chosen" : ""}`, href: link({ ...view.route, job: job.path }), "aria-current": chosen ? "true" : null },
+  return h("a", { class: `entry${chosen ? " chosen" : ""}`, href: toJob(view.route, job.path), "aria-current": chosen ? "true" : null },
     h("span", {}, title), h("span", { class: "num soft" }, beside), below);
 }
 
-function cut(view, list, entries) {
-  return view.more.has(list) ? entries : entries.slice(0, FIRST);
+function listHead(view, title, list, all, field, sorts) {
+  const { route } = view;
+  const pick = h("select", { "aria-label": `Order of ${title.toLowerCase()} jobs`, on: { change: (event) => { location.hash = link({ ...route, [field]: event.target.value }); } } },
+    sorts.map(([value, text]) => h("option", { value, selected: route[field] === value }, field === "order" && !value ? "largest" : text)));
+  const chips = [["filter", route.filter && `“${route.filter}”`], ["queue", route.queue && `queue ${route.queue}`]].filter(([, text]) => text)
+    .map(([name, text]) => h("a", { class: "facet chosen", href: link({ ...route, [name]: "" }), title: "Take this filter away" }, text, " ✕"));
+  return head(title, h("span", { class: "soft" }, list.count === all ? many(all, "job") : `${count(list.count)} of ${many(all, "job")}`), chips, pick);
 }
 
-function more(view, list, entries) {
-  const left = entries.length - cut(view, list, entries).length;
-  return left ? h("button", { class: "more", "data-key": `more-${list}`, on: { click: () => view.show(list) } }, `Show ${count(left)} more`) : null;
+function more(view, name, list) {
+  const left = list.count - list.list.length;
+  return left > 0 ? h("button", { class: "more", "data-key": `more-${name}`, on: { click: () => view.showMore(name) } }, `Show ${count(Math.min(left, 200))} more of ${count(left)}`) : null;
 }

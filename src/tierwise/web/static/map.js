@@ -1,47 +1,83 @@
 // The map of the fabric: nested blocks for domains, a tile for each innermost one, a cell for each node where there
-// are few enough. A domain is a link that opens it; the pods of the chosen job light up.
+// are few enough. Everything drawn is a link; the pods of the chosen job light up. Domains of one level are equally
+// large, and the whole is meant to fit one screen: cells get smaller, and outer levels take their place, as it grows.
 
-import { gauge, h, head } from "./dom.js";
+import { gauge, h, head, unseen } from "./dom.js";
 import { many, short, tail, unit } from "./format.js";
-import { link } from "./route.js";
+import { fitting } from "./layout.js";
+import { toDomain, toNode } from "./route.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
-const DENSE = 250; // more tiles than this are drawn as cells themselves
+const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
+const TILES = 80; // more innermost domains than this are drawn as cells
 
 const LEGEND = [
-  ["in use", { b: 1, u: 1 }, ""], ["new in this run", { b: 0, u: 1 }, "new"], ["free", {}, ""],
-  ["chosen for a gang that waits", {}, "kept"], ["takes no pods", {}, "shut"],
+  ["in use", { b: 1, u: 1 }, "", () => true],
+  ["new in this run", { b: 0, u: 1 }, "new", ({ fabric }) => fabric.sum("new", 0) > 0],
+  ["free", {}, "", () => true],
+  ["kept for a gang that waits", {}, "kept", ({ fabric }) => fabric.sum("kept", 0) > 0],
+  ["takes no pods", {}, "shut", ({ fabric }) => fabric.shut(0) > 0],
+  ["holds more than it has", { b: 1, u: 1 }, "over", ({ fabric }) => fabric.over(0) > 0],
+  ["pods of the chosen job", {}, "lit", ({ lights }) => lights !== null],
+  ["best place that was tried for it", {}, "tried", ({ tried }) => tried.size > 0],
 ];
 
 export function drawMap(view) {
   const { fabric, zoom } = view;
-  const open = fabric.opened(zoom, MOST_CELLS);
-  const drawing = new Drawing(view, open);
-  const inner = fabric.children[zoom].length
-    ? [...fabric.children[zoom].map((d) => drawing.domain(d)), drawing.own(zoom)]
-    : [drawing.tile(zoom, fabric.name(zoom))];
-  const kind = ["map", drawing.dense ? "dense" : "", view.lights ? "lights" : ""].join(" ");
+  const drawing = richest(view);
   return [
     head("Fabric", crumbs(view), h("span", { class: "soft num" }, said(view, zoom))),
-    h("div", { class: kind, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens",
-      vars: { size: `${drawing.size}px` } }, h("div", { class: "inside" }, inner)),
-    h("ul", { class: "legend" }, LEGEND.filter((_, i) => view.shown[i]).map(([text, vars, mark]) =>
-      h("li", {}, h("span", { class: `cell ${mark}`, vars }), text))),
+    notes(view),
+    h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
+      drawing.inside(zoom, 0, view.width)),
+    h("ul", { class: "legend" }, LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
+      h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text))),
   ];
+}
+
+/** The drawing with the most levels whose cells are still large enough to be seen and to be hit. */
+function richest(view) {
+  let drawing = null, levels = -1;
+  for (const most of STEPS) {
+    const open = view.fabric.opened(view.zoom, most);
+    if (open.size === levels) continue; // the same levels as before
+    levels = open.size;
+    drawing = new Drawing(view, open);
+    if (drawing.layout.legible) return drawing;
+  }
+  return drawing;
+}
+
+/** What the map does not show by itself: domains that errors took out, and a chosen job that stands elsewhere. */
+function notes({ board, fabric, zoom, route, story, lights }) {
+  const { setAside } = board.fabric;
+  const aside = setAside.length ? h("p", { class: "note bad" }, `${many(setAside.length, "domain")} set aside for errors and not drawn: ${setAside.slice(0, 6).join(", ")}${setAside.length > 6 ? " …" : ""}. `,
+    h("a", { href: "#problems", on: { click: toProblems } }, "See the problems")) : null;
+  if (!lights || lights.has(zoom) && lights.get(zoom) === lights.get(0)) return aside;
+  const home = Math.max(0, ...[...lights].filter(([, pods]) => pods === lights.get(0)).map(([d]) => d));
+  const some = lights.get(zoom) ?? 0;
+  return [aside, h("p", { class: "note" }, some ? `${some} of the ${many(lights.get(0), "pod")} of ${story.name} are here. ` : `${story.name} is not here. `,
+    h("a", { href: toDomain(route, home ? fabric.name(home) : "") }, home ? `Show ${fabric.name(home)}, where it is` : "Show the whole cluster"))];
+}
+
+function toProblems(event) {
+  event.preventDefault();
+  document.getElementById("problems").scrollIntoView({ behavior: "smooth" });
 }
 
 function crumbs({ fabric, zoom, route }) {
   const path = fabric.path(zoom);
   return h("nav", { class: "crumbs", "aria-label": "Domains around the map" }, path.map((d, i) => (i < path.length - 1
-    ? h("a", { href: link({ ...route, domain: d ? fabric.name(d) : "" }) }, fabric.name(d))
+    ? h("a", { href: toDomain(route, d ? fabric.name(d) : "") }, fabric.name(d))
     : h("span", {}, fabric.name(d), h("span", { class: "soft" }, ` ${fabric.tier(d)}`)))));
 }
 
-/** What a domain has in words: the label of everything that is drawn of it. */
+/** What a domain has in words. */
 function said({ fabric, resource }, d) {
   const [used, total, free] = ["used", "total", "free"].map((what) => short(resource, fabric.sum(what, d)));
   const shut = fabric.shut(d) ? `, ${many(fabric.shut(d), "node")} shut` : "";
-  return `${used} of ${total} ${unit(resource)} in use, ${free} free on ${many(fabric.nodes(d), "node")}${shut}`;
+  const over = fabric.over(d) ? `, ${many(fabric.over(d), "node")} overcommitted` : "";
+  return `${used} of ${total} ${unit(resource)} in use, ${free} free on ${many(fabric.nodes(d), "node")}${shut}${over}`;
 }
 
 /** How far a cell is filled, and how far before this run. */
@@ -54,47 +90,89 @@ class Drawing {
   constructor(view, open) {
     this.view = view;
     this.open = open;
-    this.tiles = this.count(view.zoom);
     this.byDomain = new Map();
     for (const node of view.nodes ?? []) {
       if (!this.byDomain.has(node.domain)) this.byDomain.set(node.domain, []);
       this.byDomain.get(node.domain).push(node);
     }
-    const cells = view.nodes?.length ?? 0;
-    this.dense = this.tiles > DENSE && !cells;
-    this.size = this.dense ? 14 : cells <= 128 ? 22 : cells <= 400 ? 16 : 12;
+    this.withNodes = Boolean(view.nodes?.length);
+    const tiles = !this.withNodes && this.tilesOf(view.zoom) <= TILES;
+    const height = Math.max(300, window.innerHeight - 330);
+    this.layout = fitting(this, view.zoom, view.width, height, { tiles });
+    this.many = this.layout.weight(view.zoom) > 64;
   }
 
-  count(d) { // tiles below d
-    return this.open.has(d) ? this.view.fabric.children[d].reduce((sum, child) => sum + this.count(child), 0) : 1;
+  tilesOf(d) { // innermost opened domains below d
+    return this.open.has(d) ? this.view.fabric.children[d].reduce((sum, child) => sum + this.tilesOf(child), 0) : 1;
   }
 
-  domain(d) { // an opened domain as a block around what is in it, any other as a tile
+  /** The blocks in a block; those that hold only cells or tiles have none. */
+  inner(d) {
+    if (!this.open.has(d)) return [];
+    const children = this.view.fabric.children[d].map((child) => this.below(child));
+    return this.withNodes || children.some((child) => this.open.has(child)) ? children : [];
+  }
+
+  /** A domain that is all of another one stands for it. */
+  below(d) {
+    const { fabric } = this.view;
+    const [only, ...others] = fabric.children[d];
+    return this.open.has(d) && only !== undefined && !others.length && !fabric.own(d) ? this.below(only) : d;
+  }
+
+  units(d) {
+    if (this.withNodes) return this.byDomain.get(d)?.length ?? 0;
+    return this.open.has(d) ? this.view.fabric.children[d].length : 1;
+  }
+
+  /** What is in a block of a width. */
+  inside(d, depth, width) {
+    const { fabric } = this.view;
+    const { columns, each, gap } = this.layout.measure(d, depth, width);
+    const inner = this.inner(d);
+    if (inner.length) return [h("div", { class: "inside", vars: { columns, gap: `${gap}px` } }, inner.map((child) => this.block(child, depth + 1, each))), this.own(d)];
+    if (this.withNodes) return h("div", { class: "inside cells", vars: { columns } }, (this.byDomain.get(d) ?? []).map((node) => this.cell(node)));
+    const children = this.open.has(d) ? fabric.children[d] : [d];
+    if (this.layout.tiles) return [h("div", { class: "inside", vars: { columns, gap: `${gap}px` } }, children.map((child) => this.tile(child, each))), this.own(d)];
+    return [h("div", { class: "inside cells", vars: { columns } }, children.map((child) => this.domainCell(child))), this.own(d)];
+  }
+
+  label(d, width) { // what tells a domain from those beside it, where there is little room
+    const { fabric } = this.view;
+    const siblings = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
+    return width > 200 || (!this.many && width > 90) ? fabric.name(d) : tail(fabric.name(d), siblings);
+  }
+
+  block(d, depth, width) {
     const { fabric, resource, route } = this.view;
-    const siblings = fabric.children[fabric.columns.parent[d]].map((other) => fabric.name(other));
-    const label = this.tiles > 64 ? tail(fabric.name(d), siblings) : fabric.name(d);
-    if (!this.open.has(d)) return this.tile(d, label);
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    return h("div", { class: `block${this.mark(d)}` },
-      h("div", { class: "name" },
-        h("a", { href: link({ ...route, domain: fabric.name(d) }), title: this.title(d) }, fabric.name(d)),
-        this.dense && !this.view.fabric.children[d].some((child) => this.open.has(child)) ? null : gauge(used, total, fresh),
-        h("span", { class: "num" }, `${short(resource, used)} / ${short(resource, total)}`),
-        this.badge(d)),
-      h("div", { class: "inside" }, fabric.children[d].map((child) => this.domain(child)), this.own(d)));
+    const labelled = depth <= this.layout.labels;
+    return h("div", { class: `block${labelled ? "" : " plain"}${this.mark(d)}`, "data-key": fabric.name(d), title: labelled ? null : this.title(d) },
+      labelled ? h("div", { class: "name" },
+        h("a", { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" }, this.label(d, width), unseen(` ${this.title(d)}`)),
+        width > 240 ? gauge(used, total, fresh) : null,
+        width > 60 ? h("span", { class: "num" }, `${short(resource, used)}/${short(resource, total)}`) : null,
+        this.badge(d)) : null,
+      this.inside(d, depth, width));
   }
 
-  tile(d, label) {
+  /** An innermost domain as a tile with a bar. */
+  tile(d, each) {
     const { fabric, resource, route } = this.view;
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    const props = { href: link({ ...route, domain: fabric.name(d) }), title: this.title(d), "aria-label": this.title(d), tabindex: "-1" };
-    const kind = `tile${this.mark(d)}`;
-    if (this.dense) return h("a", { ...props, class: `${kind} cell${fresh ? " new" : ""}`, vars: filled(used, total, fresh) });
-    const cells = (this.byDomain.get(d) ?? []).map((node) => this.cell(node));
-    return h("a", { ...props, class: kind },
-    h("span", { class: "label" }, h("b", {}, label), h("span", {}, `${short(resource, used)}/${short(resource, total)}`)),
-    cells.length ? h("span", { class: "cells" }, cells) : gauge(used, total, fresh),
-    this.badge(d));
+    return h("div", { class: `tile${this.mark(d)}`, "data-key": fabric.name(d) },
+      h("a", { class: "label stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
+        h("b", {}, this.label(d, each > 130 ? 201 : 0)), h("span", {}, `${short(resource, used)}/${short(resource, total)}`), unseen(` ${this.title(d)}`)),
+      gauge(used, total, fresh), this.badge(d));
+  }
+
+  /** An innermost domain as a cell. */
+  domainCell(d) {
+    const { fabric, route } = this.view;
+    const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
+    const marks = [fresh && "new", fabric.over(d) && "over", fabric.shut(d) === fabric.nodes(d) && "shut"].filter(Boolean);
+    return h("a", { class: `stop cell ${marks.join(" ")}${this.mark(d)}`, "data-key": fabric.name(d), href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1",
+      vars: filled(used, total, fresh) }, unseen(this.title(d)));
   }
 
   own(d) { // the nodes that hang on an opened domain itself
@@ -102,18 +180,18 @@ class Drawing {
     if (!fabric.own(d) || !fabric.children[d].length) return null;
     const nodes = this.byDomain.get(d) ?? [];
     const text = d ? `${many(fabric.own(d), "node")} directly in ${fabric.name(d)}` : `${many(fabric.own(d), "node")} in no domain`;
-    return h("div", { class: "tile", role: "note" }, h("span", { class: "label" }, h("b", {}, text)),
+    return h("div", { class: "tile own", role: "note" }, h("span", { class: "label" }, h("b", {}, text)),
       nodes.length ? h("span", { class: "cells" }, nodes.map((node) => this.cell(node))) : null);
   }
 
   cell(node) {
-    const { at, resource, jobKey, jobNames } = this.view;
+    const { at, resource, jobKey, names, route } = this.view;
     const [used, total, fresh, kept] = ["used", "total", "new", "kept"].map((what) => node.amounts[what][at]);
-    const marks = [fresh && "new", kept && "kept", node.state && "shut", jobKey && node.jobs[jobKey] && "lit"];
-    const jobs = Object.entries(node.jobs).map(([key, pods]) => `${jobNames.get(key) ?? key} (${many(pods, "pod")})`);
-    return h("span", { class: ["cell", ...marks.filter(Boolean)].join(" "), vars: filled(used, total, fresh),
-      title: [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} in use`,
-        node.state, ...jobs].filter(Boolean).join("\n") });
+    const marks = [fresh && "new", kept && "kept", node.state && "shut", node.over && "over", jobKey && node.jobs[jobKey] && "lit"];
+    const jobs = Object.entries(node.jobs).map(([key, pods]) => `${names[key]?.[0] ?? key} (${many(pods, "pod")})`);
+    const facts = [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} in use`, node.state, node.over ? "overcommitted" : "", ...jobs].filter(Boolean);
+    return h("a", { class: ["cell stop", ...marks.filter(Boolean)].join(" "), "data-key": node.name, href: toNode(route, node.name), tabindex: "-1", vars: filled(used, total, fresh),
+      title: facts.join("\n") }, unseen(facts.join(", ")));
   }
 
   title(d) {

@@ -1,23 +1,53 @@
-// The nodes of an innermost domain as a table: what each has in use, and whose pods stand there.
+// Nodes: those of an innermost domain as a table, and one of them with all its facts.
 
-import { gauge, h, head, table } from "./dom.js";
+import { command, gauge, h, head, table } from "./dom.js";
 import { count, many, short, unit } from "./format.js";
-import { link } from "./route.js";
+import { closed, toDomain, toJob, toNode } from "./route.js";
 
 const FIRST = 100;
 
 export function drawNodes(view) {
-  const { nodes, at, resource, jobNames, jobPaths, route } = view;
+  const { nodes, at, resource, names, route } = view;
   const shown = nodes.slice(0, view.moreNodes ? nodes.length : FIRST);
   const jobs = (node) => Object.entries(node.jobs).map(([key, pods], i) => [i ? ", " : "",
-    h("a", { href: link({ ...route, job: jobPaths.get(key) ?? key }) }, jobNames.get(key) ?? key),
+    h("a", { href: toJob(route, names[key]?.[1] ?? key) }, names[key]?.[0] ?? key),
     h("span", { class: "soft" }, pods > 1 ? ` ×${pods}` : "")]);
   return h("div", { class: "nodes" }, head("Nodes", h("span", { class: "soft" }, many(view.nodeCount, "node"))),
     table([
-      ["node", (node) => [node.name, node.state ? h("span", { class: "chip warn" }, node.state) : null], "long"],
+      ["node", (node) => [h("a", { href: toNode(route, node.name) }, node.name), states(node)], "long"],
       [`${unit(resource)} in use`, (node) => `${short(resource, node.amounts.used[at])} / ${short(resource, node.amounts.total[at])}`, "num"],
-      ["", (node) => gauge(node.amounts.used[at], node.amounts.total[at], node.amounts.new[at])],
+      ["(share)", (node) => gauge(node.amounts.used[at], node.amounts.total[at], node.amounts.new[at])],
       ["jobs", jobs, "grow"],
     ], shown),
     shown.length < nodes.length ? h("button", { class: "more", "data-key": "more-nodes", on: { click: view.showNodes } }, `Show all ${count(nodes.length)}`) : null);
+}
+
+function states(node) {
+  return [node.state ? h("span", { class: "chip warn" }, node.state) : null, node.over ? h("span", { class: "chip bad" }, "overcommitted") : null];
+}
+
+export function drawNode(view) {
+  const { node, route, board, fabric } = view;
+  const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the node (Esc)" }, "✕ close");
+  if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, "There is no such node now.")];
+  const path = fabric.path(node.domain).slice(1);
+  const name = (key) => node.names[key] ?? [key, key];
+  return h("div", { class: "story" }, close, h("h2", { tabindex: "-1" }, node.name, states(node)),
+    h("p", { class: "soft" }, "node in ", path.length ? path.map((d, i) => [i ? " › " : "", h("a", { href: toDomain(route, fabric.name(d)) }, fabric.name(d))]) : "no domain"),
+    table([
+      ["resource", (r) => board.resources[r], "long"],
+      ["in use", (r) => short(board.resources[r], node.amounts.used[r]), "num"],
+      ["of", (r) => short(board.resources[r], node.amounts.total[r]), "num"],
+      ["free", (r) => short(board.resources[r], node.amounts.free[r]), "num"],
+      ["(share)", (r) => gauge(node.amounts.used[r], node.amounts.total[r], node.amounts.new[r])],
+    ], board.resources.map((_, r) => r), { "aria-label": "Amounts" }),
+    h("h3", {}, node.count ? `Pods of jobs (${count(node.count)})` : "No job has a pod here"),
+    node.pods.length ? table([
+      ["pod", (pod) => pod.pod, "long"], ["job", (pod) => h("a", { href: toJob(route, name(pod.job)[1]) }, name(pod.job)[0]), "long"],
+      ["state", (pod) => (pod.how === "running" ? "running" : pod.how === "new" ? view.words.fresh : view.words[pod.how])],
+    ], node.pods) : null,
+    node.taints.length ? [h("h3", {}, "Taints"), h("ul", {}, node.taints.map((taint) => h("li", {}, h("code", {}, taint))))] : null,
+    h("details", { "data-key": "labels" }, h("summary", {}, many(Object.keys(node.labels).length, "label")),
+      h("dl", { class: "labels" }, Object.entries(node.labels).map(([key, value]) => [h("dt", {}, key), h("dd", {}, value || "–")]))),
+    board.mode === "manifests" ? null : [h("h3", {}, "On the command line"), command(`kubectl describe node ${node.name}`)]);
 }

@@ -18,7 +18,7 @@ export function drawQueues({ board, fabric, resource, at }) {
       ["queue", (q) => [q.parent && q.parent !== "root" ? h("span", { class: "soft" }, `${q.parent} › `) : null, q.name,
         q.open ? null : h("span", { class: "chip warn" }, "closed")], "long"],
       ["used", (q) => amount(q.used[at]), "num"],
-      ["", (q) => gauge(q.used[at] ?? 0, limit(q), 0, q.deserved[at]), "grow"],
+      ["(share)", (q) => gauge(q.used[at] ?? 0, limit(q), 0, q.deserved[at]), "grow"],
       ["deserved", (q) => amount(q.deserved[at]), "num"],
       ["share", (q) => (q.share === null ? "–" : percent(q.share)), "num"],
       ["may use", (q) => amount(q.capability[at]), "num"],

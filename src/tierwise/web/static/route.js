@@ -1,14 +1,16 @@
-// Where the page is: #/ or #/jobs/NAMESPACE/NAME, then ?in=DOMAIN&resource=NAME. Every state has a link that leads there.
+// Where the page is: #/, #/jobs/NAMESPACE/NAME or #/nodes/NAME, then ?in=DOMAIN&resource=NAME&q=WORDS&… Every state has
+// a link that leads there.
+
+const ASKED = { domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order" };
 
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const asked = new URLSearchParams(query);
   const [kind, ...rest] = path.split("/");
-  return {
-    job: kind === "jobs" && rest.length ? rest.map(decoded).join("/") : "",
-    domain: asked.get("in") ?? "",
-    resource: asked.get("resource") ?? "",
-  };
+  const name = rest.map(decoded).join("/");
+  const route = { job: kind === "jobs" ? name : "", node: kind === "nodes" ? name : "" };
+  for (const [field, word] of Object.entries(ASKED)) route[field] = asked.get(word) ?? "";
+  return route;
 }
 
 function decoded(word) {
@@ -16,10 +18,16 @@ function decoded(word) {
 }
 
 /** The link to a state; what is empty is left out. */
-export function link({ job = "", domain = "", resource = "" }) {
+export function link(route) {
   const query = new URLSearchParams();
-  if (domain) query.set("in", domain);
-  if (resource) query.set("resource", resource);
-  const path = job ? `jobs/${job.split("/").map(encodeURIComponent).join("/")}` : "";
+  for (const [field, word] of Object.entries(ASKED)) if (route[field]) query.set(word, route[field]);
+  const named = (kind, name) => `${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
+  const path = route.job ? named("jobs", route.job) : route.node ? named("nodes", route.node) : "";
   return `#/${path}${query.size ? `?${query}` : ""}`;
 }
+
+/** Links from a state to a job, to a node, to a domain. */
+export const toJob = (route, job) => link({ ...route, job, node: "" });
+export const toNode = (route, node) => link({ ...route, node, job: "" });
+export const toDomain = (route, domain) => link({ ...route, domain });
+export const closed = (route) => link({ ...route, job: "", node: "" });

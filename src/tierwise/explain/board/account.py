@@ -1,0 +1,97 @@
+"""Every unit of a resource accounted for: who holds it, what is reserved, broken, and of use to nobody who waits.
+
+The parts of a resource add up to all that the nodes have; only what pods hold beyond a node's capacity is on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tierwise.api.codec import Raw
+from tierwise.explain.board.pods import BoardPod
+from tierwise.explain.board.tree import BoardTree
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Constraint, Job, Status
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import Topology
+
+__all__ = ["account_wire"]
+
+_MOST: Final = 64
+"""Kinds of waiting gangs that are looked at when free amounts are judged, the smallest first."""
+
+
+def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod]) -> Raw:
+    """For each shown resource: its parts in the order in which a bar shows them."""
+    gangs = tree.of(pod for pod in standing if pod.holds and not pod.job.lone)
+    single = tree.of(pod for pod in standing if pod.holds and pod.job.lone)
+    shut = tree.shut
+    found: Raw = {}
+    for r, name in enumerate(tree.resources):
+        total, used, kept = tree.total[r], tree.used[r], tree.kept[r]
+        idle = np.maximum(total - used, 0)
+        reserved = np.where(shut, 0, np.minimum(kept, idle))
+        rest = np.where(shut, 0, idle - reserved)
+        useful, asked = _useful(snapshot, name, rest)
+        found[name] = {
+            "total": int(total.sum()),
+            "gangs": int(gangs[r].sum()),
+            "single": int(single[r].sum()),
+            "others": int(used.sum() - gangs[r].sum() - single[r].sum()),
+            "reserved": int(reserved.sum()),
+            "broken": int(np.where(shut, idle, 0).sum()),
+            "fragmented": int(rest.sum() - useful.sum()) if asked else 0,
+            "free": int(useful.sum()) if asked else int(rest.sum()),
+            "over": int(np.maximum(used - total, 0).sum()),
+        }
+    return found
+
+
+def _useful(snapshot: Snapshot, resource: str, rest: Ints) -> tuple[Ints, bool]:
+    """What of the free amounts some gang that waits could use, for all that this resource says; and whether one waits.
+
+    A node's rest counts where whole pods of the gang fit into it, inside a domain of the tier that the gang must stay
+    in which has enough of them for the gang's minimum.
+    """
+    index = snapshot.axis.index.get(resource, -1)
+    useful = np.zeros_like(rest)
+    kinds = _waiting(snapshot, index) if index >= 0 else []
+    for request, minimum, tier in kinds:
+        pods = rest // request
+        room = snapshot.topology.totals(pods)
+        useful = np.maximum(useful, np.where(_inside(snapshot.topology, room, minimum, tier), pods * request, 0))
+    return useful, bool(kinds)
+
+
+def _waiting(snapshot: Snapshot, index: int) -> list[tuple[int, int, int | None]]:
+    """Request of one pod, minimum and tier of the gangs that wait, each kind once, the smallest first."""
+    kinds: set[tuple[int, int, int | None]] = set()
+    for job in snapshot.jobs:
+        pending = [task for task in job.tasks if task.status is Status.PENDING]
+        asked = [int(task.shape.request[index]) for task in pending if task.shape.request[index] > 0]
+        if asked:
+            kinds.add((min(asked), max(1, min(job.minimum, len(asked))), _tier(snapshot.topology, job)))
+    order = sorted(kinds, key=lambda kind: (kind[0] * kind[1], kind[0], -1 if kind[2] is None else kind[2]))
+    return order[:_MOST]
+
+
+def _tier(topology: Topology, job: Job) -> int | None:
+    """The widest tier that a gang may spread over; None where it may go anywhere."""
+    limit: Constraint | None = job.constraint
+    if limit is None or not limit.hard:
+        return None
+    return limit.tier if limit.tier is not None else topology.tier_names.get(limit.tier_name)
+
+
+def _inside(topology: Topology, room: Ints, minimum: int, tier: int | None) -> Bools:
+    """Which rows are in a domain of the tier, or of a tighter one, that has room for so many pods."""
+    allowed = topology.tier <= tier if tier is not None else np.ones(len(topology), dtype=bool)
+    fits = np.flatnonzero((room >= minimum) & allowed)
+    marks = np.zeros(len(topology.leaf) + 1, dtype=np.int64)
+    np.add.at(marks, topology.start[fits], 1)
+    np.add.at(marks, topology.end[fits], -1)
+    inside: Bools = np.cumsum(marks)[:-1] > 0
+    return inside
