@@ -301,10 +301,10 @@ def test_pages_show_the_last_cycle(world: World) -> None:
     world.api.create(job("waits", task("w", 3), networkTopology=HARD_RACK))
     world.until(lambda: len(world.running("fits")) == 2)
 
-    def board() -> Json:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/board", timeout=PATIENCE) as answer:
+    def told(path: str) -> Json:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/{path}", timeout=PATIENCE) as answer:
             found: Json = json.load(answer)
             return found
 
-    world.until(lambda: board()["jobs"]["running"] == 1)
-    world.until(lambda: {"fits", "waits"} <= {line["name"].partition("-")[0] for line in board()["jobs"]["list"]})
+    world.until(lambda: told("board")["jobs"]["running"] == 1)
+    world.until(lambda: {"fits", "waits"} <= {line["name"].partition("-")[0] for line in told("jobs")["list"]})

@@ -14,7 +14,7 @@ from tests.support.draw import draw, gang, groups, objects_of
 from tierwise.api.codec import Raw
 from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.profile import DEFAULT, PluginChoice
-from tierwise.explain.board import Board
+from tierwise.explain.board import Board, JobQuery
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 
@@ -33,6 +33,10 @@ def _board(objects: Objects) -> Board:
 
 def _wire(board: Board) -> Any:
     return msgspec.json.decode(msgspec.json.encode(board.wire()))
+
+
+def _jobs(board: Board, **query: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(board.jobs(JobQuery(**query))))["list"]
 
 
 def _example(name: str, config: str = "") -> tuple[Run, Any]:
@@ -60,10 +64,11 @@ def test_domains_hold_the_sums_of_their_nodes() -> None:
 def test_jobs_stand_or_wait_with_one_sentence() -> None:
     """The reason is the one that `schedule` gives."""
     run, wire = _example("01-llm-training")
-    jobs = {job["path"]: job for job in wire["jobs"]["list"]}
+    listed = _jobs(Board(run))
+    jobs = {job["path"]: job for job in listed}
     pending = answer("schedule", "-f", EXAMPLES / "01-llm-training")["pending"][0]
 
-    assert ("default/pretrain", 16) == (wire["jobs"]["list"][0]["path"], jobs["default/pretrain"]["waiting"])
+    assert ("default/pretrain", 16) == (listed[0]["path"], jobs["default/pretrain"]["waiting"])
     assert pending["message"] == jobs["default/pretrain"]["message"]
     assert ("spine-0", 24, 24) == (
         wire["fabric"]["name"][jobs["default/llm-train"]["domain"]],
@@ -115,8 +120,9 @@ def test_what_the_last_cycle_bound_counts_although_the_cluster_does_not_show_it_
     """A run that ends with the snapshot of its last cycle: pods are pending there, and stand on the board."""
     run = scheduled(objects_of(WORLD, *GANGS))
     deciding = next((s, r) for s, r in run.reports if any(d.job.key == "default/fits" for d in r.decisions))
-    wire = _wire(Board(Run([deciding], deciding[0], DEFAULT)))
-    job = next(job for job in wire["jobs"]["list"] if job["path"] == "default/fits")
+    board = Board(Run([deciding], deciding[0], DEFAULT))
+    wire = _wire(board)
+    job = next(job for job in _jobs(board) if job["path"] == "default/fits")
 
     assert (2, 2, 0) == (job["pods"], job["new"], job["waiting"])
     assert wire["fabric"]["amounts"][GPU]["used"][0] == _wire(Board(run))["fabric"]["amounts"][GPU]["used"][0]
@@ -126,8 +132,9 @@ def test_what_a_cycle_would_decide_takes_up_no_room() -> None:
     """Where nobody carries it out the job waits, with a place that was chosen for it."""
     run = scheduled(objects_of(WORLD, *GANGS))
     deciding = next((s, r) for s, r in run.reports if any(d.job.key == "default/fits" for d in r.decisions))
-    wire = _wire(Board(Run([deciding], deciding[0], DEFAULT), carried_out=False))
-    job = next(job for job in wire["jobs"]["list"] if job["path"] == "default/fits")
+    board = Board(Run([deciding], deciding[0], DEFAULT), carried_out=False)
+    wire = _wire(board)
+    job = next(job for job in _jobs(board) if job["path"] == "default/fits")
 
     assert (0, 2, 0, "") == (job["pods"], job["kept"], job["waiting"], job["reason"])
     assert 1 == wire["fabric"]["amounts"][GPU]["used"][0]
@@ -166,3 +173,49 @@ def test_parents_use_what_their_queues_use_and_nobody_deserves_without_a_plugin(
 
     assert [("default", 0, None), ("q", 1, None)] == [(q["name"], q["used"][0], q["deserved"][0]) for q in plain]
     assert [0, 1] == [queue["deserved"][0] for queue in fair["queues"]]
+
+
+def test_every_unit_is_accounted_for() -> None:
+    """Parts add up to the whole; what no gang that waits could use inside its tier is fragmented."""
+    account = _wire(_board(objects_of(WORLD, *GANGS)))["account"][GPU]
+
+    # n0 has a pod of nobody's, n3 is cordoned; 'fits' and 'parts' take 7 of the rest, and 'waits' needs four whole nodes
+    assert {"total": 16, "gangs": 7, "single": 0, "others": 1, "reserved": 0, "broken": 4, "over": 0} == {
+        part: account[part] for part in account if part not in ("fragmented", "free")
+    }
+    assert (4, 0) == (account["fragmented"], account["free"])
+
+
+def test_free_amounts_are_of_use_where_a_gang_that_waits_would_fit() -> None:
+    """Two whole nodes of one rack hold a gang of two; one whole node, and halves of nodes, hold none."""
+    world = draw("r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n2:gpu=2 n3:gpu=2")
+    waits = gang("waits", tasks=2, each="gpu=4", within=1, queue="absent")  # kept back by its queue alone
+    account = _wire(_board(objects_of(world, waits)))["account"][GPU]
+
+    assert (4, 8) == (account["fragmented"], account["free"])
+
+
+def test_jobs_are_selected_sorted_and_cut() -> None:
+    """By words, state, queue and reason; the count is of all that match."""
+    gangs = [gang(f"g{number}", tasks=1, each=f"gpu={number}") for number in range(1, 5)]
+    board = _board(objects_of(draw("r0[n0 n1]", node="gpu=8"), *gangs, gang("big", tasks=1, each="gpu=9")))
+    name = "default"
+
+    assert ["big"] == [job["name"] for job in _jobs(board, state="waiting")]
+    assert ["big", "g4", "g3", "g2", "g1"] == [job["name"] for job in _jobs(board, queue=name, sort="-amount")]
+    assert [] == _jobs(board, queue="")
+    assert ["g2"] == [job["name"] for job in _jobs(board, text=f"G2 {name}")]
+    assert ["g2", "g3"] == [job["name"] for job in _jobs(board, state="running", sort="name", offset=1, limit=2)]
+    reasons = board.jobs(JobQuery(state="waiting"))["reasons"]
+    assert [{"verdict": "never", "reason": "NoFeasibleNode", "jobs": 1}] == reasons
+
+
+def test_what_nodes_say_to_a_job_is_what_explain_says() -> None:
+    """Reasons by number of nodes, for the first pod without a place; nothing for a job that has all its places."""
+    board = _board(objects_of(WORLD, *GANGS))
+    told = board.nodes_for("default/waits")
+
+    assert told is not None
+    assert 4 == told["count"]
+    assert sum(reason["count"] for reason in told["reasons"]) + told["taking"] == 4  # type: ignore[attr-defined]
+    assert board.nodes_for("default/fits") is None

@@ -1,49 +1,180 @@
-"""The page in a real browser: that its scripts run under their own policy, and what a reader finds there."""
+"""The page in a real browser, by clicks and keys, at three widths: what was clicked is in view, and nothing is lost."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tests.support.boards import HOSTILE, Fixed, shown
+from tests.support.browser import BROWSER, Page, browser
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
+from tierwise.port import Objects
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages
+from tierwise.web.views import RunSource, RunView
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
-OBJECTS = objects_of(
-    draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4"),
+WORLD = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4")
+GANGS = (
     gang("fits", tasks=2, each="gpu=4", within=1),
     gang("waits", tasks=4, each="gpu=4", within=1),
     gang("astray", tasks=1, each="gpu=4", queue=HOSTILE),
 )
+OBJECTS = objects_of(WORLD, *GANGS)
+MANY = objects_of(
+    draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=64"),
+    *(gang(f"job-{number:03d}", tasks=1, each="gpu=1", within=1) for number in range(120)),
+)
+SIZES = ((400, 800), (1280, 900), (1920, 1080))
+
+Act = Callable[[Page, str], Awaitable[None]]
 
 
-def _text(folder: Path, port: int, address: str) -> str:
-    """The page as it stands after a moment, without tags."""
-    words = ("--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2500")
-    url = f"http://{HOST}:{port}/{address}"
-    run = subprocess.run(
-        [BROWSER, *words, f"--user-data-dir={folder}", url], capture_output=True, text=True, timeout=60, check=True
-    )
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", run.stdout))
+def _in_browser(folder: Path, objects: Objects | RunSource, act: Act) -> None:
+    """Serve a board, let somebody use the page, and see that its console stayed quiet."""
+    source = Fixed(shown(objects)) if isinstance(objects, Objects) else objects
+    port = free_port()
+
+    async def use() -> None:
+        async with browser(folder) as page:
+            await act(page, f"http://{HOST}:{port}/")
+            assert page.faults == []
+
+    with listening(pages(source, LOOPBACK), HOST, port):
+        asyncio.run(use())
 
 
 def test_the_page_shows_the_board_and_a_link_leads_to_a_job(tmp_path: Path) -> None:
     """Domains with their use, who waits and why, the job of the address; a hostile name is text."""
-    port = free_port()
-    with listening(pages(Fixed(shown(OBJECTS)), LOOPBACK), HOST, port):
-        text = _text(tmp_path, port, "#/jobs/default/waits")
 
-    assert "8 of 16 gpu in use, 8 free on 4 nodes" in text
-    assert "r0 8/8" in text
-    assert "Why it waits" in text
-    assert "2 of 4" in text  # pods that fit in the best rack
-    assert "queue &lt;script&gt;alert(1)&lt;/script&gt;" in text
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/jobs/default/waits")
+        text = await page.ask("document.body.innerText")
+        assert "8 of 16 gpu in use, 8 free on 4 nodes" in text
+        assert "Why it waits" in text
+        assert "2 of 4" in text  # pods that fit in the best rack
+        assert f"queue {HOSTILE}" in text
+        assert await page.ask("[...document.querySelectorAll('.block')].some((b) => b.innerText.includes('r0'))")
+
+    _in_browser(tmp_path, OBJECTS, act)
+
+
+def test_what_was_clicked_is_in_view_has_the_focus_and_closes(tmp_path: Path) -> None:
+    """A job far down a list, at three widths: its story is seen at once, Escape closes it and leads back."""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        for width, height in SIZES:
+            await page.size(width, height)
+            await page.click("#running li:nth-child(45) a.entry")
+            await page.until("!document.getElementById('drawer').hidden")
+            box = await page.ask(
+                "(() => { const r = document.querySelector('#drawer h2').getBoundingClientRect();"
+                " return [r.top, r.bottom, r.left, r.right, innerHeight, innerWidth]; })()"
+            )
+            assert 0 <= box[0] < box[1] <= box[4]
+            assert 0 <= box[2] < box[3] <= box[5]
+            assert await page.ask("document.activeElement.closest('#drawer') !== null")
+            assert "is open" in await page.ask("document.getElementById('spoken').textContent")
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.press("Escape")
+            await page.until("document.getElementById('drawer').hidden")
+            assert await page.ask("document.activeElement.matches('a.entry')")
+
+    _in_browser(tmp_path, MANY, act)
+
+
+def test_a_search_finds_whatever_has_a_name(tmp_path: Path) -> None:
+    """Jobs beyond the first page, nodes and domains, by keys alone; the last hit narrows the lists, in the address."""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        for text, state in (("job-117", "#/jobs/default/job-117"), ("n3", "#/nodes/n3"), ("r1", "#/?in=r1")):
+            await page.press("/")
+            await page.type(text)
+            await page.until(f"document.querySelector('#hits [aria-selected=true]')?.textContent.includes('{text}')")
+            await page.press("Enter")
+            await page.until(f"location.hash === '{state}'")
+            await page.go(f"{at}?{text}")  # from the beginning
+        await page.press("/")
+        await page.type("job-00")
+        await page.until("document.querySelectorAll('#hits [role=option]').length > 5")
+        await page.press("ArrowUp")
+        await page.press("Enter")
+        await page.until("location.hash === '#/?q=job-00'")
+        await page.until("document.querySelectorAll('#running a.entry').length === 10")
+
+    _in_browser(tmp_path, MANY, act)
+
+
+def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> None:
+    """A newer board changes elements in place: selection, open details, focus and scroll survive it."""
+    boards = [shown(OBJECTS), shown(objects_of(WORLD, *GANGS, gang("later", tasks=1, each="gpu=1")))]
+
+    class Growing:
+        def show(self) -> RunView:
+            return boards[0]
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/jobs/default/waits")
+        await page.click("#drawer details[data-key=nodes-for] summary")
+        await page.until(
+            "document.querySelector('#drawer details[data-key=nodes-for]').innerText.includes('would take')"
+        )
+        await page.ask("getSelection().selectAllChildren(document.querySelector('#drawer .said'))")
+        await page.ask("document.querySelector('#drawer h2').kept = true")
+        boards.pop(0)
+        await page.until("document.getElementById('running').innerText.includes('later')")
+        assert await page.ask("document.querySelector('#drawer h2').kept")
+        assert await page.ask("document.querySelector('#drawer details[data-key=nodes-for]').open")
+        assert "fit in" in await page.ask("getSelection().toString()")
+
+    _in_browser(tmp_path, Growing(), act)
+
+
+def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
+    """One tab stop for the map, arrows inside it; Enter opens a domain or a node with its facts."""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        assert await page.ask("document.querySelectorAll('#fabric .stop[tabindex=\"0\"]').length") == 1
+        await page.ask("document.querySelector('#fabric .stop[tabindex=\"0\"]').focus()")
+        for _ in range(8):
+            if await page.ask("document.activeElement.matches('a.cell')"):
+                break
+            await page.press("ArrowDown")
+        await page.press("Enter")
+        await page.until("location.hash.startsWith('#/nodes/n')")
+        await page.until("document.querySelector('#drawer')?.innerText.includes('node in')")
+
+    _in_browser(tmp_path, OBJECTS, act)
+
+
+@pytest.mark.skipif(find_spec("axe_core_python") is None, reason="axe-core-python is not installed")
+def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
+    """No serious finding on the page as it is opened, with a job, with a node, and while somebody searches."""
+    axe = files("axe_core_python").joinpath("axe.min.js").read_text()
+
+    async def act(page: Page, at: str) -> None:
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source="window.exports = undefined")
+        for width, height in SIZES:
+            await page.size(width, height)
+            for number, state in enumerate(
+                ("#/", "#/jobs/default/waits", "#/jobs/default/fits", "#/nodes/n0", "#/?in=r0")
+            ):
+                await page.go(f"{at}?{width}-{number}{state}")
+                await page.call("Runtime.evaluate", expression=axe)
+                found = await page.ask(
+                    "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+                    ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
+                )
+                assert found == [], (width, state)
+
+    _in_browser(tmp_path, OBJECTS, act)

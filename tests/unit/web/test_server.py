@@ -124,11 +124,11 @@ def test_hostile_names_stay_data() -> None:
     """They come as JSON that no browser takes for markup, and are found again by the path that the board gives."""
     objects = objects_of(draw("r0[n0]", node="gpu=4"), gang("a", tasks=2, each="gpu=4", queue=HOSTILE))
     with _serving(Fixed(shown(objects))) as to:
-        response, body = _get(to, "/api/board")
+        response, body = _get(to, "/api/jobs?state=waiting")
         error, text = _get(to, "/api/jobs/%3Cscript%3E")
 
     assert response.headers["Content-Type"].startswith("application/json")
-    assert HOSTILE == json.loads(body)["jobs"]["list"][0]["queue"]
+    assert HOSTILE == json.loads(body)["list"][0]["queue"]
     assert (404, "text/plain; charset=utf-8") == (error.status, error.headers["Content-Type"])
     assert b"<" not in text
 
@@ -168,3 +168,22 @@ def test_there_must_be_something_to_begin_with() -> None:
 
     with pytest.raises(InputError, match="no use"):
         WatchedSource(lambda: 0, fail)
+
+
+def test_lists_are_cut_and_searched_by_the_server() -> None:
+    """A page asks for some jobs at a time, and finds any other by its name; wrong numbers are refused."""
+    gangs = [gang(f"job-{number:03d}", tasks=1, each="gpu=1") for number in range(70)]
+    with _serving(Fixed(shown(objects_of(draw("r0[n0 n1]", node="gpu=64"), *gangs)))) as to:
+        first = json.loads(_get(to, "/api/jobs?state=running&sort=name")[1])
+        last = json.loads(_get(to, "/api/jobs?state=running&sort=-name&limit=1")[1])
+        found = json.loads(_get(to, "/api/search?q=JOB-069")[1])
+        node = json.loads(_get(to, "/api/node/n1")[1])
+        wrong = [_get(to, f"/api/jobs?{query}")[0].status for query in ("limit=-1", "offset=x")]
+        absent = [_get(to, path)[0].status for path in ("/api/node/n9", "/api/nodes-for/default/none")]
+
+    assert (70, 60, "job-000") == (first["count"], len(first["list"]), first["list"][0]["name"])
+    assert ["job-069"] == [line["name"] for line in last["list"]]
+    assert {"job": 1, "pod": 1} == {kind["kind"]: kind["count"] for kind in found["kinds"] if kind["count"]}
+    assert "n1" == node["name"]
+    assert [400, 400] == wrong
+    assert [404, 404] == absent
