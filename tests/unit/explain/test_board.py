@@ -179,7 +179,7 @@ def test_every_unit_is_accounted_for() -> None:
     """Parts add up to the whole; what no gang that waits could use inside its tier is fragmented."""
     account = _wire(_board(objects_of(WORLD, *GANGS)))["account"][GPU]
 
-    # n0 has a pod of nobody's, n3 is cordoned; 'fits' and 'parts' take 7 of the rest, and 'waits' needs four whole nodes
+    # n0 has a pod of nobody's, n3 is cordoned; 'fits' and 'parts' take 7 of the rest, 'waits' needs four whole nodes
     assert {"total": 16, "gangs": 7, "single": 0, "others": 1, "reserved": 0, "broken": 4, "over": 0} == {
         part: account[part] for part in account if part not in ("fragmented", "free")
     }
