@@ -59,11 +59,11 @@ dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, check them, and i
 	@$(BIN)/python tools/dist.py --twine $(RELEASE_ENV)/bin/twine $(ARGS)
 
 # Not part of `e2e`: helm takes four minutes to build where there is none (HELM). Without Go or the network this says so.
-chart: $(READY) ## Render, check, install and upgrade the chart with the real helm
+chart: $(READY) ## Render, check, install and upgrade the chart with the real helm, and migrate
 	@helm="$${HELM:-$$(command -v helm)}"; \
 	[ -n "$$helm" ] || helm="$$(tools/control_plane --with helm)/helm" || { echo "== chart skipped: see above"; exit 0; }; \
 	echo "== chart, by $$("$$helm" version --short)"; \
-	HELM="$$helm" $(BIN)/pytest -n 0 tests/unit/deploy && HELM="$$helm" $(BIN)/pytest -n 0 $(E2E)/test_chart.py $(ARGS)
+	HELM="$$helm" $(BIN)/pytest -n 0 tests/unit/deploy && HELM="$$helm" $(BIN)/pytest -n 0 $(E2E)/test_chart.py tests/e2e/test_migration.py $(ARGS)
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane

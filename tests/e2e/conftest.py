@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.e2e.accounts import Accounts
 from tests.e2e.api import Api
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.helm import Helm
 from tests.e2e.kubelet import Kubelets
 from tests.e2e.world import World
 
@@ -32,10 +34,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real API server and etcd."""
+    with _running(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane on which nobody has installed anything, for tests that do."""
+    with _running(tmp_path_factory.mktemp("cluster")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def helm(cluster: ControlPlane) -> Helm:
+    """The real helm on that cluster; `make chart` builds it."""
+    try:
+        return Helm(cluster)
+    except LookupError as error:
+        pytest.skip(f"no helm: {error}")
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[ControlPlane]:
     found = subprocess.run([ROOT / "tools" / "control_plane", "--no-build"], capture_output=True, text=True)
     if found.returncode:
         pytest.skip(found.stderr.strip())
-    plane = ControlPlane(Path(found.stdout.strip()), tmp_path_factory.mktemp("plane") / "data")
+    plane = ControlPlane(Path(found.stdout.strip()), folder / "data")
     try:
         plane.start()
         yield plane

@@ -75,12 +75,12 @@ class Rollouts:
         return found
 
     def _step(self, deployment: Json, meanwhile: Callable[[], None]) -> bool:
-        """Replace or add one pod; False where nothing is left to do."""
+        """Add, replace or end one pod; False where nothing is left to do."""
         name, spec = deployment["metadata"]["name"], deployment["spec"]
         pods = self.pods.setdefault(name, [])
         old = [pod for pod in pods if pod.template != spec["template"]]
         new = len(pods) - len(old)
-        if not old and new >= spec["replicas"]:
+        if not old and new == spec["replicas"]:
             return False
         meanwhile()
         if new < spec["replicas"]:
@@ -91,9 +91,10 @@ class Rollouts:
                 assert time.monotonic() < end, f"{name} is not ready:\n{self.said(name)}"
                 time.sleep(0.2)
             pods.append(pod)
-        if old:
-            pods.remove(old[0])
-            _end(old[0])
+        leaving = old or pods[spec["replicas"] :]
+        for pod in leaving[:1]:
+            pods.remove(pod)
+            _end(pod)
         return True
 
     def said(self, name: str = "") -> str:

@@ -6,7 +6,6 @@ Skipped where there is no helm: `make chart` builds one. HELM names one that is 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import yaml
 from tests.e2e.accounts import NAMESPACE, NODES, Accounts
 from tests.e2e.api import Api, Json
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.helm import Helm
 from tests.e2e.kubelet import Kubelets
 from tests.e2e.rollout import Rollouts
 from tests.e2e.world import World, job, task
@@ -81,59 +81,12 @@ VALUES: dict[str, list[Any]] = {
 ALWAYS = {"nodePrograms.": "enabled", "serviceMonitor.": "enabled", "prometheusRule.": "enabled"}
 
 
-@pytest.fixture(scope="module")
-def helm() -> str:
-    """A helm: HELM, on the path, or built beside the control plane."""
-    if found := os.environ.get("HELM") or shutil.which("helm"):
-        return found
-    built = subprocess.run(
-        [ROOT / "tools/control_plane", "--no-build", "--with", "helm"], capture_output=True, text=True
-    )
-    if built.returncode:
-        pytest.skip(f"no helm: {built.stderr.strip()}")
-    return f"{built.stdout.strip()}/helm"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane on which nobody has installed anything."""
-    found = subprocess.run([ROOT / "tools/control_plane", "--no-build"], capture_output=True, text=True)
-    if found.returncode:
-        pytest.skip(found.stderr.strip())
-    plane = ControlPlane(Path(found.stdout.strip()), tmp_path_factory.mktemp("chart") / "data")
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
-
-
-class Helm:
-    """The program on one cluster, with caches of its own."""
-
-    def __init__(self, program: str, plane: ControlPlane) -> None:
-        self._program, self._plane = program, plane
-
-    def __call__(self, *words: str | Path) -> str:
-        home = str(self._plane.folder / "helm")
-        around = {**os.environ, "HOME": home, "KUBECONFIG": str(self._plane.kubeconfig)}
-        command = [self._program, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=around, cwd=ROOT)
-        assert 0 == done.returncode, f"{' '.join(command)}\n{done.stderr}"
-        return done.stdout
-
-    def rendered(self, values: Json, folder: Path) -> list[str]:
-        """The objects of the chart with some values, each as text."""
-        file = folder / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        text = self("template", "tierwise", CHART, "-n", NAMESPACE, "--kube-version", "1.30.0", "-f", file)
-        return [json.dumps(document, sort_keys=True) for document in yaml.safe_load_all(text) if document]
-
-
-@pytest.fixture
-def run(helm: str, cluster: ControlPlane) -> Helm:
-    """On that cluster."""
-    return Helm(helm, cluster)
+def _rendered(helm: Helm, values: Json, folder: Path) -> list[str]:
+    """The objects of the chart with some values, each as text."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    text = helm("template", "tierwise", CHART, "-n", NAMESPACE, "--kube-version", "1.30.0", "-f", file)
+    return [json.dumps(document, sort_keys=True) for document in yaml.safe_load_all(text) if document]
 
 
 def _leaves(values: Json, above: str = "") -> Iterator[str]:
@@ -170,25 +123,25 @@ def test_every_value_is_tried() -> None:
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine")
-def test_the_api_server_accepts_every_value(run: Helm, cluster: ControlPlane, tmp_path: Path) -> None:
+def test_the_api_server_accepts_every_value(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> None:
     """Rendered, then held against the server's own schemas, strictly, by a dry run; all that differ at once.
 
     Each value changes something, or the chart has a value that nobody needs.
     """
-    run("lint", "--strict", CHART)
+    helm("lint", "--strict", CHART)
     api = Api(cluster)
     accounts = Accounts(cluster, api)
     for namespace in (NAMESPACE, NODES):
         accounts.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    standard = run.rendered({}, tmp_path)
+    standard = _rendered(helm, {}, tmp_path)
     every = dict.fromkeys(standard)
     for path, others in VALUES.items():
         for value in others:
-            found = run.rendered(_setting(path, value), tmp_path)
+            found = _rendered(helm, _setting(path, value), tmp_path)
             assert found != standard or path in ("webhook.secretName", "webhook.caBundle"), path
             every |= dict.fromkeys(found)
     own = {"webhook": {"certificate": "secret", "secretName": "own", "caBundle": "YQ=="}}
-    every |= dict.fromkeys(run.rendered(own, tmp_path))
+    every |= dict.fromkeys(_rendered(helm, own, tmp_path))
     foreign = ("monitoring.coreos.com", "cert-manager.io")  # tests/e2e/test_deploy.py has their kinds
     known = [text for text in every if not json.loads(text)["apiVersion"].startswith(foreign)]
     (tmp_path / "every.yaml").write_text("".join(f"---\n{text}\n" for text in known))
@@ -203,12 +156,12 @@ def test_the_api_server_accepts_every_value(run: Helm, cluster: ControlPlane, tm
 
 
 @pytest.fixture
-def installed(run: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tuple[World, Rollouts]]:
+def installed(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tuple[World, Rollouts]]:
     """A cluster on which the chart is installed, as the guide says, and runs.
 
     Without the webhook: the API server could not reach its Service, and tests/e2e/test_deploy.py has another way.
     """
-    run("install", "tierwise", CHART, "-n", NAMESPACE, "--create-namespace", "--set", "webhook.enabled=false")
+    helm("install", "tierwise", CHART, "-n", NAMESPACE, "--create-namespace", "--set", "webhook.enabled=false")
     api = Api(cluster)
     accounts, kubelets = Accounts(cluster, api), Kubelets(api)
     kubelets.start()
@@ -220,11 +173,11 @@ def installed(run: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tupl
     finally:
         rollouts.close()
         world.close()
-        run("uninstall", "tierwise", "-n", NAMESPACE)
+        helm("uninstall", "tierwise", "-n", NAMESPACE)
         api.close()
 
 
-def test_upgrade_and_rollback_lose_nothing(run: Helm, installed: tuple[World, Rollouts]) -> None:
+def test_upgrade_and_rollback_lose_nothing(helm: Helm, installed: tuple[World, Rollouts]) -> None:
     """Gangs are sent before, between and after every step of both; all run whole where they belong, and none moves."""
     world, rollouts = installed
     world.racks(racks=8, size=4)
@@ -238,11 +191,11 @@ def test_upgrade_and_rollback_lose_nothing(run: Helm, installed: tuple[World, Ro
     world.until(lambda: len(world.running("train0")) == 4)
     values = ["--set", "image.tag=0.1.1", "--set", "schedulerNames={tierwise,volcano}", "--set", "logLevel=debug"]
     send()
-    run("upgrade", "tierwise", CHART, "-n", NAMESPACE, "--reuse-values", *values)
+    helm("upgrade", "tierwise", CHART, "-n", NAMESPACE, "--reuse-values", *values)
     rollouts.settle(send)
     assert {"tierwise:0.1.1"} == _images(rollouts)
     send()
-    run("rollback", "tierwise", "1", "-n", NAMESPACE)
+    helm("rollback", "tierwise", "1", "-n", NAMESPACE)
     rollouts.settle(send)
     assert {"tierwise:0.1.0"} == _images(rollouts)
     send()
@@ -253,7 +206,7 @@ def test_upgrade_and_rollback_lose_nothing(run: Helm, installed: tuple[World, Ro
         assert [4] == list(world.racks_of(name, 4).values())
     assert [] == world.audit()
     assert "forbidden" not in rollouts.said()
-    history = json.loads(run("history", "tierwise", "-n", NAMESPACE, "-o", "json"))
+    history = json.loads(helm("history", "tierwise", "-n", NAMESPACE, "-o", "json"))
     assert ["superseded", "superseded", "deployed"] == [entry["status"] for entry in history]
 
 
