@@ -35,7 +35,7 @@ class Helm:
 
 
 def _built() -> str:
-    command = [ROOT / "tools/control_plane", "--no-build", "--with", "helm"]
+    command = [str(ROOT / "tools/control_plane"), "--no-build", "--with", "helm"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LookupError(done.stderr.strip())
