@@ -22,7 +22,16 @@ Fields = dict[str, Any]
 
 _PREFIX = "#/components/schemas/"
 _META = "ObjectMeta"
-_OTHER_VERSIONS = {"PodSpec": ("workloadRef",)}
+_OTHER_VERSIONS: dict[str, Fields] = {
+    "PodSpec": {"workloadRef": None},
+    "Device": {"basic": "Device"},
+    "DeviceRequest": {
+        **dict.fromkeys(("adminAccess", "allocationMode", "count", "deviceClassName")),
+        "capacity": "CapacityRequirements",
+        "selectors": "DeviceSelector",
+        "tolerations": "DeviceToleration",
+    },
+}
 """Fields that some version of Kubernetes has, and the definitions at hand have not."""
 _KINDS = {*KINDS, ("", "PodTemplate")}
 
@@ -69,7 +78,7 @@ class _Table:
             self._kinds[key] = self._lifted(key.replace("/", "-"), fields, seen)
 
         for name, fields in _OTHER_VERSIONS.items():
-            self._types[name] |= dict.fromkeys(fields)
+            self._types[name] |= fields
 
     def lines(self) -> list[str]:
         kinds = [f"{key} {name}" for key, name in sorted(self._kinds.items())]

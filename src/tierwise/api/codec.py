@@ -452,23 +452,23 @@ register(
     "ResourceClaim",
     resource.ResourceClaim,
     quantities=resource.of_claim,
-    older=("v1beta2",),
+    older=("v1beta2", "v1beta1"),
 )
 register(
     "resource.k8s.io/v1",
     "ResourceClaimTemplate",
     resource.ResourceClaimTemplate,
     quantities=resource.of_claim_template,
-    older=("v1beta2",),
+    older=("v1beta2", "v1beta1"),
 )
-register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2",))
+register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2", "v1beta1"))
 register(
     "resource.k8s.io/v1",
     "ResourceSlice",
     resource.ResourceSlice,
     namespaced=False,
     quantities=resource.of_slice,
-    older=("v1beta2",),
+    older=("v1beta2", "v1beta1"),
 )
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
 register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))

@@ -7,6 +7,7 @@ devices of a pool in slices; the scheduler writes into the status of a claim whi
 from collections.abc import Iterator
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from tierwise.api.core import Condition, NodeSelector, ResourceList
 from tierwise.api.meta import Int, ObjectMeta, Record
@@ -15,6 +16,7 @@ from tierwise.api.quantity import Quantity
 __all__ = [
     "AllocatedDeviceStatus",
     "AllocationResult",
+    "BasicDevice",
     "CapacityRequestPolicy",
     "CapacityRequestPolicyRange",
     "CapacityRequirements",
@@ -121,8 +123,27 @@ class DeviceTaint(Record, frozen=True):
     time_added: str = ""
 
 
+class BasicDevice(Record, frozen=True):
+    """What v1beta1 says of a device, one level deeper than later versions."""
+
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool = False
+
+
 class Device(Record, frozen=True):
-    """One device as its driver describes it; node fields count where its slice leaves nodes to devices."""
+    """One device as its driver describes it; node fields count where its slice leaves nodes to devices.
+
+    A description of v1beta1 is taken over when the record is made.
+    """
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
@@ -136,6 +157,13 @@ class Device(Record, frozen=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
+    basic: BasicDevice | None = None
+
+    def __post_init__(self) -> None:
+        if self.basic is not None:
+            for name in BasicDevice.__struct_fields__:
+                force_setattr(self, name, getattr(self.basic, name))
+            force_setattr(self, "basic", None)
 
 
 class ResourcePool(Record, frozen=True):
@@ -219,11 +247,29 @@ class ExactDeviceRequest(Record, frozen=True):
 
 
 class DeviceRequest(Record, frozen=True):
-    """What a claim asks for under one name: exactly this, or the first of several that can be had."""
+    """What a claim asks for under one name: exactly this, or the first of several that can be had.
+
+    In v1beta1 the fields of `exactly` stand in the request itself; they are taken over when the record is made.
+    """
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
     first_available: tuple[DeviceSubRequest, ...] = ()
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+    def __post_init__(self) -> None:
+        if self.device_class_name and self.exactly is None and not self.first_available:
+            fields = ExactDeviceRequest.__struct_fields__
+            force_setattr(self, "exactly", ExactDeviceRequest(**{name: getattr(self, name) for name in fields}))
+            empty = DeviceRequest()
+            for name in fields:
+                force_setattr(self, name, getattr(empty, name))
 
 
 class DeviceConstraint(Record, frozen=True):

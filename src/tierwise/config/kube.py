@@ -179,6 +179,20 @@ _STRICT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Plugins with arguments, all of which are known; those named here are refused, or have no effect."""
 
+_VOLUMES: Final = "a pod that is bound against the rules of its volumes could not start"
+_KEPT_RULES: Final = {
+    **dict.fromkeys(("VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"), _VOLUMES),
+    "DynamicResources": "a pod that is bound without its devices could not start",
+}
+"""Filters that are kept whatever a profile says, and why."""
+
+_RULES_AT: Final = ("multiPoint", "preFilter", "filter", "reserve", "preBind")
+
+_IDLE_ARGUMENTS: Final = {
+    ("VolumeBinding", "shape"): "nodes are not ranked by the storage that they have left",
+    ("DynamicResources", "filterTimeout"): "a search for devices is given up after a number of steps",
+}
+
 _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
     "DynamicResources": {"bindingTimeout": _duration, "filterTimeout": _duration},
     "DefaultPreemption": {
@@ -313,6 +327,15 @@ class Points:
     def enabled(self) -> tuple[str, ...]:
         """Every plugin that the profile itself enables, wherever."""
         return tuple(dict.fromkeys(name for change in self._changes.values() for name in change.enabled))
+
+    def disabled(self) -> tuple[str, ...]:
+        """The rules of volumes and devices that the profile would do without, which are kept all the same."""
+        found: dict[str, None] = {}
+        again = {name for point in _RULES_AT if point in self._changes for name in self._changes[point].enabled}
+        for point in _RULES_AT:
+            gone = self._changes[point].disabled if point in self._changes else ()
+            found |= {name: None for name in _KEPT_RULES if name in gone or ("*" in gone and name not in again)}
+        return tuple(found)
 
     def names(self) -> tuple[str, ...]:
         """Every plugin that stands anywhere."""
@@ -490,15 +513,20 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
         immediate_preemption=True,
         preempt_actions={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
         backfills=False,
-        notes=tuple(
-            dict.fromkeys(
-                f"plugin {name} has no effect: {profile.names[name].idle}"
-                for profile in profiles
-                for name in profile.points.enabled()
-                if profile.names[name].idle
-            )
-        ),
+        notes=tuple(dict.fromkeys(note for profile in profiles for note in _notes(profile))),
     )
+
+
+def _notes(profile: _KubeProfile) -> Iterator[str]:
+    """What of a profile has no effect."""
+    for name in profile.points.enabled():
+        if profile.names[name].idle:
+            yield f"plugin {name} has no effect: {profile.names[name].idle}"
+    for name in profile.points.disabled():
+        yield f"disabling plugin {name} has no effect: {_KEPT_RULES[name]}"
+    for (name, argument), why in _IDLE_ARGUMENTS.items():
+        if argument in profile.arguments.get(name, {}):
+            yield f"argument {argument} of plugin {name} has no effect: {why}"
 
 
 def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:

@@ -104,7 +104,23 @@ _IDLE_ARGUMENTS: Final[Mapping[str, str]] = {
     "predicate.GPUSharingEnable": "devices are counted as whole resources of nodes, and not shared",
     "predicate.GPUNumberEnable": "devices are counted as whole resources of nodes, and not shared",
     "predicate.ProportionalEnable": "no cpu and memory are kept back for devices: resource-strategy-fit does",
+    "volumebinding.shape": "nodes are not ranked by the storage that they have left",
+    "volumebinding.weight": "nodes are not ranked by the storage that they have left",
+    "dynamicresources.filterTimeoutSeconds": "a search for devices is given up after a number of steps",
 }
+"""Arguments that have no effect where they are set, and what that means."""
+
+_VOLUMES_STAY: Final = "a pod that is bound against the rules of its volumes could not start"
+_DEVICES_STAY: Final = "a pod that is bound without its devices could not start"
+_KEPT_RULES: Final[Mapping[str, str]] = {
+    "predicate.NodeVolumeLimitsEnable": _VOLUMES_STAY,
+    "predicate.VolumeZoneEnable": _VOLUMES_STAY,
+    "predicate.VolumeBindingEnable": _VOLUMES_STAY,
+    "predicate.DynamicResourceAllocationEnable": _DEVICES_STAY,
+    "predicate.NodePortsEnable": "a pod that is bound where its host ports are taken could not start",
+    "capacity.DynamicResourceAllocationEnable": "quotas of device classes are kept where queues have them",
+}
+"""Switches of rules that are kept, and why: what is off in a configuration is on all the same."""
 
 _SWITCHES = """
     Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder HyperNodeProposal
@@ -160,6 +176,9 @@ def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], with
         else:
             idle = (name for name, value in plugin.arguments.items() if name in _IDLE_ARGUMENTS and value)
             found += [f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}" for name in idle]
+            off = {name for name, value in plugin.arguments.items() if str(value).lower() in ("false", "f", "0")}
+            kept = (name for name in _KEPT_RULES if name in off)
+            found += [f"argument {name} has no effect: {_KEPT_RULES[name]}" for name in kept]
     return found
 
 

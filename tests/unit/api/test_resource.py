@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
 
 from tierwise.api import codec
+from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -105,3 +108,61 @@ def test_a_pod_names_its_claims() -> None:
     assert isinstance(pod, Pod)
     assert "one-gpu" == pod.spec.resource_claims[0].resource_claim_template_name
     assert "p-gpu-x1" == pod.status.resource_claim_statuses[0].resource_claim_name
+
+
+_V1: Raw = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c", "namespace": "default"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {
+                    "name": "gpu",
+                    "exactly": {
+                        "deviceClassName": "gpu",
+                        "count": 2,
+                        "allocationMode": "ExactCount",
+                        "adminAccess": True,
+                        "selectors": [{"cel": {"expression": "true"}}],
+                        "tolerations": [{"key": "k", "operator": "Exists"}],
+                    },
+                },
+                {"name": "nic", "firstAvailable": [{"name": "a", "deviceClassName": "nic", "count": 1}]},
+            ]
+        }
+    },
+}
+
+
+def test_requests_of_v1beta1_are_those_of_v1() -> None:
+    """Their fields stand in the request itself; alternatives are as they are today."""
+    old: Any = copy.deepcopy(_V1)
+    old["apiVersion"] = "resource.k8s.io/v1beta1"
+    first = old["spec"]["devices"]["requests"][0]
+    first |= first.pop("exactly")
+
+    assert codec.decode(_V1) == codec.decode(old)
+    assert codec.decode(_V1) == codec.decode_json(json.dumps(old).encode(), ResourceClaim)
+
+
+def test_devices_of_v1beta1_are_those_of_v1() -> None:
+    """What is said of them stands one level deeper."""
+    said: Raw = {
+        "attributes": {"model": {"string": "a"}},
+        "capacity": {"memory": {"value": "40Gi"}},
+        "taints": [{"key": "k", "effect": "NoSchedule"}],
+        "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": "40Gi"}}}],
+    }
+
+    def made(version: str, device: Raw) -> Raw:
+        pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+        spec: Raw = {"driver": "d", "nodeName": "n0", "pool": pool, "devices": [device]}
+        meta = {"name": "s"}
+        return {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice", "metadata": meta, "spec": spec}
+
+    old = made("v1beta1", {"name": "d0", "basic": said})
+
+    assert codec.decode(made("v1", {"name": "d0", **said})) == codec.decode(old)
+    assert codec.decode(old) == codec.decode_json(json.dumps(old).encode(), ResourceSlice)
+    assert ("v1", "v1beta2", "v1beta1") == codec.versions_of("resource.k8s.io", "ResourceSlice")

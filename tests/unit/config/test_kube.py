@@ -341,3 +341,43 @@ def test_weight_given_everywhere_holds_at_a_point_that_names_none() -> None:
         return weights(read({"plugins": {"multiPoint": everywhere, "score": score}}))["ImageLocality"]
 
     assert (7.0, 3.0) == (weight(), weight(weight=3))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "noted"),
+    [
+        ({"multiPoint": {"disabled": [{"name": "VolumeBinding"}]}}, ["VolumeBinding"]),
+        (
+            {"filter": {"disabled": [{"name": "VolumeZone"}, {"name": "DynamicResources"}]}},
+            ["VolumeZone", "DynamicResources"],
+        ),
+        ({"score": {"disabled": [{"name": "VolumeBinding"}]}}, []),
+        (
+            {
+                "filter": {
+                    "disabled": [{"name": "*"}],
+                    "enabled": [{"name": "VolumeBinding"}, {"name": "DynamicResources"}],
+                }
+            },
+            ["VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"],
+        ),
+    ],
+)
+def test_rules_of_volumes_and_devices_cannot_be_switched_off(plugins: dict[str, object], noted: list[str]) -> None:
+    """Who tries is told."""
+    notes = read({"plugins": plugins}).notes
+
+    assert [f"disabling plugin {name} has no effect" for name in noted] == [note.partition(":")[0] for note in notes]
+
+
+def test_arguments_that_have_no_effect_are_noted() -> None:
+    """Ranking by storage, and the time for a search."""
+    given = [
+        {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 5, "shape": [{"utilization": 0, "score": 1}]}},
+        {"name": "DynamicResources", "args": {"filterTimeout": "5s", "bindingTimeout": "9s"}},
+    ]
+    notes = read({"pluginConfig": given}).notes
+
+    assert ["shape of plugin VolumeBinding", "filterTimeout of plugin DynamicResources"] == [
+        note.partition("argument ")[2].partition(" has")[0] for note in notes
+    ]

@@ -202,3 +202,25 @@ def test_switch_of_the_old_spelling_is_turned_round() -> None:
 
     assert ({"JobOrder"}, set()) == (off(disableJobOrder=True), off(disableJobOrder=False))
     assert (set(), {"JobOrder"}) == (off(enabledJobOrder=True), off(enableJobOrder=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "noted"),
+    [
+        ("predicate.VolumeBindingEnable", False, "could not start"),
+        ("predicate.VolumeZoneEnable", "false", "could not start"),
+        ("predicate.NodeVolumeLimitsEnable", False, "could not start"),
+        ("predicate.DynamicResourceAllocationEnable", False, "without its devices"),
+        ("predicate.VolumeBindingEnable", True, ""),
+        ("volumebinding.weight", 3, "not ranked by the storage"),
+        ("volumebinding.bindTimeoutSeconds", 5, ""),
+        ("dynamicresources.filterTimeoutSeconds", 5, "given up after a number of steps"),
+    ],
+)
+def test_switches_of_volumes_and_devices_that_have_no_effect_are_noted(name: str, value: object, noted: str) -> None:
+    """A site that counts on one is told, when the configuration is read."""
+    raw = {"actions": "allocate", "tiers": [{"plugins": [{"name": "predicates", "arguments": {name: value}}]}]}
+    notes = read_volcano(raw).notes
+
+    assert bool(noted) == bool(notes)
+    assert all(note.startswith(f"argument {name} has no effect: ") and noted in note for note in notes)
