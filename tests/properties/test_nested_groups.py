@@ -6,8 +6,12 @@ import random
 
 import pytest
 from tests.support.depth import DEEP
-from tests.support.languages import run
+from tests.support.languages import objects_of, run
 from tests.support.nested_oracle import kai, kubernetes, leaves, random_scene, solvable, standing
+
+from tierwise.audit import audit
+from tierwise.config.profile import DEFAULT
+from tierwise.sim.rounds import schedule
 
 BATCHES, SIZE = (20, 200) if DEEP else (2, 60)
 KINDS = ("alike", "unlike", "choosing", "elastic", "running")
@@ -51,3 +55,14 @@ def test_a_nested_gang_gets_one_place_in_every_language(kind: str) -> None:
         scene = random_scene(random.Random(seed), kind)
 
         assert run(scene.manifests(), kai(scene.gang))[0] == run(scene.manifests(), kubernetes(scene.gang))[0], seed
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "running"])
+def test_the_auditor_finds_nothing(kind: str) -> None:
+    """It counts parts and domains at every level by itself."""
+    for seed in range(2000, 2000 + SIZE // 4):
+        scene = random_scene(random.Random(seed), kind)
+        for write in (kai, kubernetes):
+            history = schedule(objects_of(scene.manifests(), write(scene.gang)), DEFAULT, now=0.0)
+
+            assert [] == list(audit(history.cluster.read())), seed

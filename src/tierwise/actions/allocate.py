@@ -397,8 +397,8 @@ class _Allocation:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
         placements: list[Placement] = []
         left: list[TaskGroup] = []
-        for number, asked in surplus_groups(self._cycle, job):
-            placed = self._place_group(job, number, asked)
+        for asked in surplus_groups(self._cycle, job):
+            placed = self._place_group(job, asked)
             if placed:  # what else there is to place depends on it
                 self._decide(job, placed, score=0.0, bound=True)
                 return self._cycle.backlog.some_left(job)
@@ -421,13 +421,13 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
 
-    def _place_group(self, job: Job, number: int, asked: Demand) -> list[Placement]:
+    def _place_group(self, job: Job, asked: Demand) -> list[Placement]:
         """Place an inner group beyond the minimum, if quotas allow all of it now."""
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
             if self._quota_reason(job, asked) is not None:
                 return []
-        return place_surplus_group(self._cycle, job, number, asked)
+        return place_surplus_group(self._cycle, job, asked)
 
     def _allowed(self, job: Job, task_group: TaskGroup) -> int:
         """How many tasks of a task group quotas allow now; at most one where placing a task moves the shares."""

@@ -33,6 +33,7 @@ _KUEUE_READ: Final = frozenset(
         "podset-preferred-topology",
         "podset-unconstrained-topology",
         "podset-slice-required-topology",
+        "podset-slice-required-topology-constraints",
         "podset-slice-size",
         "podset-group-name",
     )

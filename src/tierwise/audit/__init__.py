@@ -11,6 +11,7 @@ from tierwise.audit.gangs import gangs
 from tierwise.audit.gathered import gathered
 from tierwise.audit.koordinator import koordinator_gangs
 from tierwise.audit.languages import (
+    composite_groups,
     grove_gangs,
     kai_groups,
     kubernetes_groups,
@@ -32,6 +33,14 @@ __all__ = ["Finding", "audit"]
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
     own = (gangs, koordinator_gangs)
-    others = (kubernetes_groups, workload_groups, plugin_groups, kai_groups, grove_gangs, kueue_groups)
+    others = (
+        kubernetes_groups,
+        composite_groups,
+        workload_groups,
+        plugin_groups,
+        kai_groups,
+        grove_gangs,
+        kueue_groups,
+    )
     checks = (nodes, support, volumes, devices, *own, *others, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

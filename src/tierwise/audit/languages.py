@@ -6,26 +6,42 @@ whole and has lost pods since is no violation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kai import SubGroup as KaiSubGroup
 from tierwise.api.kai import Topology
 from tierwise.api.koordinator import PodGroup as KoordinatorGroup
 from tierwise.api.kueue import Topology as KueueTopology
+from tierwise.api.limits import DEPTH
 from tierwise.api.meta import read_number
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import PodGroup as VolcanoGroup
+from tierwise.api.workload import CompositePodGroup as Composite
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, ended, gang, group, stands
 from tierwise.port import Objects
 
-__all__ = ["grove_gangs", "kai_groups", "kubernetes_groups", "kueue_groups", "plugin_groups", "workload_groups"]
+__all__ = [
+    "composite_groups",
+    "grove_gangs",
+    "kai_groups",
+    "kubernetes_groups",
+    "kueue_groups",
+    "plugin_groups",
+    "workload_groups",
+]
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
+_COMPOSITE_STARTED = "CompositePodGroupInitiallyScheduled"
+_DEEPEST = 4
+"""Levels of composites that the API allows."""
 
 
 def plugin_groups(objects: Objects) -> Iterator[Finding]:
@@ -49,6 +65,54 @@ def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
             yield from _part(f"PodGroup {path}", len(standing), policy.min_count)
         for entry in record.spec.scheduling_constraints.topology:
             yield from _apart(objects, f"PodGroup {path}", standing, entry.key)
+
+
+def composite_groups(objects: Objects) -> Iterator[Finding]:
+    """CompositePodGroups of which a part stands, or whose pods stand in several domains, at every level."""
+    inside = _standing(
+        objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
+    )
+    composites = objects.every(Composite)
+    groups: dict[str, list[str]] = {}
+    inner: dict[str, list[str]] = {}
+    for found, records in ((groups, objects.every(KubernetesGroup)), (inner, composites)):
+        for path, record in records.items():
+            parent = record.spec.parent_composite_pod_group_name
+            if parent:
+                found.setdefault(f"{path.partition('/')[0]}/{parent}", []).append(path)
+
+    def below(path: str, steps: int) -> tuple[list[Pod], int]:
+        """The pods that stand below a composite, and how many of its parts stand whole."""
+        pods, whole = [], 0
+        for name in groups.get(path, ()):
+            gang = objects.every(KubernetesGroup)[name].spec.scheduling_policy.gang
+            pods += inside.get(name, [])
+            whole += len(inside.get(name, ())) >= (gang.min_count if gang is not None else 1)
+        for name in inner.get(path, ()) if steps else ():
+            gangs = composites[name].spec.scheduling_policy.gang
+            more, parts = below(name, steps - 1)
+            pods += more
+            whole += parts >= (gangs.min_group_count if gangs is not None else 1)
+        return pods, whole
+
+    def started(path: str, steps: int) -> bool:
+        """Whether a composite, or one around it, was whole once."""
+        record = composites.get(path)
+        if record is None:
+            return False
+        said = any((c.type, c.status) == (_COMPOSITE_STARTED, "True") for c in record.status.conditions)
+        parent = record.spec.parent_composite_pod_group_name
+        around = f"{path.partition('/')[0]}/{parent}"
+        return was_whole(record.metadata, said=said) or (bool(parent and steps) and started(around, steps - 1))
+
+    for path, record in composites.items():
+        pods, whole = below(path, _DEEPEST)
+        policy = record.spec.scheduling_policy.gang
+        if policy is not None and pods and whole < policy.min_group_count and not started(path, _DEEPEST):
+            text = f"{whole} of {policy.min_group_count} groups stand whole"
+            yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
+        for entry in record.spec.scheduling_constraints.topology:
+            yield from _apart(objects, f"CompositePodGroup {path}", pods, entry.key)
 
 
 def workload_groups(objects: Objects) -> Iterator[Finding]:
@@ -84,19 +148,43 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
         limits += [(s.name, s.topology_constraint) for s in listed if s.topology_constraint is not None]
         if not whole and not listed:
             yield from _part(f"PodGroup {path}", len(standing), spec.min_member)
-        every = spec.min_sub_group is None and all(sub.min_sub_group is None for sub in listed)
-        for sub in listed if every and not whole else ():
-            if sub.name not in parents.values():
-                number = len(_below(standing, sub.name, parents))
-                if number < sub.min_member:
-                    text = f"{number} of {sub.min_member} pods of sub-group {sub.name} stand"
-                    yield Finding("part-of-gang", f"PodGroup {path}", text)
+        for text in _lacking(record, standing) if listed and not whole else ():
+            yield Finding("part-of-gang", f"PodGroup {path}", text)
         for name, asked in limits:
             found = topologies.get(asked.topology)
             levels = [level.node_label for level in found.spec.levels] if found is not None else []
             if asked.required_topology_level in levels:
                 outer = levels[: levels.index(asked.required_topology_level) + 1]
                 yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+
+
+def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
+    """What the sub-groups of a group lack: pods of those that must be whole, or whole ones among some."""
+    spec = record.spec
+    listed = (*spec.sub_groups, *spec.subgroups)
+    parents = {sub.name: sub.parent or "" for sub in listed}
+    inside: dict[str, list[KaiSubGroup]] = {}
+    for sub in listed:
+        inside.setdefault(sub.parent or "", []).append(sub)
+
+    def whole(name: str, some: int | None, least: int, steps: int) -> bool:
+        parts = inside.get(name, []) if steps else []
+        if not parts:
+            return len(_below(standing, name, parents)) >= max(least, 1)
+        number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, steps - 1) for sub in parts)
+        return number >= (len(parts) if some is None else some)
+
+    if whole("", spec.min_sub_group, spec.min_member, DEPTH):
+        return
+    if spec.min_sub_group is not None or any(sub.min_sub_group is not None for sub in listed):
+        number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, DEPTH) for sub in inside.get("", ()))
+        least = len(inside.get("", ())) if spec.min_sub_group is None else spec.min_sub_group
+        yield f"{number} of {least} sub-groups stand whole"
+        return
+    for sub in listed:
+        number = len(_below(standing, sub.name, parents))
+        if sub.name not in inside and number < sub.min_member:
+            yield f"{number} of {sub.min_member} pods of sub-group {sub.name} stand"
 
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:
@@ -134,12 +222,47 @@ def kueue_groups(objects: Objects) -> Iterator[Finding]:
         total = read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
         if len(pods) >= total and not any(ended(pod) for pod in pods):
             yield from _part(f"pod group {path}", len(inside.get(path, ())), total)
-        level = marks.get("kueue.x-k8s.io/podset-required-topology", "")
-        ours = pods[0].metadata.labels.get("kueue.x-k8s.io/managed") != "true"
-        listed = ([entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values())
-        levels = next((found for found in listed if level in found), None) if level and ours else None
-        if levels is not None:
-            yield from _apart(objects, f"pod group {path}", inside.get(path, []), *levels[: levels.index(level) + 1])
+        if pods[0].metadata.labels.get("kueue.x-k8s.io/managed") == "true":
+            continue
+        listed = [[entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values()]
+        for level, size in _sliced(marks):
+            levels = next((found for found in listed if level in found), None)
+            slices: dict[int, list[Pod]] = {}
+            for pod in inside.get(path, ()) if levels is not None else ():
+                slices.setdefault(_index(pod) // size if size else 0, []).append(pod)
+            for number, mine in sorted(slices.items()):
+                subject = f"pod group {path}" + (f", slice {number} of {size}" if size else "")
+                yield from _apart(objects, subject, mine, *(levels or [])[: (levels or []).index(level) + 1])
+
+
+def _sliced(marks: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """The levels that a pod group asks for, each with the size of its slices, 0 for all pods together."""
+    prefix = "kueue.x-k8s.io/podset-"
+    if marks.get(f"{prefix}required-topology"):
+        yield marks[f"{prefix}required-topology"], 0
+    size = read_number(marks.get(f"{prefix}slice-size", "")) or 0
+    if marks.get(f"{prefix}slice-required-topology") and size > 0:
+        yield marks[f"{prefix}slice-required-topology"], size
+    try:
+        layers = msgspec.json.decode(marks.get(f"{prefix}slice-required-topology-constraints", "[]"))
+    except msgspec.DecodeError:
+        return
+    for layer in layers if isinstance(layers, list) else ():
+        number = read_number(str(layer.get("size", ""))) if isinstance(layer, dict) else None
+        if number is not None and number > 0 and isinstance(layer.get("topology"), str):
+            yield layer["topology"], number
+
+
+def _index(pod: Pod) -> int:
+    """The index of a pod in its group: as a label says, else the number at the end of its name."""
+    labels, marks = pod.metadata.labels, pod.metadata.annotations
+    own = marks.get("kueue.x-k8s.io/pod-group-pod-index-label", "")
+    for key in (own, "kueue.x-k8s.io/pod-group-pod-index", "batch.kubernetes.io/job-completion-index"):
+        number = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
+        if number is not None:
+            return number
+    digits = pod.metadata.name[len(pod.metadata.name.rstrip("0123456789")) :]
+    return int(digits) if digits else 0
 
 
 def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:

@@ -110,6 +110,8 @@ def build_group(
     fault = _missing(tree, "")
     policies, index = _policies(tree) if fault is None else ((), {})
     inner_groups, parents = _inner_groups(tree) if index and _nested(tree, policies) else ((), {})
+    outer = {name: inner_groups[number].path for name, number in parents.items()}
+    paths = {name: f"{outer[name]}/{name}" if outer.get(name) else name for name in index}
     if inner_groups:
         policies = tuple(replace(policy, minimum=0) for policy in policies)
     least = _as_roles(policies, index) if not inner_groups else {}
@@ -135,13 +137,13 @@ def build_group(
         forbears=group.forbears or forbearing(group.meta),
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
         marks=group.annotations,
-        split=_split(key, index, members, sub_group),
+        split=_split(key, index, paths, members, sub_group),
         numbers=numbers,
         refusal=refusal,
         together=group.together,
         declared_by=group.key,
         inner_groups=inner_groups,
-        parents={f"{key}/{name}": number for name, number in parents.items()},
+        parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
     )
 
 
@@ -200,13 +202,14 @@ def _policies(tree: SubGroup) -> tuple[tuple[Policy, ...], dict[str, int]]:
     """A policy for each kind of innermost sub-groups that are alike, and the policy of each of these by its name."""
     alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
     for sub in sorted(_innermost(tree), key=lambda sub: natural(sub.name)):
-        alike.setdefault((min(sub.minimum, PODS), sub.constraint), []).append(sub)
+        limit = replace(sub.constraint, preferred="") if sub.constraint is not None else None
+        alike.setdefault((min(sub.minimum, PODS), limit), []).append(sub)
     policies: list[Policy] = []
     index: dict[str, int] = {}
-    for (size, constraint), subs in alike.items():
+    for (size, _), subs in alike.items():
         least = len(subs) if tree.min_sub_groups is None else min(tree.min_sub_groups, len(subs))
         index |= {sub.name: len(policies) for sub in subs}
-        policies.append(Policy(subs[0].name, size, least, constraint))
+        policies.append(Policy(subs[0].name, size, least, subs[0].constraint))
     return tuple(policies), index
 
 
@@ -252,14 +255,20 @@ def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str,
     return {name: policies[policy].size for name, policy in index.items()}
 
 
-def _split(key: str, index: Mapping[str, int], members: Sequence[Member], sub_group: Callable[[Pod], str]) -> Split:
+def _split(
+    key: str,
+    index: Mapping[str, int],
+    paths: Mapping[str, str],
+    members: Sequence[Member],
+    sub_group: Callable[[Pod], str],
+) -> Split:
     """By sub-group, in the order of their names, not every language having another; the rest under the job's key."""
     found: Split = {key: (-1, 0, [])}
     places = {name: i for i, name in enumerate(sorted(index, key=natural))}
     for member in members:
         name = sub_group(member.pod) if index else ""
         if name in index:
-            found.setdefault(f"{key}/{name}", (index[name], places[name], []))[2].append(member)
+            found.setdefault(f"{key}/{paths[name]}", (index[name], places[name], []))[2].append(member)
         else:
             found[key][2].append(member)
     return found

@@ -281,6 +281,7 @@ class JobBuilder:
                     ready=sum(_counts_ready(m.task) for m in members),
                     tasks=tuple(m.task for m in members),
                     previous_domain=formers.get(sub_key, ""),
+                    path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
                     inner_group=parents.get(sub_key, -1),
                     further=policies[policy].further if policy >= 0 else rest.get("further", ()),
                 )

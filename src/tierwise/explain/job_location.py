@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 import numpy as np
 
+from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.topology import ROOT, Topology
@@ -49,7 +50,7 @@ def job_location(
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()
-    subs = {sub.key.rpartition("/")[2]: _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
+    subs = {sub_id(sub): _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
     return JobLocation(_place(topology, [row for found in rows.values() for row in found]), subs)
 
 

@@ -119,4 +119,4 @@ def _part(whole: Rejection, child: Rejection) -> str:
     """A cause of the same subject stands for itself; one of a sub-group names it."""
     if child.subject == whole.subject:
         return f"{child.reason.plugin}: {message(child)}"
-    return f"sub-group {child.subject.rpartition('/')[2]}: {message(child)}"
+    return f"sub-group {child.subject.removeprefix(f'{whole.subject}/')}: {message(child)}"

@@ -84,8 +84,8 @@ def belongs_to(job: Job, name: str) -> bool:
 
 
 def sub_id(sub: SubJob) -> str:
-    """A sub-group's id within its job: policy and label value; "" for the tasks that no policy takes."""
-    return sub.key.rpartition("/")[2] if sub.policy >= 0 else ""
+    """A sub-group's id within its job: policy and label value, or its path; "" for the tasks that no policy takes."""
+    return (sub.path or sub.key.rpartition("/")[2]) if sub.policy >= 0 else ""
 
 
 def name_of_pod(key: str) -> str:
@@ -116,6 +116,11 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
     """A networkTopology in the words of the API."""
     if constraint is None:
         return "no networkTopology"
+    text = _limit(topology, constraint)
+    return f"{text}, preferably one {constraint.preferred}" if constraint.preferred else text
+
+
+def _limit(topology: Topology, constraint: Constraint) -> str:
     mode = "hard" if constraint.hard else "soft"
     if constraint.tier is not None:
         label = tier_label(topology, constraint.tier).partition(" ")[2]

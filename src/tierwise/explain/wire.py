@@ -9,6 +9,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
+from tierwise.explain.naming import sub_id
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
@@ -135,7 +136,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
     return {
         "pod": inspection.task.key,
         "podGroup": pod_group_of(inspection.job, inspection.task),
-        "subGroup": inspection.sub.key.rpartition("/")[2] if inspection.sub.policy >= 0 else "",
+        "subGroup": sub_id(inspection.sub),
         "gradients": [list(group) for group in inspection.gradients],
         "hyperNodeScores": dict(inspection.domain_scores),
         "nodes": {

@@ -126,7 +126,7 @@ class InnerGroup(msgspec.Struct, frozen=True):
 class SubJob(msgspec.Struct, frozen=True, eq=False):
     """A sub-group. A job without policies has one, which is the job itself."""
 
-    key: str  # namespace/podgroup, or namespace/podgroup/policy-value
+    key: str  # namespace/podgroup, or namespace/podgroup/policy-value; in a nested job with the groups around it
     number: int  # its place in the ledger's tallies
     job_number: int
     policy: int  # index into the job's policies; -1 for the tasks that no policy takes
@@ -142,6 +142,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
     previous_domain: str = ""  # the domain that it was last placed in
+    path: str = ""  # of a nested job: the names of the groups around it and its own, joined by "/"
     inner_group: int = -1  # index into the job's inner groups; -1 where it is part of none
     further: tuple[Constraint, ...] = ()  # constraints on other trees
 

@@ -12,7 +12,7 @@ from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.volcano.annotations import role_of
 from tierwise.dialects.volcano.job import defaulted
 from tierwise.explain.job_location import job_location
-from tierwise.explain.naming import ObjectNames, domain_title
+from tierwise.explain.naming import ObjectNames, domain_title, sub_id
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import count
 from tierwise.explain.timeline import TimelineEntry
@@ -75,7 +75,7 @@ class EventLog:
             rows = [row for placed in decision.placed for row in placed.rows.tolist()]
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
         found = job_location(snapshot.topology, job, [decision])
-        touched = {placed.sub.key.rpartition("/")[2] for placed in decision.placed}
+        touched = {sub_id(placed.sub) for placed in decision.placed}
         subs: dict[str, list[str]] = {}
         for sub, place in found.subs.items():
             if place is not None and sub in touched:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Object, Raw
@@ -17,7 +17,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.dialects.grove.pod_gang import SCHEDULED as GANG_SCHEDULED
 from tierwise.dialects.kai.pod_group import STARTED
 from tierwise.dialects.kubernetes.identity import made_up_uid
-from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, SCHEDULED
+from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, DEEPEST, SCHEDULED
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase
@@ -153,9 +153,35 @@ class _Kubernetes:
             yield from self._patch(key, self._type(key), ready=ready)
             return
         yield from self._patch(key, COMPOSITE_SCHEDULED, ready=ready)
+        whole: dict[str, bool] = {}
         for name, least, stands in self._parts():
             own = Key(key.group, "PodGroup", key.namespace, name)
+            whole[name] = stands >= least
             yield from self._patch(own, self._type(own), ready=stands >= least and ready)
+        for name, stands_whole in self._composites(key, whole):
+            inner = Key(key.group, "CompositePodGroup", key.namespace, name)
+            yield from self._patch(inner, COMPOSITE_SCHEDULED, ready=stands_whole and ready)
+
+    def _composites(self, key: Key, whole: Mapping[str, bool]) -> Iterator[tuple[str, bool]]:
+        """The composites between the one that declares the job and its PodGroups, and whether each stands whole."""
+        inside: dict[str, dict[tuple[str, str], None]] = {}
+        for name in whole:
+            child = ("PodGroup", name)
+            for _ in range(DEEPEST):
+                record = self._objects.record(Key(key.group, child[0], key.namespace, child[1]))
+                if not isinstance(record, PodGroup | CompositePodGroup) or child == (key.kind, key.name):
+                    break
+                parent = record.spec.parent_composite_pod_group_name
+                inside.setdefault(parent, {})[child] = None
+                child = ("CompositePodGroup", parent)
+
+        def stands(name: str) -> bool:
+            record = self._objects.record(Key(key.group, "CompositePodGroup", key.namespace, name))
+            gang = record.spec.scheduling_policy.gang if isinstance(record, CompositePodGroup) else None
+            found = (whole[part] if kind == "PodGroup" else stands(part) for kind, part in inside[name])
+            return sum(found) >= (max(gang.min_group_count, 1) if gang is not None else 1)
+
+        yield from ((name, stands(name)) for name in inside if name and name != key.name)
 
     def _parts(self) -> Iterator[tuple[str, int, int]]:
         """The groups of a composite, sub-groups or roles of its job: name, minimum, and how many pods of it stand."""

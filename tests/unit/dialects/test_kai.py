@@ -169,6 +169,23 @@ def test_sub_groups_of_sub_groups_have_domains_of_their_own() -> None:
     assert 4 == len(run(WORLD, kai_gang("g", dict.fromkeys(sizes, 2), subGroups=large, minSubGroup=1))[0])
 
 
+def test_the_auditor_counts_sub_groups_at_every_level() -> None:
+    """One half of two in a spine each: where it lacks a part, and where its parts stand in two spines."""
+    subs = [_sub(half, 0, SPINE, minSubGroup=2) for half in ("x", "y")]
+    subs += [_sub(f"{half}{i}", 1, RACK, half) for half in ("x", "y") for i in range(2)]
+    sizes = {f"{half}{i}": 1 for half in ("x", "y") for i in range(2)}
+
+    def found(least: int, **on: str) -> list[str]:
+        where = {f"g-{name}-0": node for name, node in on.items()}
+        gang = kai_gang("g", sizes, on=where, subGroups=subs, minSubGroup=least)
+        return [finding.rule for finding in audit(objects_of(WORLD, gang))]
+
+    assert [] == found(1, x0="n0", x1="n2")
+    assert ["part-of-gang"] == found(2, x0="n0", x1="n2")
+    assert ["part-of-gang"] == found(1, x0="n0", y0="n2")
+    assert ["topology"] == found(1, x0="n0", x1="n4")
+
+
 def test_further_sub_groups_come_whole() -> None:
     """One of two halves is enough; the other starts as soon as both of its parts have room, and not by half."""
     subs = [_sub(half, 0, SPINE, minSubGroup=2) for half in ("x", "y")]

@@ -435,6 +435,49 @@ def test_the_auditor_counts_for_itself() -> None:
     )
 
 
+def test_the_auditor_counts_composites_at_every_level() -> None:
+    """Pods of a composite in two spines, and one of two groups; one that has started may have lost them."""
+
+    def found(*manifests: list[Raw]) -> list[tuple[str, str]]:
+        return [(finding.rule, finding.subject) for finding in audit(objects_of(WORLD, *manifests))]
+
+    def pair(*nodes: str, least: int = 2) -> list[Raw]:
+        groups = [
+            raw
+            for i, node in enumerate(nodes)
+            for raw in kubernetes_gang(f"p{i}", 1, on={0: node} if node else {}, parentCompositePodGroupName="all")
+        ]
+        return [composite("top", 1), composite("all", least, key=SPINE, parent="top"), *groups]
+
+    assert [] == found(pair("n0", "n2"))
+    assert [("topology", "CompositePodGroup default/all")] == found(pair("n0", "n4"))
+    part = [("part-of-gang", "CompositePodGroup default/all"), ("part-of-gang", "CompositePodGroup default/top")]
+    assert part == sorted(found(pair("n0", "")))
+    assert [] == found(pair("n0", "", least=1))
+    top, *rest = pair("n0", "")
+    said: Raw = {"conditions": [{"type": "CompositePodGroupInitiallyScheduled", "status": "True"}]}
+    assert [] == found([top | {"status": said}, *rest])
+
+
+def test_every_composite_has_its_condition() -> None:
+    """The one that declares the gang, those inside it, and one of which nothing stands."""
+    groups = [
+        raw
+        for name, size in (("a", 2), ("b", 3))
+        for raw in kubernetes_gang(f"{name}0", size, key=RACK, parentCompositePodGroupName=name)
+    ]
+    inner = [composite(name, 1, key=SPINE, parent="top") for name in ("a", "b")]
+    cluster = schedule(objects_of(WORLD, [composite("top", 1), *inner, *groups]), DEFAULT, now=0.0).cluster
+
+    told = {
+        path.removeprefix("default/"): [(c.type, c.status) for c in record.status.conditions]
+        for path, record in cluster.read().every(CompositePodGroup).items()
+    }
+    kind = "CompositePodGroupInitiallyScheduled"
+    assert [(kind, "True")] == told["top"] == told["a"]
+    assert [(kind, "False")] == told["b"]
+
+
 def test_the_minimum_may_change() -> None:
     """A gang of three that waits starts with two once that is enough."""
     group, *pods = kubernetes_gang("g", 3, key=RACK)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.support.languages import RACK, SPINE, kueue_gang, nodes, objects_of, pod, run, topology
 
@@ -61,6 +63,67 @@ def test_slices_have_a_domain_each() -> None:
 def test_a_last_slice_may_be_smaller() -> None:
     """Five pods in slices of two."""
     assert 5 == len(run(WORLD, kueue_gang("g", 5, slice_required_topology=RACK, slice_size=2))[0])
+
+
+def _layers(*layers: tuple[str, object]) -> str:
+    return json.dumps([{"topology": level, "size": size} for level, size in layers])
+
+
+def test_slices_lie_within_each_other() -> None:
+    """Four pods in a spine, two of them in a rack, and six of them: the last two have a spine to themselves."""
+    asked = _layers((SPINE, 4), (RACK, "2"))
+    bound = run(WORLD, kueue_gang("g", 6, slice_required_topology_constraints=asked))[0]
+
+    assert {"n0", "n1", "n2", "n3"} == {bound[f"g-{i}"] for i in range(4)}
+    assert all(RACKS[bound[f"g-{i}"]] == RACKS[bound[f"g-{i + 1}"]] for i in (0, 2, 4))
+    assert {} == run(WORLD, kueue_gang("g", 8, slice_required_topology_constraints=asked))[0]
+    within = {"slice_required_topology_constraints": asked, "required_topology": SPINE}
+    assert 4 == len(run(WORLD, kueue_gang("g", 4, **within))[0])  # type: ignore[arg-type]
+    assert {} == run(WORLD, kueue_gang("g", 6, **within))[0]  # type: ignore[arg-type]
+
+
+def test_the_auditor_knows_slices() -> None:
+    """Two pods of a slice in two racks, and four of an outer one in two spines."""
+    asked = _layers((SPINE, 4), (RACK, 2))
+
+    def found(*nodes: str, **marks: object) -> list[str]:
+        gang = kueue_gang("g", len(nodes), on=dict(enumerate(nodes)), **marks)  # type: ignore[arg-type]
+        return [finding.subject for finding in audit(objects_of(WORLD, gang))]
+
+    assert [] == found("n0", "n1", "n2", "n3", slice_required_topology_constraints=asked)
+    assert ["pod group default/g, slice 0 of 4"] == found(
+        "n0", "n1", "n4", "n5", slice_required_topology_constraints=asked
+    )
+    assert ["pod group default/g, slice 1 of 2"] == found(
+        "n0", "n1", "n4", "n2", slice_required_topology=RACK, slice_size=2
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "[]",
+        "{",
+        '[{"topology": "x"}]',
+        _layers((SPINE, 4), (RACK, 3)),
+        _layers((RACK, 0)),
+        _layers(("", 1)),
+        '[{"topology": "x", "sizes": [1, 2]}]',
+    ],
+)
+def test_slices_that_make_no_sense_are_invalid(asked: str) -> None:
+    """Sizes are positive, and each consists of the next."""
+    gang = kueue_gang("g", 4, slice_required_topology_constraints=asked)
+
+    assert {"InvalidGroup"} == _codes(run(WORLD, gang)[1])
+
+
+def test_slices_are_asked_for_in_one_way() -> None:
+    """Kueue refuses both at once."""
+    both = {"slice_required_topology": RACK, "slice_size": 2}
+    gang = kueue_gang("g", 4, slice_required_topology_constraints=_layers((RACK, 2)), **both)  # type: ignore[arg-type]
+
+    assert {"InvalidGroup"} == _codes(run(WORLD, gang)[1])
 
 
 def test_pod_sets_of_one_group_share_a_domain() -> None:
@@ -133,8 +196,8 @@ def test_the_pods_of_a_job_that_asks_for_a_topology_are_a_gang() -> None:
 
 
 def test_a_mark_that_is_not_read_keeps_the_pod_waiting() -> None:
-    """Such as constraints of several slice levels at once."""
-    assert {"NotSupported"} == _codes(run(WORLD, kueue_gang("g", 1, slice_required_topology_constraints="[]"))[1])
+    """Such as spreading."""
+    assert {"NotSupported"} == _codes(run(WORLD, kueue_gang("g", 1, topology_spreading="{}"))[1])
 
 
 # -- beneath Kueue

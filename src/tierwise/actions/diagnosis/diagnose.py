@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
-from tierwise.actions.placement.search import BOTH, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.nested_groups import parts_held, parts_of
+from tierwise.actions.placement.search import BOTH, NoPlace, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.sub_groups import search_inner_group
 from tierwise.actions.placement.uniform_groups import groups_held, uniform_groups
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
@@ -24,7 +26,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, SubJob
+from tierwise.model.job import Job, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection, Tried
 from tierwise.model.resources import UNOFFERED
 from tierwise.model.shape import Shape
@@ -293,7 +295,8 @@ def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
 def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> Iterator[Rejection]:
     """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
     limit = cycle.pipeline.limit(job)
-    seen: set[tuple[int | None, int, tuple[int, ...]]] = set()
+    seen: dict[tuple[int | None, int, tuple[int, ...]], bool] = {}  # kinds of sub-jobs, and whether one would fit
+    told: set[int] = set()  # inner groups with a part that does not fit
     within = int(groups[-1][0]) if current_domain(cycle, job) is not None and groups else ROOT
     for task_group in demand.task_groups:
         reason = too_wide(cycle, task_group.sub)
@@ -302,13 +305,46 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
             continue
         inner = cycle.pipeline.limit(task_group.sub)
         kind = (inner, task_group.need, tuple(tasks_left.pod_set.shape.number for tasks_left in task_group.remaining))
+        if not seen.get(kind, True):
+            told.add(task_group.sub.inner_group)
         if inner is None or (limit is not None and inner >= limit) or kind in seen:
             continue
-        seen.add(kind)
+        seen[kind] = True
         short = _tried(cycle, job, Demand((task_group,)), tuple(_searched_for(cycle, task_group.sub, within)))
         if short and short[-1].fits < task_group.need:
             text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the sub-group"
+            seen[kind] = False
+            told.add(task_group.sub.inner_group)
             yield Rejection("space", task_group.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+    for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part stands for what is around it
+        found = None if number in told else _inner_group(cycle, job, demand, number, within)
+        if number in told or found is not None:
+            told.add(job.inner_groups[number].parent)
+        if found is not None:
+            yield found
+
+
+def _inner_group(cycle: Cycle, job: Job, demand: Demand, number: int, within: int) -> Rejection | None:
+    """Why an inner group does not fit even alone; None where it does, or is not asked for."""
+    gang = group_job(job, number)
+    mine = {sub.number for sub in gang.subs}
+    chosen, spares = (
+        tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
+        for task_groups in (demand.task_groups, demand.spares)
+    )
+    limit = cycle.pipeline.limit(gang)
+    asked = Demand(chosen, spares, inner_group=number)
+    if not chosen or limit is None:
+        return None
+    with cycle.ledger.statement():
+        if search_inner_group(cycle, job, asked, within=within) is not NoPlace.PROVEN:
+            return None
+    groups = tuple(_searched_for(cycle, gang, within))
+    here = current_domain(cycle, gang) is not None
+    tried = tuple(_refused(cycle, gang, asked, _look(cycle, job, asked, g, {}, here=here)) for g in groups)
+    path, text = job.inner_groups[number].path, f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
+    reason = Reason("SubGroupDoesNotFit", "allocate", f"{text} holds {count(len(chosen), 'sub-group')} of it")
+    return Rejection("space", f"{job.key}/{path}", reason, tried)
 
 
 def _inside(cycle: Cycle, domain: int) -> str:
@@ -429,6 +465,10 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
     promising domains are filled to see how many fit together.
     """
+    nested = parts_of(cycle, job, demand) if job.inner_groups else None
+    if nested is not None and nested.kind is not None and not cycle.pipeline.moving(_first_shape(demand)):
+        each = nested.parts[0]
+        return each.pods, parts_held(cycle, each, Pool.FUTURE_IDLE)[group] * each.pods
     uniform = uniform_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
     if uniform is not None:
         return uniform.size, groups_held(cycle, uniform, Pool.FUTURE_IDLE)[group] * uniform.size
@@ -445,6 +485,10 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     for i in order.tolist():
         tried[i] = _together(cycle, job, demand.task_groups, int(group[i])) if total[i] else 0
     return 0, tried
+
+
+def _first_shape(demand: Demand) -> Shape:
+    return demand.task_groups[0].remaining[0].pod_set.shape
 
 
 def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain: int) -> int:

@@ -59,6 +59,7 @@ class Demand(msgspec.Struct, frozen=True):
     alternatives: Demand | None = None  # all other selections, tried if this one finds no place
     cut: bool = False  # there are more selections than are tried
     open: bool = False  # the task groups are not enough: some spares must be placed too
+    inner_group: int = 0  # of a nested job: the inner group that they make whole
 
     @property
     def tasks(self) -> int:
@@ -92,7 +93,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
             yield TaskGroup(sub, (tasks_left,), tasks_left.left)
 
 
-def surplus_groups(cycle: Cycle, job: Job) -> Iterator[tuple[int, Demand]]:
+def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
     """The inner groups beyond a nested job's minimum that must be placed whole, each with what it lacks.
 
     Groups within one that is not whole come with it.
@@ -104,7 +105,7 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[tuple[int, Demand]]:
         if group.parent >= 0 and whole[group.parent] and not whole[i]:
             asked = _Choice(cycle, job).nested(i)
             if asked.enough:
-                yield i, asked
+                yield asked
 
 
 def needs(asked: Demand, resources: int) -> Ints:
@@ -219,6 +220,7 @@ class _Choice:
             tuple(task_group for sub, task_group in task_groups if sub.number in mine),
             tuple(task_group for sub, task_group in task_groups if sub.number not in mine),
             enough=chosen is not None,
+            inner_group=number,
         )
 
     def _begun(self, subs: list[SubJob]) -> bool:

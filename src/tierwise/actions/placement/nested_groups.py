@@ -55,31 +55,31 @@ class Part(msgspec.Struct, frozen=True, eq=False):
     kind: tuple[object, ...] | None = None  # the same for parts that are alike; None where one is like no other
 
 
-def parts_of(cycle: Cycle, job: Job, demand: Demand, number: int = 0) -> Part | None:
-    """An inner group as what it lacks; None where too few of its parts can be placed."""
+def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
+    """The inner group of a demand as what it lacks; None where too few of its parts can be placed, or it is whole."""
+    number = demand.inner_group
     complete = [sub_ready(cycle.ledger, sub) for sub in job.subs]
     whole = whole_groups(job, complete)
     chosen = {task_group.sub.number for task_group in demand.task_groups}
     short = [group.minimum for group in job.inner_groups]
-    found: list[list[tuple[bool, Part]]] = [[] for _ in short]
+    found: list[list[tuple[bool, int, Part]]] = [[] for _ in short]  # whether it is a spare, its place, and the part
     for sub, done in zip(job.subs, complete, strict=True):
         if done and sub.inner_group >= 0:
             short[sub.inner_group] -= 1
     for i, task_group in enumerate((*demand.task_groups, *demand.spares)):
         if task_group.sub.inner_group >= 0:
             spare = task_group.sub.number not in chosen
-            found[task_group.sub.inner_group].append((spare, _leaf(cycle, i + len(short), task_group)))
+            found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(short), task_group)))
     for i in reversed(range(number, len(short))):  # parts come after the groups that they are in
         parent = job.inner_groups[i].parent
         if whole[i] and i != number:
             short[parent] -= 1
-        elif len(found[i]) >= short[i]:
-            spare = sum(not extra for extra, _ in found[i]) < short[i]
-            parts = tuple(part for _, part in sorted(found[i], key=lambda pair: pair[0]))
-            part = _group(cycle, job, i, short[i], parts)
+        elif len(found[i]) >= short[i] > 0:
+            ordered = sorted(found[i], key=lambda part: part[:2])
+            part = _group(cycle, job, i, short[i], tuple(part for _, _, part in ordered))
             if i == number:
                 return part
-            found[parent].append((spare, part))
+            found[parent].append((ordered[short[i] - 1][0], ordered[0][1], part))
     return None
 
 

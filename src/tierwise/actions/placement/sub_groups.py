@@ -53,7 +53,7 @@ def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
     """Find a place for all sub-jobs that the job's minimum needs."""
     if job.inner_groups:
-        return search_inner_group(cycle, job, 0, demand, within=within)
+        return search_inner_group(cycle, job, demand, within=within)
     groups = tuple(candidates(cycle, job, within))
     uniform = uniform_groups(cycle, job, demand) if not demand.open else None
     if uniform is not None:
@@ -68,10 +68,10 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
 
 
 def search_inner_group(
-    cycle: Cycle, job: Job, number: int, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
+    cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | NoPlace:
-    """Find a place for what an inner group of a nested job lacks; group 0 is the job itself."""
-    whole = parts_of(cycle, job, demand, number)
+    """Find a place for what an inner group of a nested job lacks; the first of them is the job itself."""
+    whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
     groups = tuple(candidates(cycle, whole.gang, within))

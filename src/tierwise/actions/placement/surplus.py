@@ -53,10 +53,10 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
     return []
 
 
-def place_surplus_group(cycle: Cycle, job: Job, number: int, asked: Demand) -> list[Placement]:
+def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all."""
-    for outer in _domains(cycle, job, job.inner_groups[number].parent):
-        found = search_inner_group(cycle, job, number, asked, within=outer, pools=NOW_ONLY)
+    for outer in _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
+        found = search_inner_group(cycle, job, asked, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
             return list(found.placements)
     return []

@@ -100,7 +100,8 @@ def _constraint(asked: TopologyConstraint | None) -> Constraint | None:
     pack = asked.pack_constraint if asked is not None else None
     if pack is None or not (pack.required or pack.preferred):
         return None
-    return Constraint(bool(pack.required), tier_name=pack.required or pack.preferred, kind=LABELS)
+    inside = pack.preferred if pack.required and pack.preferred != pack.required else ""
+    return Constraint(bool(pack.required), tier_name=pack.required or pack.preferred, kind=LABELS, preferred=inside)
 
 
 def _overlap(spec: PodGangSpec) -> Reason | None:

@@ -133,10 +133,11 @@ def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGr
 
 def _constraint(asked: TopologyConstraint) -> Constraint | None:
     """What is required counts; what is preferred alone is a soft limit."""
-    level = asked.required_topology_level or asked.preferred_topology_level
-    if not level:
+    required, preferred = asked.required_topology_level, asked.preferred_topology_level
+    if not required and not preferred:
         return None
-    return Constraint(bool(asked.required_topology_level), tier_name=level, kind=tree_of(asked.topology))
+    inside = preferred if required and preferred != required else ""
+    return Constraint(bool(required), tier_name=required or preferred, kind=tree_of(asked.topology), preferred=inside)
 
 
 def read_queue(record: Queue) -> ModelQueue:

@@ -3,8 +3,8 @@
 *With Kueue* a pod carries the name of its admitted Workload, and Kueue has chosen its domain: it removes a scheduling
 gate and adds node selectors. Gates and selectors are honoured, and the annotations add no constraint;
 the pods of a Workload start together. *Without Kueue* the annotations themselves are limits: a level is a node label
-of a Topology, slices are sub-groups by the index of their pods, and the pods of a pod group, or of an owner whose size
-is known, start together.
+of a Topology, slices are sub-groups by the index of their pods, slices of several sizes lie within each other, and the
+pods of a pod group, or of an owner whose size is known, start together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Object, Unknown
 from tierwise.api.core import Pod
@@ -37,10 +39,11 @@ _REQUIRED: Final = f"{GROUP}/podset-required-topology"
 _PREFERRED: Final = f"{GROUP}/podset-preferred-topology"
 _SLICE: Final = f"{GROUP}/podset-slice-required-topology"
 _SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
+_SLICES: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 _INDEX: Final = f"{GROUP}/pod-group-pod-index"
 _INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index-label"
 _COMPLETION: Final = "batch.kubernetes.io/job-completion-index"
-_ASKS: Final = (_REQUIRED, _PREFERRED, _SLICE, _SLICE_SIZE)
+_ASKS: Final = (_REQUIRED, _PREFERRED, _SLICE, _SLICE_SIZE, _SLICES)
 _TRAILING: Final = re.compile(r"(\d+)$")
 
 
@@ -57,7 +60,8 @@ def named(pod: Pod) -> str:
     meta = pod.metadata
     namespace, marks = meta.namespace or "default", meta.annotations
     group = meta.labels.get(_GROUP_NAME, "") or marks.get(_GROUP_NAME, "") or marks.get(_WORKLOAD, "")
-    asked = () if assigned(pod) else tuple(f"{key[len(GROUP) + 1 :]}={v}" for key in _ASKS if (v := marks.get(key, "")))
+    said = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
+    asked = () if assigned(pod) else tuple(f"{key}={value}" for key, value in said if value)
     if not group and not asked:
         return ""
     if not group:
@@ -67,10 +71,14 @@ def named(pod: Pod) -> str:
 
 
 def sub_group(pod: Pod) -> str:
-    """The slice of a pod, by its index within the pod set, else by the number at the end of its name."""
-    size = read_number(pod.metadata.annotations.get(_SLICE_SIZE, ""))
-    if size is None or size <= 0 or assigned(pod):
+    """The slice of a pod, by its index within the pod set, else by the number at the end of its name.
+
+    Where slices lie within each other, the innermost one.
+    """
+    layers = _layers(pod.metadata.annotations) if not assigned(pod) else ()
+    if isinstance(layers, str) or not layers:
         return ""
+    size = layers[-1][1]
     labels, marks = pod.metadata.labels, pod.metadata.annotations
     for key in (marks.get(_INDEX_LABEL, ""), _INDEX, _COMPLETION):
         index = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
@@ -118,14 +126,14 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
     refusal = _refusal(pods, total)
     marks = first.metadata.annotations
     asks = not assigned(first) and refusal is None
-    size = read_number(marks.get(_SLICE_SIZE, "")) or 0
+    layers = _layers(marks) if asks else ()
     return Group(
         key=Key(GROUP, "Workload", namespace, name),
         minimum=total or 1,
         created=created(record.metadata if record is not None else first.metadata),
         annotations=record.metadata.annotations if record is not None else {},
         constraint=_constraint(objects, marks) if asks else None,
-        sub_groups=tuple(_slices(objects, marks, total or 0, size)) if asks and size > 0 else (),
+        sub_groups=() if isinstance(layers, str) or not layers else tuple(_slices(objects, layers, 0, total or 0)),
         refusal=refusal,
     )
 
@@ -171,25 +179,67 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
         owner = next(reference for reference in first.metadata.owner_references if reference.controller)
         text = f"how many pods {owner.kind} {owner.name} makes is not known here; a pod group says so itself"
         return not_supported("a topology for the pods of an owner", text)
-    marks = first.metadata.annotations
-    if not assigned(first) and bool(marks.get(_SLICE)) is not bool(marks.get(_SLICE_SIZE)):
-        return Reason("InvalidGroup", "pod", f"{_SLICE} and {_SLICE_SIZE} go together, and one of them is missing")
-    if not assigned(first) and marks.get(_SLICE_SIZE) and (read_number(marks[_SLICE_SIZE]) or 0) <= 0:
-        return Reason("InvalidGroup", "pod", f"{_SLICE_SIZE} is no positive number")
-    return None
+    fault = _layers(first.metadata.annotations) if not assigned(first) else ()
+    return Reason("InvalidGroup", "pod", fault) if isinstance(fault, str) else None
 
 
-def _slices(objects: Objects, marks: Mapping[str, str], total: int, size: int) -> Iterator[SubGroup]:
-    limit = Constraint(hard=True, tier_name=marks[_SLICE], kind=_kind(objects, marks[_SLICE]))
-    for number in range((total + size - 1) // size):
-        yield SubGroup(f"slice-{number}", min(size, total - number * size), limit)
+def _layers(marks: Mapping[str, str]) -> tuple[tuple[str, int], ...] | str:
+    """Levels of slices with their sizes, the outermost first; or what is wrong with what is asked for."""
+    if bool(marks.get(_SLICE)) is not bool(marks.get(_SLICE_SIZE)):
+        return f"{_SLICE} and {_SLICE_SIZE} go together, and one of them is missing"
+    if marks.get(_SLICES):
+        return _listed(marks) if not marks.get(_SLICE) else f"{_SLICES} and {_SLICE} exclude each other"
+    if not marks.get(_SLICE):
+        return ()
+    size = read_number(marks[_SLICE_SIZE]) or 0
+    return ((marks[_SLICE], size),) if size > 0 else f"{_SLICE_SIZE} is no positive number"
+
+
+class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    topology: str
+    size: int | str
+
+
+def _listed(marks: Mapping[str, str]) -> tuple[tuple[str, int], ...] | str:
+    """Slices that lie within each other."""
+    try:
+        listed = msgspec.json.decode(marks[_SLICES], type=list[_Layer])
+    except msgspec.DecodeError:
+        return f"{_SLICES} is no JSON list of objects with topology and size"
+    layers = tuple((layer.topology, read_number(str(layer.size)) or 0) for layer in listed)
+    sizes = [size for _, size in layers]
+    if not layers or not all(level for level, _ in layers) or min(sizes) <= 0:
+        return f"{_SLICES} must name a level and a positive size for each layer"
+    uneven = next((i for i in range(len(sizes) - 1) if sizes[i] % sizes[i + 1]), None)
+    if uneven is not None:
+        return f"{_SLICES}: slices of {sizes[uneven]} pods do not consist of slices of {sizes[uneven + 1]}"
+    return layers
+
+
+def _slices(objects: Objects, layers: tuple[tuple[str, int], ...], first: int, last: int) -> Iterator[SubGroup]:
+    """The pods from an index up to another one in slices, each with the slices inside it."""
+    (level, size), *inner = layers
+    limit = Constraint(hard=True, tier_name=level, kind=_kind(objects, level))
+    for start in range(first, last, size):
+        end = min(start + size, last)
+        if inner:
+            parts = tuple(_slices(objects, tuple(inner), start, end))
+            yield SubGroup(f"pods-{start}-{end - 1}", end - start, limit, parts)
+        else:
+            yield SubGroup(f"slice-{start // size}", end - start, limit)
 
 
 def _constraint(objects: Objects, marks: Mapping[str, str]) -> Constraint | None:
     level = marks.get(_REQUIRED, "") or marks.get(_PREFERRED, "")
     if not level:
         return None
-    return Constraint(bool(marks.get(_REQUIRED)), tier_name=level, kind=_kind(objects, level))
+    preferred = marks.get(_PREFERRED, "") if marks.get(_REQUIRED) else ""
+    return Constraint(
+        bool(marks.get(_REQUIRED)),
+        tier_name=level,
+        kind=_kind(objects, level),
+        preferred=preferred if preferred != level else "",
+    )
 
 
 def _kind(objects: Objects, level: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -127,12 +127,22 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
         facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
     if job.ladder:
         facts.append(("ladder", ladder_text(job)))
+    facts += ((f"sub-group {path}", text) for path, text in _inner_groups(snapshot, job))
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
         text = f"{policy.name}: {count(number, 'sub-group')} of {count(policy.size, 'pod')}{least}"
         facts.append(("subGroupPolicy", f"{text}; {limit_text(snapshot.topology, policy.constraint)}"))
     return facts
+
+
+def _inner_groups(snapshot: Snapshot, job: Job) -> Iterator[tuple[str, str]]:
+    """The groups of groups of a nested job: how many of their parts must be whole, and their limits."""
+    for number, group in enumerate(job.inner_groups):
+        parts = sum(inner.parent == number for inner in job.inner_groups)
+        parts += len({sub.key for sub in job.subs if sub.inner_group == number})
+        limit = f"; {limit_text(snapshot.topology, group.constraint)}" if number else ""
+        yield group.path or "(all)", f"{group.minimum} of {count(parts, 'part')}{limit}"
 
 
 def _own_facts(inspection: PodInspection, snapshot: Snapshot) -> list[tuple[str, Cell]]:

@@ -56,6 +56,11 @@ def _limits(snapshot: Snapshot, job: Job) -> str:
     own = limit_text(topology, job.constraint)
     inner = dict.fromkeys(limit_text(topology, p.constraint) for p in job.policies if p.constraint is not None)
     text = own if job.constraint is None else f"networkTopology {own}"
+    around: dict[str, list[str]] = {}
+    for group in job.inner_groups[1:]:
+        if group.constraint is not None:
+            around.setdefault(limit_text(topology, group.constraint), []).append(group.path)
+    text += "".join(f"; {compact(paths)} {limit}" for limit, paths in around.items())
     return f"{text}; each sub-group {', '.join(inner)}" if inner else text
 
 
@@ -132,7 +137,8 @@ def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, ind
     lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
     for child in rejection.children[:_CHILDREN]:
         same = child.subject == rejection.subject  # a further cause, not a part of the job
-        title = f"{child.reason.plugin}:" if same else f"sub-group {child.subject.rpartition('/')[2]}:"
+        part = child.subject.removeprefix(f"{rejection.subject}/")
+        title = f"{child.reason.plugin}:" if same else f"sub-group {part}:"
         lines += wrapped(Text(title), page.width, first=lead)
         lines += rejection_lines(page, topology, child, indent=indent + 2)
     if rejection.bounded:

@@ -1,0 +1,94 @@
+"""Groups of groups: which domain each gets, what is said of those that find none, and how they are evicted."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.languages import RACK, SPINE, objects_of, pod, run, volcano_gang
+from tests.support.nested_oracle import ZONE, Leaf, Nest, Scene, kai, leaves
+
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.sim.rounds import schedule
+
+EVICTS = Profile(("enqueue", "allocate", "gangpreempt"), DEFAULT.tiers)
+
+
+def _scene(gang: Nest, **rooms: int) -> Scene:
+    """Nodes by name, zone, spine and rack in it, `z0s1r0n1=2`, and the room of each."""
+    places = {name: (name[:2], name[:4], name[:6]) for name in rooms}
+    return Scene({name: (places[name], room) for name, room in rooms.items()}, gang)
+
+
+def _pair(name: str, size: int, key: str = SPINE, inner: str = RACK) -> Nest:
+    return Nest(name, (Leaf(f"{name}a", size, inner), Leaf(f"{name}b", size, inner)), 2, key)
+
+
+def _racks(bound: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("g-")[:2]: node[:6] for name, node in bound.items()}
+
+
+def test_a_group_needs_its_parts_in_one_domain() -> None:
+    """The first zone holds both parts of the pair, but in two spines; the second holds them in one."""
+    scene = _scene(Nest("g", (_pair("x", 2),), 1, ZONE), z0s0r0n0=2, z0s1r0n0=2, z1s0r0n0=2, z1s0r1n0=2)
+
+    assert {"xa": "z1s0r0", "xb": "z1s0r1"} == _racks(run(scene.manifests(), kai(scene.gang))[0])
+
+
+def test_groups_come_in_order_and_as_tight_as_they_can() -> None:
+    """A pair that fits a rack has one; the next one has to share a spine, because the racks are taken."""
+    gang = Nest("g", (_pair("x", 1), _pair("y", 1)), 2, ZONE)
+    scene = _scene(gang, z0s0r0n0=2, z0s0r1n0=1, z0s0r2n0=1)
+
+    assert {"xa": "z0s0r0", "xb": "z0s0r0", "ya": "z0s0r1", "yb": "z0s0r2"} == _racks(
+        run(scene.manifests(), kai(scene.gang))[0]
+    )
+
+
+def test_what_does_not_fit_is_named_by_its_path() -> None:
+    """The innermost group that finds no place, with how far its best domain came; what is around it says no more."""
+    gang = Nest("g", (Nest("half", (_pair("x", 2), Leaf("z", 1)), 2, ZONE), Leaf("w", 1)), 2)
+    scene = _scene(gang, z0s0r0n0=2, z0s1r0n0=2, z0s1r1n0=1, z1s0r0n0=1)
+
+    (told,) = set(run(scene.manifests(), kai(scene.gang))[1].values())
+    assert "sub-group half/x: no hyperNode of tier 2 or below holds 2 sub-groups of it" in told
+    assert "tier 2: best of 3 hyperNodes is z0s0: 1 of 2 sub-groups fits (of 2 pods each)" in told
+    assert "sub-group half:" not in told
+
+    gang = Nest("g", (_pair("x", 2), Leaf("w", 1)), 2)
+    single = _scene(gang, z0s0r0n0=1, z0s0r1n0=1, z0s0r2n0=1, z0s0r3n0=1, z0s0r4n0=1)
+    (told,) = set(run(single.manifests(), kai(single.gang))[1].values())
+    assert "sub-group x/xa: no hyperNode of tier 1 or below holds the sub-group" in told
+    assert "sub-group x:" not in told
+
+
+@pytest.mark.parametrize(("least", "fall"), [(1, 1), (2, 4)])
+def test_a_nested_gang_loses_what_it_can_spare_or_falls_whole(least: int, fall: int) -> None:
+    """One node is needed: a gang that can do without one of its halves loses a pod of it, another one all pods."""
+
+    def half(name: str, rack: int) -> Nest:
+        return Nest(name, tuple(Leaf(f"{name}{i}", 1, RACK, on=(f"z0s0r{rack}n{i}",)) for i in range(2)), 2, RACK)
+
+    scene = _scene(
+        Nest("g", (half("x", 0), half("y", 1)), least, SPINE), z0s0r0n0=1, z0s0r0n1=1, z0s0r1n0=1, z0s0r1n1=1
+    )
+    boss = [pod("boss", spec={"priority": 9})]
+
+    history = schedule(objects_of(scene.manifests(), kai(scene.gang), boss), EVICTS, now=0.0)
+
+    assert fall == len(history.evictions)
+
+
+def test_room_is_made_where_every_level_finds_it() -> None:
+    """The pair needs two racks of one spine: the first spine has one, so the pods of the second have to go."""
+    rooms = {"z0s0r0n0": 2, "z0s1r0n0": 2, "z0s1r1n0": 2}
+    scene = _scene(Nest("g", (_pair("x", 2),), 1), **rooms)
+    spots = [node for node, room in rooms.items() for _ in range(room)]
+    low = [raw for i, node in enumerate(spots) for raw in volcano_gang(f"low-{node}-{i}", 1, on={0: node})]
+    high = [raw for raw in kai(scene.gang) if raw["kind"] != "Pod"]
+    for leaf in leaves(scene.gang):
+        labels, marks = {"kai.scheduler/subgroup-name": leaf.name}, {"pod-group-name": "g"}
+        names = [f"g-{leaf.name}-{i}" for i in range(leaf.total)]
+        high += [pod(name, spec={"priority": 9}, labels=labels, annotations=marks) for name in names]
+
+    history = schedule(objects_of(scene.manifests(), low, high), EVICTS, now=0.0)
+
+    assert ["z0s1r0n0"] * 2 + ["z0s1r1n0"] * 2 == sorted(e.task.key.split("-")[1] for e in history.evictions)
