@@ -16,7 +16,7 @@ from typing import Final, NewType, Protocol, TypeVar, cast
 import msgspec
 
 from tierwise.api import codec
-from tierwise.api.codec import Object, Raw
+from tierwise.api.codec import Object, Packed, Raw
 from tierwise.api.natural import NaturalKey, natural
 
 __all__ = [
@@ -134,11 +134,11 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     ranks: list[NaturalKey] = []
     records: dict[str, Object] = {}
-    raws: dict[str, Raw] = {}
+    raws: dict[str, Raw | Packed] = {}
     log: _Log = msgspec.field(default_factory=_Log)
     at: int = 0  # the changes of the log before this one are in it
 
-    def changed(self, puts: Mapping[str, tuple[Object, Raw | None]], deletes: Iterable[str]) -> _Table:
+    def changed(self, puts: Mapping[str, tuple[Object, Raw | Packed | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
         records, raws = self.records.copy(), self.raws.copy()
         fresh = [path for path in puts if path not in records]
@@ -247,9 +247,13 @@ class Objects(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, loaded: Iterable[tuple[Object, Raw]], version: int = 0) -> Objects:
         """Objects from decoded records and their manifests; of two with one identity the later counts."""
-        puts: dict[tuple[str, str], dict[str, tuple[Object, Raw]]] = {}
-        for record, raw in loaded:
-            key = key_of_raw(raw)
+        return cls.holding(((key_of_raw(raw), record, raw) for record, raw in loaded), version)
+
+    @classmethod
+    def holding(cls, loaded: Iterable[tuple[Key, Object, Raw | Packed]], version: int = 0) -> Objects:
+        """The same from manifests whose keys are known, some of them packed."""
+        puts: dict[tuple[str, str], dict[str, tuple[Object, Raw | Packed]]] = {}
+        for key, record, raw in loaded:
             puts.setdefault((key.group, key.kind), {})[key.path] = record, raw
         return cls(Version(version), {kind: _EMPTY.changed(rows, ()) for kind, rows in puts.items()})
 
@@ -297,7 +301,8 @@ class Objects(msgspec.Struct, frozen=True):
 
     def raw(self, key: Key) -> Raw | None:
         """The manifest of one object; None also where a cluster keeps none of its kind (a real one: pods and nodes)."""
-        return self._tables.get((key.group, key.kind), _EMPTY).raws.get(key.path)
+        found = self._tables.get((key.group, key.kind), _EMPTY).raws.get(key.path)
+        return found.unpacked() if isinstance(found, Packed) else found
 
     def __iter__(self) -> Iterator[Key]:
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""

@@ -224,6 +224,24 @@ class Kind(NamedTuple):
     namespaced: bool
 
 
+class Packed(msgspec.Struct, frozen=True):
+    """A manifest as JSON text, which takes a fraction of the memory of the same as mappings and lists."""
+
+    text: bytes
+
+    @classmethod
+    def of(cls, raw: Raw) -> "Packed | Raw":
+        """The manifest packed; as it is where JSON cannot say the same."""
+        try:
+            return cls(msgspec.json.encode(raw))
+        except (OverflowError, TypeError, ValueError):
+            return raw
+
+    def unpacked(self) -> Raw:
+        found: Raw = msgspec.json.decode(self.text)
+        return found
+
+
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 """The type of record for an API group ("" for the core group) and kind; filled by `register`."""
 

@@ -1,18 +1,21 @@
-"""JSON text to plain data: one value, one per line, or one after the other.
+"""JSON text to plain data: one value, one per line, or one after the other; and long lists item by item.
 
 Called by the manifest loader. msgspec reads every value; the standard library only finds where the next one begins,
 and says where a text is broken. Of keys given twice in a JSON object the last one counts, as for kubectl.
 """
 
 import json
+import os
+import re
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from typing import Final
+from typing import IO, Final, NoReturn
 
 import msgspec
 
 from tierwise.api.errors import InputError
 
-__all__ = ["values"]
+__all__ = ["ItemReader", "values"]
 
 _SPACE: Final = " \t\r\n"
 
@@ -65,3 +68,134 @@ def _skip_space(text: str, position: int) -> int:
 
 def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
+
+
+# Lists of objects, as `kubectl get -o json` writes them, without ever holding the whole text.
+
+
+_CHUNK: Final = 1 << 20
+_ENDS: Final = 1 << 14
+"""Bytes at the beginning and at the end of a text that are looked at to see whether it is a list."""
+
+_ITEMS: Final = re.compile(rb'"items"\s*:\s*\[')
+_AFTER: Final = (*_SPACE, ",", "]")
+_SCAN: Final = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_refuse).raw_decode
+
+
+class ItemReader:
+    """Reads the items of a JSON object that is a list, one at a time."""
+
+    def __init__(self, text: IO[bytes], *, file: str, head: dict[str, object], start: int) -> None:
+        self.head = head  # what the list says of itself
+        self._text, self._file = text, file
+        self._decode = getincrementaldecoder("utf-8")().decode
+        text.seek(0)
+        # Whatever stands before the items counts for line and column.
+        self._window, self._ended = text.read(start).decode(), False
+        self._lines = self._column = 0
+        self._position = len(self._window)
+
+    @classmethod
+    def over(cls, text: IO[bytes], *, file: str) -> "ItemReader | None":
+        """A reader for a text that is certainly one list; None for all others, which are read whole."""
+        text.seek(0)
+        beginning = text.read(_ENDS)
+        text.seek(-min(text.seek(0, os.SEEK_END), _ENDS), os.SEEK_END)
+        end = text.read()
+        found = _ITEMS.search(beginning)
+        if found is None:
+            return None
+        before = _members(beginning[: found.start()].rstrip().removesuffix(b",") + b"}")
+        after = _members(b"{" + end.rpartition(b"]")[2].lstrip().removeprefix(b","))
+        if before is None or after is None or "items" in after:
+            return None
+        # A list of one kind says so before its items, which do not; where that comes later, the items say it.
+        kind = before.get("kind", after.get("kind"))
+        if not isinstance(kind, str) or not (kind == "List" or ("kind" in before and kind.endswith("List"))):
+            return None
+        return cls(text, file=file, head={**after, **before, "kind": kind}, start=found.end())
+
+    def __iter__(self) -> Iterator[tuple[object, int]]:
+        """Every item, and at which byte of the text reading has come by then."""
+        expected = "]"  # what may stand here besides an item
+        while (found := self._next()) != "]":
+            if found == ",":
+                if expected != ",":
+                    self._broken("Expecting value")
+                self._position += 1
+                expected = ""
+                continue
+            if expected == ",":
+                self._broken("Expecting ',' delimiter")
+            yield self._item(), self._text.tell()
+            expected = ","
+        if not expected:
+            self._broken("Expecting value")
+        self._position += 1
+        self._close()
+
+    def _item(self) -> object:
+        while True:
+            try:
+                _, end = _SCAN(self._window, self._position)
+                if self._ended or self._window[end : end + 1] in _AFTER:  # a number may go on beyond the window
+                    value: object = msgspec.json.decode(self._window[self._position : end])
+                    self._position = end
+                    return value
+            except json.JSONDecodeError as error:
+                if self._ended:
+                    self._position = error.pos
+                    self._broken(error.msg)
+            except (msgspec.DecodeError, ValueError) as error:
+                self._broken(str(error))
+            self._read_on()
+
+    def _next(self) -> str:
+        """The next character that is no white space; "" where there is none."""
+        while True:
+            self._position = _skip_space(self._window, self._position)
+            if self._position < len(self._window):
+                return self._window[self._position]
+            if self._ended:
+                self._broken("Expecting value")
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read more, as much as there is in the window at least, and forget what was read before."""
+        dropped, kept = self._window[: self._position], self._window[self._position :]
+        lines = dropped.count("\n")
+        self._column = len(dropped) - dropped.rfind("\n") - 1 if lines else self._column + len(dropped)
+        self._lines += lines
+        data = self._text.read(max(_CHUNK, len(kept)))
+        self._ended = not data
+        try:
+            self._window, self._position = kept + self._decode(data, final=self._ended), 0
+        except UnicodeDecodeError:
+            self._window, self._position = kept, len(kept)
+            self._broken("the text is not UTF-8")
+
+    def _close(self) -> None:
+        """Nothing but the end of the list may follow, and it must say what it seemed to say."""
+        while not self._ended:
+            self._read_on()
+        rest = self._window[self._position :].strip()
+        if rest != "}" and not rest.startswith(","):
+            self._broken("Expecting ',' delimiter")
+        members = _members(b"{" + rest.removeprefix(",").encode())
+        if members is None or "items" in members or members.get("kind", self.head["kind"]) != self.head["kind"]:
+            self._broken("the list does not end as it began")
+
+    def _broken(self, what: str) -> NoReturn:
+        before = self._window[: self._position]
+        lines = before.count("\n")
+        column = len(before) - before.rfind("\n") if lines else self._column + len(before) + 1
+        raise InputError(what, file=f"{self._file}:{self._lines + lines + 1}:{column}")
+
+
+def _members(text: bytes) -> dict[str, object] | None:
+    """A JSON object that is small; None for anything else."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -15,6 +15,7 @@ from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
 from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
+from tierwise.bench.files import c13a, c13b
 from tierwise.bench.lab import Lab
 from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, start_seconds, stream
@@ -177,6 +178,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C3b": c3b,
     "C4": c4,
     **EVERYDAY,
+    "C13a": c13a,
+    "C13b": c13b,
     "D1a": d1a,
     "D1b": d1b,
     "V1a": v1a,

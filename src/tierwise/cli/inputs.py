@@ -47,7 +47,7 @@ def load(
     remarks = Remarks(faults=faults)
     with show_progress("reading manifests") as progress:
         loaded = read(filenames, stdin or sys.stdin, progress=progress, remarks=remarks)
-        objects = Objects.of((entry.record, entry.raw) for entry in loaded)
+        objects = Objects.holding((entry.key, entry.record, entry.manifest) for entry in loaded)
     skipped = [f"{name}: left out: {what}" for name, what in remarks.left_out]
     _warn(skipped, "other file left out", "other files left out")
     return objects

@@ -11,18 +11,21 @@ is left out and noted. An object with a `generateName` is given a name as an API
 import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from tempfile import TemporaryFile
+from typing import IO, BinaryIO, Final, TextIO
 
 import msgspec
 
 from tierwise.api import codec
-from tierwise.api.codec import Object, Raw
+from tierwise.api.codec import Object, Packed, Raw
 from tierwise.api.errors import InputError
-from tierwise.api.json_text import values
+from tierwise.api.json_text import ItemReader, values
 from tierwise.api.yaml_text import documents
 from tierwise.dialects import workloads
+from tierwise.port import Key, key_of_raw
 
 __all__ = ["LARGEST_FILE", "Loaded", "ManifestSource", "Progress", "Remarks", "read", "sources"]
 
@@ -35,6 +38,10 @@ __all__ = ["LARGEST_FILE", "Loaded", "ManifestSource", "Progress", "Remarks", "r
 LARGEST_FILE: Final = 2 << 30
 """Bytes beyond which a file is refused rather than read into memory: a device, or a mistake."""
 
+_IN_MEMORY: Final = 16 << 20
+"""Bytes of standard input beyond which it is kept in a file, as that can be read in pieces."""
+
+_STEP: Final = 1 << 20
 _ENDINGS: Final = (".yaml", ".yml", ".json", ".jsonl")
 _STANDARD_INPUT: Final = "standard input"
 
@@ -44,8 +51,20 @@ class ManifestSource(msgspec.Struct, frozen=True):
 
     name: str
     size: int
-    read: Callable[[], bytes]
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
     found: bool = False  # in a folder: nobody has named it
+
+    def read(self) -> bytes:
+        """All of it; InputError where that cannot be, or is too much."""
+        try:
+            with self.open() as file:
+                file.seek(0)
+                data = file.read(LARGEST_FILE + 1)
+        except (OSError, ValueError) as error:
+            raise _unreadable(error, self.name) from None
+        if len(data) > LARGEST_FILE:
+            raise InputError(f"larger than {LARGEST_FILE >> 30} GiB", file=self.name)
+        return data
 
     @property
     def is_json(self) -> bool:
@@ -68,14 +87,16 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
     if stdin is None:
         raise InputError("there is none", file=_STANDARD_INPUT)
     stream = getattr(stdin, "buffer", stdin)  # the bytes below a text stream: its own decoding could fail
+    kept: IO[bytes] = BytesIO()
     try:
-        data = stream.read(LARGEST_FILE + 1)
+        while kept.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
+            if isinstance(kept, BytesIO) and kept.tell() > _IN_MEMORY:
+                small, kept = kept, TemporaryFile()  # noqa: SIM115 - lives as long as its source
+                kept.write(small.getvalue())
+            kept.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
     except (OSError, ValueError) as error:
         raise _unreadable(error, _STANDARD_INPUT) from None
-    if isinstance(data, str):
-        data = data.encode("utf-8", "surrogateescape")
-    _refuse_huge(data, _STANDARD_INPUT)
-    return ManifestSource(_STANDARD_INPUT, len(data), lambda: data)
+    return ManifestSource(_STANDARD_INPUT, kept.tell(), lambda: nullcontext(kept))
 
 
 def _file(path: str, *, found: bool = False) -> ManifestSource:
@@ -83,17 +104,7 @@ def _file(path: str, *, found: bool = False) -> ManifestSource:
         size = Path(path).stat().st_size
     except (OSError, ValueError) as error:
         raise _unreadable(error, path) from None
-    return ManifestSource(path, size, lambda: _content(path), found)
-
-
-def _content(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        raise _unreadable(error, path) from None
-    _refuse_huge(data, path)
-    return data
+    return ManifestSource(path, size, lambda: Path(path).open("rb"), found)
 
 
 def _below(folder: str) -> list[str]:
@@ -113,11 +124,6 @@ def _raise(error: OSError) -> None:
     raise _unreadable(error, str(error.filename)) from None
 
 
-def _refuse_huge(data: bytes, name: str) -> None:
-    if len(data) > LARGEST_FILE:
-        raise InputError(f"larger than {LARGEST_FILE >> 30} GiB", file=name)
-
-
 def _unreadable(error: OSError | ValueError, name: str) -> InputError:
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return InputError(f"cannot be read: {reason or error}", file=name)
@@ -126,16 +132,22 @@ def _unreadable(error: OSError | ValueError, name: str) -> InputError:
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many have been read."""
 
-_STEP: Final = 1 << 20
 _END: Final = object()
+_LONG: Final = 1 << 20
+"""Bytes from which a text that is not called JSON is looked at for being a list."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
     """One object: as it was written, as a record, and where it stood ("pods.yaml#3" is the third in that file)."""
 
-    raw: Raw
+    key: Key
+    manifest: Raw | Packed
     record: Object
     source: str
+
+    @property
+    def raw(self) -> Raw:
+        return self.manifest.unpacked() if isinstance(self.manifest, Packed) else self.manifest
 
 
 class Remarks(msgspec.Struct):
@@ -181,7 +193,7 @@ class _Reading:
         self.found: list[Loaded] = []
         self.some = False  # whether there was anything at all, be it an empty list or what cannot be read
         self._remarks = remarks
-        self._seen: dict[tuple[str, str, str], str] = {}
+        self._seen: dict[Key, str] = {}
         self._named: dict[tuple[str, str, str, str], int] = {}
         self._shared: set[tuple[str, str]] = set()  # files that give the same objects
 
@@ -190,7 +202,7 @@ class _Reading:
         texts = _documents(source)
         while True:
             try:
-                document, end = next(texts, (_END, 0))
+                document, end, packed = next(texts, (_END, 0, False))
             except InputError as error:
                 self._refuse(source, error)
                 return
@@ -204,13 +216,13 @@ class _Reading:
                 self._leave_out(source, other)
                 continue
             self.some = True
-            index = self._take(document, source, index)
+            index = self._take(document, source, index, packed=packed)
             report(end)
         if empty:
             self._leave_out(source, "it is empty")
 
-    def _take(self, document: object, source: ManifestSource, index: int) -> int:
-        """Decode the objects of a document; the number of objects so far."""
+    def _take(self, document: object, source: ManifestSource, index: int, *, packed: bool) -> int:
+        """Decode the objects of a document, and keep their manifests `packed`; the number of objects so far."""
         raws = _unlisted(document)
         while True:
             try:
@@ -218,9 +230,11 @@ class _Reading:
                 if raw is None:
                     return index
                 index += 1
-                named = self._with_name(raw)
-                loaded = Loaded(named, codec.decode(named), f"{source.name}#{index}")
+                named = self._with_name(_without_managed_fields(raw))
+                record = codec.decode(named)
                 workloads.check(named)
+                manifest = Packed.of(named) if packed else named
+                loaded = Loaded(key_of_raw(named), manifest, record, f"{source.name}#{index}")
                 if self._is_new(loaded):
                     self.found.append(loaded)
             except InputError as error:
@@ -231,9 +245,7 @@ class _Reading:
 
         Files that are checked need not be meant for one cluster; those that are run together are.
         """
-        kind = codec.kind_of(loaded.record)
-        identity = (codec.api_group(str(loaded.raw["apiVersion"])), kind.name, codec.key(loaded.record))
-        first = self._seen.setdefault(identity, loaded.source)
+        first = self._seen.setdefault(loaded.key, loaded.source)
         if first is loaded.source:
             return True
         label, file, other = codec.label(loaded.record), loaded.source.rpartition("#")[0], first.rpartition("#")[0]
@@ -289,11 +301,21 @@ def _no_manifest(document: object, *, found: bool) -> str:
     return f"a configuration of kind {kind}" if not known and document.get("metadata") is None else ""
 
 
-def _documents(source: ManifestSource) -> Iterator[tuple[object, int]]:
-    """Every document with the offset at which it ends. The text itself says whether it is JSON, not its name."""
+def _documents(source: ManifestSource) -> Iterator[tuple[object, int, bool]]:
+    """Every document with the offset at which it ends, and whether it is JSON: the text says so, not its name.
+
+    A long list comes as many with one item each: as a whole it takes several times the memory of its text.
+    """
+    if source.is_json or source.size > _LONG:
+        with source.open() as text:
+            listed = ItemReader.over(text, file=source.name) if source.size <= LARGEST_FILE else None
+            if listed is not None:
+                yield {**listed.head, "items": []}, 0, True
+                yield from (({**listed.head, "items": [item]}, end, True) for item, end in listed)
+                return
     data = source.read()
     if not source.is_json and not (data.lstrip()[:1] in (b"{", b"[") and b"\n---" not in data):
-        yield from documents(data, file=source.name)
+        yield from ((document, end, False) for document, end in documents(data, file=source.name))
         return
     try:
         found = values(data, file=source.name)
@@ -301,10 +323,18 @@ def _documents(source: ManifestSource) -> Iterator[tuple[object, int]]:
         if source.is_json:
             raise
         # A YAML flow collection starts like JSON. Where it is neither, YAML's complaint is as good.
-        yield from documents(data, file=source.name)
+        yield from ((document, end, False) for document, end in documents(data, file=source.name))
         return
     for number, value in enumerate(found, 1):
-        yield value, len(data) * number // len(found)
+        yield value, len(data) * number // len(found), True
+
+
+def _without_managed_fields(raw: Raw) -> Raw:
+    """An object without the API server's bookkeeping of writers, which nobody reads and which is half of it."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, dict) or "managedFields" not in meta:
+        return raw
+    return {**raw, "metadata": {field: value for field, value in meta.items() if field != "managedFields"}}
 
 
 def _unlisted(document: object) -> Iterator[Raw]:

@@ -1,0 +1,119 @@
+"""The row about files: what reading the output of `kubectl get -o json` takes, against the size of the file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, node, pod
+from tierwise.bench.measure import Row, at_most
+
+__all__ = ["c13a", "c13b"]
+
+_IMAGES = 50  # that a kubelet lists
+_READ = """
+import sys, time
+from pathlib import Path
+from tierwise.cli.inputs import load
+
+kept = load(sys.argv[1:])
+print(time.process_time())
+print(Path("/proc/self/status").read_text())
+"""
+
+
+def c13a(lab: Lab) -> Row:
+    """Peak memory above that of reading one node, against the size of the file."""
+    size, (peak, _), (least, _) = _measured(lab)
+    what = f"peak memory of reading `kubectl get -o json` ÷ the file ({_mb(peak - least)} ÷ {_mb(size)})"
+    return Row("C13a", what, (peak - least) / size, at_most(2, 1.2))
+
+
+def c13b(lab: Lab) -> Row:
+    """Processor seconds of the same for 100 MB."""
+    size, (_, seconds), (_, least) = _measured(lab)
+    what = f"seconds to read 100 MB of `kubectl get -o json` ({seconds - least:.1f} s for {_mb(size)})"
+    return Row("C13b", what, (seconds - least) / size * 1e8, at_most(10, 5))
+
+
+def _measured(lab: Lab) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    return lab.once("files", lambda: _measure(max(1, lab.size.everyday // 10)))
+
+
+def _measure(nodes: int) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    """The size of a file; bytes and seconds that reading it takes, and one with next to nothing in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole, least = Path(folder, "all.json"), Path(folder, "one.json")
+        _write(whole, (*map(_node, range(nodes)), *(_pod(i) for i in range(10 * nodes))))
+        _write(least, (_node(0),))
+        return whole.stat().st_size, _read(whole), _read(least)
+
+
+def _read(file: Path) -> tuple[float, float]:
+    done = subprocess.run([sys.executable, "-c", _READ, str(file)], check=True, capture_output=True, text=True)
+    seconds, *status = done.stdout.splitlines()
+    peak = next(line for line in status if line.startswith("VmHWM:"))  # in KiB
+    return 1024 * int(peak.split()[1]), float(seconds)
+
+
+def _write(file: Path, manifests: tuple[Manifest, ...]) -> None:
+    """As kubectl writes: keys sorted, four spaces, the kind after the items."""
+    with file.open("w") as out:
+        out.write('{\n    "apiVersion": "v1",\n    "items": [\n')
+        out.writelines(_between(json.dumps(raw, indent=4, sort_keys=True) for raw in manifests))
+        out.write('\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n')
+
+
+def _between(texts: Iterator[str]) -> Iterator[str]:
+    for i, text in enumerate(texts):
+        yield ("" if i == 0 else ",\n") + "        " + text.replace("\n", "\n        ")
+
+
+def _node(number: int) -> Manifest:
+    raw = node(number)
+    raw["status"]["images"] = [
+        {"names": [f"registry.example/{i}@sha256:{i:064x}", f"registry.example/team-{i % 7}/app-{i}:v{i}"]} | _size(i)
+        for i in range(_IMAGES)
+    ]
+    return _managed(raw)
+
+
+def _size(number: int) -> Manifest:
+    return {"sizeBytes": 1_000_000 * number}
+
+
+def _pod(number: int) -> Manifest:
+    raw = pod(number // 100, number % 100)
+    container = raw["spec"]["containers"][0]
+    container["env"] = [{"name": f"VARIABLE_{i}", "value": f"value {i} of this container"} for i in range(12)]
+    container["volumeMounts"] = [{"name": f"v{i}", "mountPath": f"/var/lib/{i}", "readOnly": True} for i in range(3)]
+    raw["spec"]["volumes"] = [{"name": f"v{i}", "configMap": {"name": f"settings-{i}"}} for i in range(3)]
+    raw["spec"]["tolerations"] = [
+        {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for what in ("not-ready", "unreachable")
+    ]
+    raw["status"]["conditions"] = [
+        {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    return _managed(raw)
+
+
+def _managed(raw: Manifest) -> Manifest:
+    """With the API server's bookkeeping of writers, which is about half of what it sends."""
+    fields: Manifest = {
+        f"f:{part}-{i}": {".": {}, "f:name": {}, "f:value": {}} for part in ("spec", "status") for i in range(12)
+    }
+    entry = {"apiVersion": "v1", "fieldsType": "FieldsV1", "operation": "Update", "time": "2026-01-01T00:00:00Z"}
+    writers = [{**entry, "manager": name, "fieldsV1": fields} for name in ("kube-controller-manager", "kubelet")]
+    meta = {**raw["metadata"], "uid": "5cd8ed0e-42c1-4d34-9c01-2c7b0a6d1a55", "managedFields": writers}
+    return {**raw, "metadata": meta}
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB"
