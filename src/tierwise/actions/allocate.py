@@ -100,6 +100,10 @@ def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
 
 
 def _within_limits(cycle: Cycle, job: Job) -> bool:
+    if cycle.snapshot.on_several_trees(job):
+        from tierwise.actions.placement.fabrics import within_fabrics
+
+        return within_fabrics(cycle, job)
     alternate = cycle.alternate_topology(job)
     if alternate is not None:
         options = cycle.pipeline.gather_options(job, job.minimum)

@@ -6,9 +6,12 @@ the pods of a job only after its podGroup has left phase Pending.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tierwise.framework.cycle import Cycle
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Constraint, Job, Phase
 from tierwise.model.reason import Reason, Rejection
+from tierwise.model.topology import is_fabric
 
 __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
 
@@ -41,12 +44,20 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     if job.phase is Phase.PENDING and job.key not in cycle.report.phases:
         known = cycle.report.rejections.get(job.key)
         return known.reason if known is not None else _NOT_ENQUEUED
-    unconfined = job.declared_by is not None and not _confined(cycle, job)
+    unconfined = not _confined(cycle, job)
     return cycle.pipeline.admit(job) or (_UNCONFINED if unconfined else None)
 
 
 def _confined(cycle: Cycle, job: Job) -> bool:
-    """Whether the hard limit of a gang, if it has one, is minded by a plugin: what nobody minds must not pass."""
+    """Whether the hard limits of a gang, if it has any, are minded by a plugin: what nobody minds must not pass.
+
+    Those of Volcano's podGroups on the tree of their language are an exception: without the plugin there are none.
+    """
+    if cycle.snapshot.on_several_trees(job):
+        plain = replace(job, constraint=Constraint(hard=False, kind=cycle.snapshot.kind))
+        return cycle.pipeline.limit(plain) is not None  # who minds such a constraint minds all of them
+    if job.declared_by is None and (job.constraint is None or not is_fabric(job.constraint.kind)):
+        return True
     if job.constraint is None or not job.constraint.hard or cycle.pipeline.limit(job) is not None:
         return True
     return bool(cycle.pipeline.gather_options(job, 1)) or not cycle.snapshot.knows(job.constraint)

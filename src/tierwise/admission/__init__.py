@@ -57,6 +57,7 @@ from tierwise.dialects import workloads
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
 from tierwise.dialects.languages import Declared, named_group, read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
+from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
@@ -85,14 +86,18 @@ class ReviewContext(msgspec.Struct, frozen=True):
     objects: Objects
     topology: Topology
     capacity: TreeCapacity | None
+    fabrics: tuple[Topology, ...] = ()  # the trees of the hyperNodes that name a fabric
 
 
 def review_context(objects: Objects, last: ReviewContext | None = None) -> ReviewContext:
     """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
     if last is not None and objects.alike(last.objects, Node, HyperNode):
         return last
-    topology, nodes = hypernode.grown(objects.every(HyperNode).values(), objects.every(Node).values())
-    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None)
+    known = objects.every(Node).values()
+    fabrics = by_fabric(objects.every(HyperNode).values())
+    topology, nodes = hypernode.grown(fabrics.pop("", ()), known)
+    others = tuple(hypernode.grown(members, known)[0] for members in fabrics.values())
+    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None, others)
 
 
 def validate(objects: Objects) -> ValidationResult:
@@ -174,8 +179,9 @@ class _Checks:
         named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
         self._declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
         self._tree: dict[str, list[Issue]] = {}
-        for name, issue in hypernode.check_tree(context.topology):
-            self._tree.setdefault(name, []).append(issue)
+        for tree in (context.topology, *context.fabrics):
+            for name, issue in hypernode.check_tree(tree):
+                self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
         record = self._objects.record(key)

@@ -6,17 +6,21 @@ an error only if other objects of its kind are given, and a warning otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.admission.capacity import TreeCapacity
 from tierwise.admission.findings import Issue, error, warning
 from tierwise.api.core import ConfigMap, PriorityClass
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.fabric import fabric_of
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, Queue
 from tierwise.dialects.volcano.discovery import label_source
+from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Objects
 
@@ -33,8 +37,14 @@ class ClusterContext(msgspec.Struct, frozen=True):
     parents: frozenset[str]  # queues that have queues below them
     quotas: frozenset[str]  # names of elastic quotas, which are queues as well
     priority_classes: Mapping[str, int]  # their values
-    tiers: Mapping[str, int]
+    tiers: Mapping[str, int]  # that have names
     capacity: TreeCapacity | None  # None where no nodes are given
+    fabrics: Mapping[str, Mapping[str, int]] = {}  # named tiers of each fabric that hyperNodes name
+
+    def on_fabric_of(self, meta: ObjectMeta) -> ClusterContext:
+        """The surroundings of an object whose constraints are about the fabric that it names."""
+        name = fabric_of(meta)
+        return self if not name else replace(self, tiers=self.fabrics.get(name, {}), capacity=None)
 
     def queue(self, path: str, name: str) -> Iterator[Issue]:
         """Issues of a reference to a queue; an empty one means the default queue, which always exists."""
@@ -63,11 +73,9 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
     for type_ in source.types if source else ():
         # HyperNodes that discovery is going to make are as good as those that are there.
         tiers.update((key, tier) for tier, key in enumerate(type_.keys, start=1))
-    for hypernode in objects.every(HyperNode).values():
-        name, tier = hypernode.spec.tier_name, hypernode.spec.tier
-        if name:
-            # Where one name stands for several tiers the tightest reading holds, as in the scheduler.
-            tiers[name] = min(tier, tiers.get(name, tier))
+    fabrics = {name: _named_tiers(members) for name, members in by_fabric(objects.every(HyperNode).values()).items()}
+    for name, tier in fabrics.pop("", {}).items():
+        tiers[name] = min(tier, tiers.get(name, tier))
     return ClusterContext(
         queues=queues,
         parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
@@ -75,4 +83,15 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         priority_classes={name: record.value for name, record in objects.every(PriorityClass).items()},
         tiers=tiers,
         capacity=capacity,
+        fabrics=fabrics,
     )
+
+
+def _named_tiers(hypernodes: Iterable[HyperNode]) -> dict[str, int]:
+    """Where one name stands for several tiers the tightest reading holds, as in the scheduler."""
+    tiers: dict[str, int] = {}
+    for hypernode in hypernodes:
+        name, tier = hypernode.spec.tier_name, hypernode.spec.tier
+        if name:
+            tiers[name] = min(tier, tiers.get(name, tier))
+    return tiers

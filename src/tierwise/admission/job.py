@@ -25,6 +25,7 @@ _ELSEWHERE: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hc
 def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     """Issues of a job as it was written."""
     job, spec = defaulted(written), written.spec
+    around, context = context, context.on_fabric_of(written.metadata)
     yield from _check_names(job)
     yield from at_least("spec.minAvailable", spec.min_available, 0)
     yield from at_least("spec.minSuccess", spec.min_success, 1)
@@ -47,6 +48,8 @@ def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     yield from _check_queue(spec, context)
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
+    parted = [entry.name for entry in job.spec.tasks if entry.partition_policy is not None]
+    yield from network_topology.check_fabrics(written.metadata, parted, around)
     outer = network_topology.limit(spec.network_topology, context.tiers)
     for index, entry in enumerate(spec.tasks):
         yield from task.check(f"spec.tasks[{index}]", entry, outer, context)

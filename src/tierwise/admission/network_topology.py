@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
+from tierwise.api.fabric import CONSTRAINTS, FABRIC, fabric_name_fault, fabric_of, parse_constraints
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import NetworkTopologySpec
+from tierwise.model.topology import fabric_kind
 
-__all__ = ["check", "limit", "within"]
+__all__ = ["check", "check_fabrics", "limit", "within"]
 
 _MODES: Final = frozenset({"hard", "soft"})
 
@@ -26,6 +30,35 @@ def check(path: str, topology: NetworkTopologySpec | None, tiers: Mapping[str, i
         yield warning(f"{path}.highestTierName", f'no hyperNode has the tierName "{name}": it sets no limit')
     elif number is None and not name and topology.mode.lower() == "hard":
         yield warning(path, "mode hard without highestTierAllowed or highestTierName sets no limit")
+
+
+def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: ClusterContext) -> Iterator[Issue]:
+    """Issues of the marks by which a group names fabrics; trees of other kinds are not looked at."""
+    name, text = fabric_of(meta), meta.annotations.get(CONSTRAINTS, "")
+    if name:
+        yield from _check_fabric(f"metadata.annotations[{FABRIC}]", name, context)
+    where, listed = f"metadata.annotations[{CONSTRAINTS}]", parse_constraints(text)
+    if isinstance(listed, str):
+        yield error(where, listed)
+        return
+    for index, entry in enumerate(listed):
+        path, fabric = f"{where}[{index}]", entry.fabric or name
+        if entry.sub_group and entry.sub_group not in sub_groups:
+            yield error(f"{path}.subGroup", f'there is no sub-group "{entry.sub_group}"')
+        if entry.fabric:
+            yield from _check_fabric(f"{path}.fabric", entry.fabric, context)
+        tiers = context.fabrics.get(fabric) if fabric else context.tiers
+        if tiers is not None and isinstance(entry.tier, str) and entry.tier not in tiers:
+            kind = f"of fabric {fabric} " if fabric else ""
+            yield warning(f"{path}.tier", f'no hyperNode {kind}has the tierName "{entry.tier}": a hard job waits')
+
+
+def _check_fabric(path: str, name: str, context: ClusterContext) -> Iterator[Issue]:
+    fault = fabric_name_fault(name)
+    if fault:
+        yield error(path, fault)
+    elif fabric_kind(name) != name and name not in context.fabrics:
+        yield warning(path, f'no hyperNode belongs to fabric "{name}": a hard job waits')
 
 
 def limit(topology: NetworkTopologySpec | None, tiers: Mapping[str, int]) -> int | None:

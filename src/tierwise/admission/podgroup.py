@@ -29,6 +29,7 @@ _PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Com
 def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:
     """Issues of a pod group and the pods that belong to it."""
     spec = group.spec
+    around, context = context, context.on_fabric_of(group.metadata)
     yield from dns_subdomain("metadata.name", group.metadata.name)
     yield from names.check(group.metadata, len(pods))
     yield from at_least("spec.minMember", spec.min_member, 0)
@@ -44,6 +45,8 @@ def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iter
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from _check_priority(group, pods, context)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
+    policies = [policy.name for policy in spec.sub_group_policy]
+    yield from network_topology.check_fabrics(group.metadata, policies, around)
     yield from one_of("status.phase", group.status.phase, _PHASES)
     yield from _check_policies(group, context)
     yield from _check_room(group, pods, context)

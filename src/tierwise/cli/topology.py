@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tierwise.dialects.koordinator.topology_map import Entry
     from tierwise.discovery.tree import Discovered, SourceRemark, Tree
     from tierwise.fetch.origin import SourceLocation
+    from tierwise.model.snapshot import Snapshot
     from tierwise.port import Objects
 
 __all__ = ["FoundTree", "SourceOptions", "diff", "export_", "find", "generate", "import_", "source_options", "topology"]
@@ -40,6 +41,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     origin: str
     preset: str
+    fabric: str
     name_prefix: str
     tier_names: tuple[str, ...]
     host_column: str
@@ -86,6 +88,7 @@ _PRESET: Final = "Node labels to read: aws, azure, coreweave, gke, nebius, oke, 
 _OPTIONS: Final = (
     click.option("--from", "origin", default="", metavar="KIND[:PLACE]", help=_FROM),
     click.option("--preset", default="", metavar="NAME", help=_PRESET),
+    click.option("--fabric", default="", metavar="NAME", help="The fabric of the hyperNodes, where there are several."),
     click.option("--name-prefix", default="", metavar="TEXT", help="Put before the name of every hyperNode."),
     click.option("--tier-names", default="", callback=_words, metavar="NAME,...", help="tierNames, innermost first."),
     click.option("--host-column", default="", metavar="NAME", help="csv, json: the column of the hosts."),
@@ -148,7 +151,7 @@ def _origin(wish: SourceOptions) -> SourceLocation:
     secrets = {"username": _USERNAME, "password": _PASSWORD, "token": _TOKEN}
     known = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
     server = Ufm(place, **known, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
-    return SourceLocation(kind, place, wish.host_column, wish.tiers, wish.topology, server)
+    return SourceLocation(kind, place, wish.host_column, wish.tiers, wish.topology, server, fabric=wish.fabric)
 
 
 def _carried(objects: Objects) -> str:
@@ -205,7 +208,8 @@ def _named(discovered: Discovered, origin: SourceLocation, wish: SourceOptions) 
             raise click.UsageError(f"--tier-names: {len(wish.tier_names)} names for {len(tree.tiers)} tiers")
         named = zip(tree.tiers, wish.tier_names, strict=False)
         tree = replace(tree, tier_names={**tree.tier_names, **dict(named)})
-    return FoundTree(origin.kind, str(origin), tree, hypernodes(tree, names(tree, wish.name_prefix), origin.kind))
+    made = hypernodes(tree, names(tree, wish.name_prefix), origin.kind, wish.fabric)
+    return FoundTree(origin.kind, str(origin), tree, made)
 
 
 def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) -> FoundTree:
@@ -217,8 +221,9 @@ def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) 
     from tierwise.dialects.volcano.discovery import read_label_source
     from tierwise.discovery import from_hypernodes
 
-    if wish.name_prefix or wish.tier_names:
-        raise click.UsageError("label discovery names hyperNodes and tiers itself: no --name-prefix, no --tier-names")
+    if wish.name_prefix or wish.tier_names or wish.fabric:
+        text = "label discovery names hyperNodes and tiers itself: no --name-prefix, no --tier-names, no --fabric"
+        raise click.UsageError(text)
     manifests = wanted(objects)
     if manifests is None:
         configs = [source for c in objects.every(ConfigMap).values() if (source := read_label_source(c)) is not None]
@@ -379,7 +384,8 @@ Examples:
 )
 @options.filenames
 @click.option("--config-map", metavar="NAME", help="Print a ConfigMap of this name that holds the list.")
-def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
+@click.option("--fabric", default="", metavar="NAME", help="Which of several trees, as in `topology show`.")
+def export_(filenames: tuple[str, ...], config_map: str | None, fabric: str) -> None:
     """Print the tree as a JSON list of domains with their layers, parents and children.
 
     The tree is that of the hyperNodes, or of the ClusterNetworkTopology where there are none, as in `topology show`.
@@ -389,6 +395,7 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
 
     from tierwise.cli.inputs import load, moment, tell_crashes, tell_unread
     from tierwise.dialects.koordinator.topology_map import entries_of
+    from tierwise.model.topology import fabric_kind
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
     from tierwise.snapshot.builder import build
@@ -399,7 +406,9 @@ def export_(filenames: tuple[str, ...], config_map: str | None) -> None:
     cluster = EmbeddedCluster(objects)
     guard = reconcile(cluster, time)
     tell_crashes(guard)
-    snapshot = build(_planes_merged(guard.over(cluster.read())), time)
+    merged = _planes_merged(guard.over(cluster.read()))
+    snapshot = build(merged, time, follow=fabric_kind(fabric) if fabric else "")
+    _known_fabric(snapshot, fabric)
     entries = [msgspec.to_builtins(entry) for entry in entries_of(snapshot.topology, snapshot.nodes.names)]
     text = json.dumps(entries, indent=2)
     if config_map is None:
@@ -518,6 +527,9 @@ def _echo_yaml(objects: Sequence[Mapping[str, object]]) -> None:
     click.echo(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=len(objects) > 1), nl=False)
 
 
+_FABRIC: Final = "Which of several trees: a fabric that hyperNodes name, or HyperNode, ClusterNetworkTopology."
+
+
 @click.group()
 def topology() -> None:
     """Look at the tree of domains, make it from what a site knows of its network, or carry it elsewhere."""
@@ -528,16 +540,23 @@ def topology() -> None:
 Examples:
   tierwise topology show -f cluster.yaml
   kubectl get nodes,hypernodes,pods -A -o yaml | tierwise topology show -f -
+  tierwise topology show -f cluster.yaml --fabric nvlink
   tierwise topology show -f cluster.yaml -o json | jq '.problems'
 """
 )
 @options.source
 @options.config
+@click.option("--fabric", default="", metavar="NAME", help=_FABRIC)
 @options.now
 @options.everything
 @options.output
 def show(
-    filenames: tuple[str, ...], config_file: str | None, now: float | None, everything: bool, output_format: str
+    filenames: tuple[str, ...],
+    config_file: str | None,
+    fabric: str,
+    now: float | None,
+    everything: bool,
+    output_format: str,
 ) -> None:
     """Show the tree with its tiers, what the nodes have and use, and what is wrong with it.
 
@@ -545,6 +564,7 @@ def show(
     """
     from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
     from tierwise.cli.progress import show_progress
+    from tierwise.model.topology import fabric_kind
     from tierwise.sim.cluster import EmbeddedCluster
     from tierwise.sim.rounds import reconcile
     from tierwise.snapshot.builder import build
@@ -557,8 +577,9 @@ def show(
     with show_progress("building the tree"):
         cluster = EmbeddedCluster(objects)
         guard = reconcile(cluster, time)
-        snapshot = build(guard.over(cluster.read()), time)
+        snapshot = build(guard.over(cluster.read()), time, follow=fabric_kind(fabric) if fabric else "")
     tell_crashes(guard)
+    _known_fabric(snapshot, fabric)
     if len(snapshot.topology) == 1:  # the root alone
         _tell_presets(objects)
     if output_format == "json":
@@ -571,6 +592,15 @@ def show(
         from tierwise.explain.text.topology import topology_lines
 
         print_page(lambda page: topology_lines(page, snapshot), everything=everything)
+
+
+def _known_fabric(snapshot: Snapshot, name: str) -> None:
+    """InputError where the tree that was asked for is not there."""
+    from tierwise.model.topology import fabric_kind, fabric_title
+
+    if name and snapshot.kind != fabric_kind(name):
+        known = ", ".join(map(fabric_title, snapshot.kinds))
+        raise InputError(f'there is no tree "{name}": there {"is" if len(snapshot.kinds) == 1 else "are"} {known}')
 
 
 def _tell_presets(objects: Objects) -> None:

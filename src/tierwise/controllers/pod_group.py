@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import Object, Raw, api_group
 from tierwise.api.core import Pod
+from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.limits import PODS, TIER
 from tierwise.api.meta import ObjectMeta, OwnerReference, parse_time, read_number
 from tierwise.api.natural import natural
@@ -125,7 +126,7 @@ _MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 _QUEUE: Final = "scheduling.volcano.sh/queue-name"
 _MODE: Final = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
-_INHERITED: Final = ("volcano.sh/", PATTERN)
+_INHERITED: Final = ("volcano.sh/", PATTERN, FABRIC, CONSTRAINTS)
 _OWNED: Final = ("minMember", "minResources", "networkTopology", "priorityClassName", "queue")
 
 

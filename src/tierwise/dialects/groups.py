@@ -18,11 +18,13 @@ from tierwise.api.limits import PODS
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
+from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
 from tierwise.model.job import Constraint, InnerGroup, Job, Phase, Policy, Status
 from tierwise.model.reason import Reason
+from tierwise.model.topology import HYPERNODES, is_fabric
 from tierwise.port import Key
 
 __all__ = ["Group", "SubGroup", "build_group", "created", "not_supported", "smallest"]
@@ -40,6 +42,7 @@ class SubGroup(msgspec.Struct, frozen=True):
     constraint: Constraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
     min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
+    further: tuple[Constraint, ...] = ()  # constraints on other trees
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -106,7 +109,12 @@ def build_group(
     `shared` says that a group of another language has the same name, `foreign` that pods of it are another scheduler's.
     """
     key = f"{group.key.kind}.{group.key.group} {group.path}" if shared else group.path
-    tree = _flattened(SubGroup("", group.minimum, group.constraint, group.sub_groups, group.min_sub_groups))
+    marks = (
+        read_marks(group.annotations, _kind(group), _names(group.sub_groups)) if group.annotations else FabricMarks()
+    )
+    subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
+    constraint = marks.own(group.constraint)
+    tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
     fault = _missing(tree, "")
     policies, index = _policies(tree) if fault is None else ((), {})
     inner_groups, parents = _inner_groups(tree) if index and _nested(tree, policies) else ((), {})
@@ -119,7 +127,7 @@ def build_group(
         policies, index = (), {}
         members = [Member(m.pod, replace(m.task, role=sub_group(m.pod))) for m in members]
     numbers = builder.roles(least)
-    refusal = group.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
+    refusal = group.refusal or marks.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
     return builder.job(
         key=key,
         queue=_queue(builder, group, members),
@@ -130,7 +138,8 @@ def build_group(
         roles={number: least[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
         role_ready=builder.ready_by_role(members, numbers),
-        constraint=group.constraint,
+        constraint=constraint,
+        further=marks.whole,
         policies=policies,
         min_resources=builder.least(group.min_resources),
         not_preemptable=group.spared or _important(group, priority) or not_preemptable(group.meta),
@@ -144,6 +153,26 @@ def build_group(
         declared_by=group.key,
         inner_groups=inner_groups,
         parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
+    )
+
+
+def _kind(group: Group) -> str:
+    """The kind of tree that the group's language speaks of."""
+    return group.constraint.kind if group.constraint is not None else HYPERNODES
+
+
+def _names(sub_groups: Sequence[SubGroup]) -> list[str]:
+    return [name for sub in sub_groups for name in (sub.name, *_names(sub.sub_groups))]
+
+
+def _on_fabrics(sub: SubGroup, marks: FabricMarks) -> SubGroup:
+    """A sub-group with its constraints on the trees that the marks of its group name; its own marks count before."""
+    own = sub.constraint if sub.constraint is not None and is_fabric(sub.constraint.kind) else marks.own(sub.constraint)
+    return replace(
+        sub,
+        constraint=own,
+        further=(*sub.further, *marks.of(sub.name)),
+        sub_groups=tuple(_on_fabrics(inner, marks) for inner in sub.sub_groups),
     )
 
 
@@ -175,7 +204,8 @@ def _flattened(group: SubGroup) -> SubGroup:
     """
     parts: list[SubGroup] = []
     for part in map(_flattened, group.sub_groups):
-        dissolves = part.sub_groups and part.constraint is None and _needs_all(part) and _needs_all(group)
+        bare = part.constraint is None and not part.further
+        dissolves = part.sub_groups and bare and _needs_all(part) and _needs_all(group)
         parts += part.sub_groups if dissolves else (part,)
     number = None if _needs_all(group) else group.min_sub_groups
     return replace(group, sub_groups=tuple(parts), min_sub_groups=number)
@@ -200,16 +230,16 @@ def _missing(group: SubGroup, path: str) -> Reason | None:
 
 def _policies(tree: SubGroup) -> tuple[tuple[Policy, ...], dict[str, int]]:
     """A policy for each kind of innermost sub-groups that are alike, and the policy of each of these by its name."""
-    alike: dict[tuple[int, Constraint | None], list[SubGroup]] = {}
+    alike: dict[tuple[int, Constraint | None, tuple[Constraint, ...]], list[SubGroup]] = {}
     for sub in sorted(_innermost(tree), key=lambda sub: natural(sub.name)):
         limit = replace(sub.constraint, preferred="") if sub.constraint is not None else None
-        alike.setdefault((min(sub.minimum, PODS), limit), []).append(sub)
+        alike.setdefault((min(sub.minimum, PODS), limit, sub.further), []).append(sub)
     policies: list[Policy] = []
     index: dict[str, int] = {}
-    for (size, _), subs in alike.items():
+    for (size, _, further), subs in alike.items():
         least = len(subs) if tree.min_sub_groups is None else min(tree.min_sub_groups, len(subs))
         index |= {sub.name: len(policies) for sub in subs}
-        policies.append(Policy(subs[0].name, size, least, subs[0].constraint))
+        policies.append(Policy(subs[0].name, size, least, subs[0].constraint, further))
     return tuple(policies), index
 
 
@@ -234,7 +264,7 @@ def _inner_groups(tree: SubGroup) -> tuple[tuple[InnerGroup, ...], dict[str, int
         number = len(found)
         needed = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
         pods = min(smallest(group.sub_groups, group.min_sub_groups), PODS)
-        found.append(InnerGroup(path, parent, needed, pods, group.constraint))
+        found.append(InnerGroup(path, parent, needed, pods, group.constraint, group.further))
         parents |= {part.name: number for part in group.sub_groups if not part.sub_groups}
         inside = (part for part in reversed(group.sub_groups) if part.sub_groups)
         work += ((part, f"{path}/{part.name}" if path else part.name, number) for part in inside)
@@ -248,7 +278,7 @@ def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str,
     missing.
     """
     number = len(index)
-    if number > _ROLES or any(policy.constraint is not None for policy in policies):
+    if number > _ROLES or any(policy.constraint is not None or policy.further for policy in policies):
         return {}
     if sum(policy.minimum for policy in policies) < number:
         return {}

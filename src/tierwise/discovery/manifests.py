@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tierwise.api.codec import Raw
+from tierwise.api.fabric import FABRIC
 from tierwise.discovery.tree import Path, Tree
 
 __all__ = ["SOURCE_LABEL", "hypernode", "hypernodes"]
@@ -16,9 +17,10 @@ SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
 _API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 
 
-def hypernodes(tree: Tree, names: Mapping[Path, str], source: str) -> list[Raw]:
+def hypernodes(tree: Tree, names: Mapping[Path, str], source: str, fabric: str = "") -> list[Raw]:
     """The hyperNode of each domain under these names, tier after tier from the innermost."""
-    return [hypernode(tree, path, names, {SOURCE_LABEL: source}) for path in tree]
+    labels = {SOURCE_LABEL: source, **({FABRIC: fabric} if fabric else {})}
+    return [hypernode(tree, path, names, labels) for path in tree]
 
 
 def hypernode(tree: Tree, path: Path, names: Mapping[Path, str], labels: Mapping[str, str]) -> Raw:

@@ -76,6 +76,8 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
     asked = demand(current, job)
     if not asked.task_groups:
         return DecisionBasis(job, decision)
+    if current.snapshot.on_several_trees(job):
+        return DecisionBasis(job, decision)
     if current.pipeline.gather_options(job, asked.tasks):
         return DecisionBasis(job, decision, searched(current, job, asked))
     if job.policies:

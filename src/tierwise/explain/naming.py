@@ -122,11 +122,11 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
 
 def _limit(topology: Topology, constraint: Constraint) -> str:
     mode = "hard" if constraint.hard else "soft"
+    if constraint.kind != HYPERNODES or constraint.spread:
+        return f"{mode}, {'in' if constraint.spread else 'within'} {constraint.words()}"
     if constraint.tier is not None:
         label = tier_label(topology, constraint.tier).partition(" ")[2]
         return f"{mode}, highestTierAllowed {constraint.tier}{f' ({label})' if label else ''}"
-    if constraint.tier_name and constraint.kind != HYPERNODES:
-        return f"{mode}, within one {constraint.tier_name}"
     if constraint.tier_name:
         tier = topology.tier_names.get(constraint.tier_name)
         meaning = f"tier {tier}" if tier is not None else "no hyperNode has this tierName"

@@ -18,7 +18,9 @@ _COLUMNS = (TableColumn(""), TableColumn("", least=12), TableColumn("", least=30
 
 def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = ()) -> list[Text]:
     """Problems of the topology, faults of other objects and complaints of plugins, errors first."""
-    found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in snapshot.topology.problems]
+    trees = (snapshot.topology, *(alternate.topology for alternate in snapshot.alternate_topologies.values()))
+    problems = (problem for tree in trees for problem in tree.problems)
+    found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in problems]
     found += [(False, fault.subject, fault.text) for fault in (*snapshot.faults, *complaints)]
     found.sort(key=lambda entry: not entry[0])
     shown = found if page.everything else found[:_MOST]
@@ -31,7 +33,8 @@ def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = 
 
 def aside_line(snapshot: Snapshot) -> str:
     """Which hyperNodes an error took out of the tree."""
-    aside = snapshot.topology.set_aside
+    others = (alternate.topology for alternate in snapshot.alternate_topologies.values())
+    aside = [name for tree in (snapshot.topology, *others) for name in tree.set_aside]
     if not aside:
         return ""
     return f"{count(len(aside), 'hyperNode')} set aside for errors: {joined(aside, 6)}"

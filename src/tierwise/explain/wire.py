@@ -172,7 +172,12 @@ def topology_wire(snapshot: Snapshot) -> Raw:
     others: Raw = {}
     for kind, alternate in snapshot.alternate_topologies.items():
         inside = _domains(alternate.topology, [names[row] for row in alternate.rows.tolist()])
-        others[kind] = {"root": alternate.topology.name[0], "domains": inside}
+        others[kind] = {
+            "root": alternate.topology.name[0],
+            "domains": inside,
+            "problems": [problem_wire(problem) for problem in alternate.topology.problems],
+            "setAside": list(alternate.topology.set_aside),
+        }
     return {
         "root": topology.name[0],
         "hyperNodes": _domains(topology, names),

@@ -17,6 +17,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.json_text import values
 from tierwise.api.volcano import HyperNode
 from tierwise.api.yaml_text import documents
+from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.discovery import (
     from_hypernodes,
     host_map,
@@ -76,6 +77,7 @@ class SourceLocation(msgspec.Struct, frozen=True):
     topology: str = ""
     ufm: Ufm | None = None
     folder: Path | None = None
+    fabric: str = ""  # of hyperNodes: which of them to read
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.place}" if self.place else self.kind
@@ -129,8 +131,12 @@ def _preset(origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO 
     return presets.read(presets.PRESETS[origin.kind], objects.every(Node).values())
 
 
-def _hypernodes(_origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
-    kept, merged = from_hypernodes.without_planes(objects.every(HyperNode).values())
+def _hypernodes(origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
+    fabrics = by_fabric(objects.every(HyperNode).values())
+    if fabrics and origin.fabric not in fabrics:
+        known = ", ".join(name or "one without a name" for name in fabrics)
+        raise InputError(f'no hyperNode belongs to fabric "{origin.fabric}": there are {known}', file=str(origin))
+    kept, merged = from_hypernodes.without_planes(fabrics.get(origin.fabric, ()))
     found = from_hypernodes.read(kept, objects.every(Node).values())
     return Discovered.of(found.tree, (*merged, *found.remarks))
 

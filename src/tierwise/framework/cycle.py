@@ -167,8 +167,8 @@ class Cycle(msgspec.Struct, frozen=True):
         return self.snapshot.alternate_topology(job.constraint)
 
     def gathered(self, job: Job) -> bool:
-        """Whether a job is gathered: because it asks for it, or because its constraint is on another tree."""
-        return job.gather is not None or self.alternate_topology(job) is not None
+        """Whether a job is gathered: because it asks for it, or because a constraint is on another tree."""
+        return job.gather is not None or self.alternate_topology(job) is not None or self.snapshot.on_several_trees(job)
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """Serve a job. If a plugin fails, undo what was not decided yet and return the reason."""

@@ -607,8 +607,11 @@ class Pipeline:
             raise self._costs(space, "gradients", error) from error
 
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
-        """The options for gathering so many tasks of a job; empty if the job is not gathered."""
-        if job.gather is None and self._view.snapshot.alternate_topology(job.constraint) is None:
+        """The options for gathering so many tasks of a job; empty if the job is not gathered in one tree."""
+        snapshot = self._view.snapshot
+        if job.gather is None and snapshot.alternate_topology(job.constraint) is None:
+            return ()
+        if snapshot.on_several_trees(job):
             return ()
 
         for plugin in self._gatherings[self._whose(job)]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints
 from tierwise.model.shape import Shape
-from tierwise.model.topology import HYPERNODES
+from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
     from tierwise.api.ladder import LadderStep
@@ -65,6 +65,19 @@ class Constraint(msgspec.Struct, frozen=True):
     tier_name: str = ""
     kind: str = HYPERNODES  # the kind that declares the tree it is about
     preferred: str = ""  # a tier inside the hard one that is asked for without insisting, by name
+    spread: int = 0  # the fewest domains of the tier to stand in; 0: within one of them
+
+    def words(self) -> str:
+        """Where tasks are to stand: "one spine", "one domain of fabric nvlink", "2 feeds of fabric power or more"."""
+        place = f"{self.where()} of {self.kind}" if is_fabric(self.kind) else self.where()
+        return f"{place} or more" if self.spread else place
+
+    def where(self) -> str:
+        """The same without the name of the tree."""
+        number = self.spread or "one"
+        if self.tier_name:
+            return f"{number} {self.tier_name}{'s' if self.spread else ''}"
+        return f"{number} {'domains' if self.spread else 'domain'} of tier {self.tier}"
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):

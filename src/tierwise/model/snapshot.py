@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Task
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.resources import Axis
@@ -69,6 +69,21 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.alternate_topologies.get(
             f"{constraint.kind} {constraint.tier_name}"
         ) or self.alternate_topologies.get(constraint.kind)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of all trees, that of the one which rows follow first."""
+        return (self.kind, *self.alternate_topologies)
+
+    def on_several_trees(self, job: Job) -> bool:
+        """Whether a job's constraints are on several trees, or those of its parts on another than rows follow."""
+        parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
+        if job.further or any(part.further for part in parts):
+            return True
+        if not self.alternate_topologies or not parts or job.gather is not None:
+            return False
+        every = (job.constraint, *(part.constraint for part in parts))
+        return any(self.alternate_topology(constraint) is not None for constraint in every)
 
     def knows(self, constraint: Constraint) -> bool:
         """Whether there is a tree of the kind that a constraint is about."""

@@ -15,7 +15,19 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, summed
 
-__all__ = ["HYPERNODES", "LABELS", "LAYERS", "ROOT", "ROOT_NAME", "AlternateTopology", "Problem", "Topology"]
+__all__ = [
+    "HYPERNODES",
+    "LABELS",
+    "LAYERS",
+    "ROOT",
+    "ROOT_NAME",
+    "AlternateTopology",
+    "Problem",
+    "Topology",
+    "fabric_kind",
+    "fabric_title",
+    "is_fabric",
+]
 
 ROOT = 0
 ROOT_NAME = "<cluster-top-hypernode>"
@@ -24,6 +36,24 @@ HYPERNODES = "HyperNode"
 LAYERS = "ClusterNetworkTopology"
 LABELS = "node labels"
 """The kinds that declare trees; a constraint is judged on the tree of the kind that its language speaks of."""
+
+_FABRIC = "fabric "
+_TOPOLOGY = "Topology "
+
+
+def fabric_kind(name: str) -> str:
+    """How constraints name the tree of a fabric; the trees of other kinds may be named by their kind."""
+    return name if name in (HYPERNODES, LAYERS, LABELS) or name.startswith(_TOPOLOGY) else f"{_FABRIC}{name}"
+
+
+def is_fabric(kind: str) -> bool:
+    """Whether a kind of tree is that of a fabric which hyperNodes name."""
+    return kind.startswith(_FABRIC)
+
+
+def fabric_title(kind: str) -> str:
+    """What people call a tree: the name of its fabric, or the kind that declares it."""
+    return kind.removeprefix(_FABRIC)
 
 
 class Problem(msgspec.Struct, frozen=True):

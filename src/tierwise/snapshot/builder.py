@@ -101,8 +101,12 @@ class Reader:
     Pods of these schedulers are served; where none are given, those of the usual names and of the profile's.
     """
 
-    def __init__(self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None, follow: str = ""
+    ) -> None:
+        """Rows `follow` the tree of a kind where one is named."""
         self._profile = profile
+        self._follow = follow
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
         # Budgets matter to evictions alone; reading them costs a look at every pod.
         self._evicts = not _PLACING.issuperset(profile.actions)
@@ -134,7 +138,7 @@ class Reader:
             return replace(self._last, now=now)
         pods = objects.every(Pod)
         paths = objects.changes(self._objects, Pod)
-        changed = self._follow(paths, pods)
+        changed = self._follow_pods(paths, pods)
         for path in self._volumes.follow(objects, paths, pods):
             if path in self._pods:
                 changed[path] = False
@@ -196,7 +200,7 @@ class Reader:
     def _same_nodes(self, objects: Objects) -> bool:
         return self._site is not None and read_nodes(objects, self._site, self._objects) is self._site
 
-    def _follow(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
+    def _follow_pods(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
         """Take note of pods that have come, gone or become others, and say which of them are read differently now.
 
         True stands for a pod that has come to another node or state alone: most do nothing else all their life.
@@ -226,7 +230,7 @@ class Reader:
 
         Given the pods that have changed, also those that ask something else of devices than before.
         """
-        site = read_nodes(objects, self._site, self._objects)
+        site = read_nodes(objects, self._site, self._objects, follow=self._follow)
         common = self._templates.common()
         asking = self._devices.read(objects, site.names, pods, common.resources, site.resources)
         of_devices = self._devices.names if self._devices else set()
@@ -446,7 +450,12 @@ def _queues(others: Mapping[str, KaiQueue], records: Mapping[str, Queue]) -> dic
 
 
 def build(
-    objects: Objects, now: float, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None
+    objects: Objects,
+    now: float,
+    profile: Profile = DEFAULT,
+    *,
+    schedulers: frozenset[str] | None = None,
+    follow: str = "",
 ) -> Snapshot:
     """What one cycle sees; see `Reader`, which builds many in a row and takes over what has not changed."""
-    return Reader(profile, schedulers=schedulers).read(objects, now)
+    return Reader(profile, schedulers=schedulers, follow=follow).read(objects, now)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tierwise.api.core import Node, ResourceList, Taint
+from tierwise.api.fabric import fabric_of
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
@@ -19,12 +20,12 @@ from tierwise.dialects.koordinator.network_topology import declare_layers, defau
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.dialects.label_trees import Planned, plan
 from tierwise.dialects.languages import TREES_READ, label_trees
-from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.dialects.volcano.hypernodes import by_fabric, declare
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.resources import POD_SLOTS, Axis, ceiling
 from tierwise.model.snapshot import Fault
-from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology
+from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree
 from tierwise.port import Objects
 
@@ -153,16 +154,19 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
     moved: list[int] = []  # rows that differ from those of the index that it was made from
 
 
-def read_nodes(objects: Objects, last: NodeIndex | None = None, at: Objects | None = None) -> NodeIndex:
+def read_nodes(
+    objects: Objects, last: NodeIndex | None = None, at: Objects | None = None, *, follow: str = ""
+) -> NodeIndex:
     """The site of these objects; what has not changed since the last one, seen `at` earlier objects, is taken from it.
 
-    Kubelets report every few minutes and controllers write statuses: that changes records, and no site.
+    Kubelets report every few minutes and controllers write statuses: that changes records, and no site. Rows `follow`
+    the tree of a kind where one is named.
     """
     records = objects.every(Node)
     changed = objects.changes(at, Node) if last is not None and at is not None else []
     if last is None or at is None or not _same_tree(objects, at, changed):
         nodes = list(records.values())
-        found = order_topology(objects, nodes)
+        found = order_topology(objects, nodes, follow)
         ordered = tuple(nodes[i] for i in found.order)
         names = tuple(node.metadata.name for node in ordered)
         resources = frozenset(node_resources(nodes))
@@ -189,31 +193,34 @@ def _read(node: Node) -> object:
     return node.spec.taints, node.spec.unschedulable, _amounts(node), status.images, _ready(node)
 
 
-def order_topology(objects: Objects, nodes: Sequence[Node]) -> OrderedTopology:
+def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") -> OrderedTopology:
     """The trees over these nodes.
 
-    Rows follow that of the hyperNodes where there are any, else that of the layers, else the first that labels make.
+    Rows `follow` the tree of a kind where it is named and exists; else that of the hyperNodes without a fabric where
+    there are any, else that of the layers, of the first fabric, of the first that labels make.
     """
     names = [node.metadata.name for node in nodes]
-    layered, hypernodes = default_topology(objects.every(ClusterNetworkTopology)), objects.every(HyperNode)
+    layered = default_topology(objects.every(ClusterNetworkTopology))
+    fabrics = by_fabric(objects.every(HyperNode).values())
+    hypernodes = fabrics.pop("", [])
     trees: list[Planned] = []
     faults: tuple[Fault, ...] = ()
     if layered is not None:
         layers = read_layers(layered)
         trees.append(Planned(LAYERS, [] if layers.fault else declare_layers(layers, nodes), layers.tiers()))
         faults = tuple(layer_faults(layers, nodes))
+    trees += (Planned(fabric_kind(name), declare(members, nodes), {}) for name, members in fabrics.items())
     trees += (planned for tree in label_trees(objects) for planned in plan(tree, nodes))
     if hypernodes or not trees:
-        kind, (topology, order) = HYPERNODES, build_tree(declare(hypernodes.values(), nodes), names)
-    else:
-        first = trees.pop(0)
-        kind, (topology, order) = first.kind, build_tree(first.declared, names, first.tiers)
+        trees.insert(0, Planned(HYPERNODES, declare(hypernodes, nodes), {}))
+    first = trees.pop(next((i for i, tree in enumerate(trees) if tree.kind == follow), 0))
+    topology, order = build_tree(first.declared, names, first.tiers)
     ordered = [names[i] for i in order]
     alternate_topologies: dict[str, AlternateTopology] = {}
     for tree in trees:
         other, rows = build_tree(tree.declared, ordered, tree.tiers)
         alternate_topologies[tree.kind] = AlternateTopology(other, np.array(rows, dtype=np.int64))
-    return OrderedTopology(topology, order, kind, faults, alternate_topologies)
+    return OrderedTopology(topology, order, first.kind, faults, alternate_topologies)
 
 
 def _same_tree(now: Objects, then: Objects, changed: Sequence[str]) -> bool:
@@ -224,13 +231,17 @@ def _same_tree(now: Objects, then: Objects, changed: Sequence[str]) -> bool:
         if node is None or old is None or node.metadata.labels != old.metadata.labels:
             return False
     return now.alike(then, HyperNode, ClusterNetworkTopology, *TREES_READ) or (
-        _equal(now.every(HyperNode), then.every(HyperNode), _spec)
+        _equal(now.every(HyperNode), then.every(HyperNode), _spec_and_fabric)
         and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
         and label_trees(now) == label_trees(then)
     )
 
 
-def _spec(record: HyperNode | ClusterNetworkTopology) -> object:
+def _spec_and_fabric(record: HyperNode) -> object:
+    return record.spec, fabric_of(record.metadata)
+
+
+def _spec(record: ClusterNetworkTopology) -> object:
     return record.spec
 
 

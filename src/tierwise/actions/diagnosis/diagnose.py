@@ -259,6 +259,10 @@ _TRIALS = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+    if cycle.snapshot.on_several_trees(job):
+        from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed
+
+        return unplaced_on_fabrics(cycle, job, demand, bounded=bounded)
     options = cycle.pipeline.gather_options(job, demand.tasks)
     if options:
         return Rejection("fit", job.key, *ungathered(cycle, job, demand.task_groups[0], options))
@@ -273,6 +277,8 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
 
 def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
     """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
+    if cycle.snapshot.on_several_trees(job):
+        return ()
     options = cycle.pipeline.gather_options(job, demand.tasks)
     if options:
         return diagnose(cycle, job, demand, bounded=False).tried

@@ -245,6 +245,8 @@ class _Judge:
         cycle = self._cycle
         if self._uncertain(task_groups):
             return self._may_fit(task_groups)
+        if cycle.snapshot.on_several_trees(job) and cycle.pipeline.admit(job) is not None:
+            return True  # what it lacks is a tree, and not room
         if not asked.task_groups:
             return any(place_surplus(cycle, job, task_group) for task_group in task_groups)
         if cycle.pipeline.gather_options(job, asked.tasks):

@@ -153,7 +153,8 @@ class _Planner:
     # -- who
 
     def plan(self, place: _Place) -> EvictionPlan | None:
-        if self._cycle.alternate_topology(self._cause.job) is not None:
+        job = self._cause.job
+        if self._cycle.alternate_topology(job) is not None or self._cycle.snapshot.on_several_trees(job):
             return self._tried(place)  # nodes are priced on the tree that rows follow, which is not the job's
         victims = self._cheapest(place)
         if victims is not None and quota_allows(self._cycle, self._cause, victims):

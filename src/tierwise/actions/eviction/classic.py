@@ -107,6 +107,9 @@ class _ClassicPreemptor:
         if cycle.pipeline.gather_options(job, job.minimum):
             text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
             return Reason("HardTopology", self._action, text)
+        if cycle.snapshot.on_several_trees(job):
+            text = f"its constraints are on several trees, and {self._action} knows no domains: gang{self._action} does"
+            return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
         if limits and min(limits) < int(cycle.topology.tier[ROOT]):

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.fabrics import search_fabrics
 from tierwise.actions.placement.gather import gather_group
 from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
@@ -66,7 +67,7 @@ def needed_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: Ints) 
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
-    gathered = cycle.pipeline.gather_options(preemptor.job, asked.tasks)
+    gathered = cycle.gathered(preemptor.job)
     counted = _Counted.of(cycle, preemptor, asked, domain) if not gathered else None
     return counted if counted is not None else _Tried(cycle, preemptor, asked, domain)
 
@@ -95,6 +96,10 @@ def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> 
         found = gather_group(cycle, job, asked.task_groups[0])
         inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
         return found if inside else None
+    if cycle.snapshot.on_several_trees(job):
+        placed = search_fabrics(cycle, job, asked)
+        inside = isinstance(placed, SearchResult) and domain <= placed.domain < int(cycle.topology.last[domain])
+        return placed if inside and isinstance(placed, SearchResult) else None
     if job.policies:
         searched = search_job(cycle, job, asked, within=domain)
     else:

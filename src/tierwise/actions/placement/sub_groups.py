@@ -42,6 +42,10 @@ _SHORTLIST = 8
 
 def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     """Find a place for the minimum of a job that is not gathered."""
+    if cycle.snapshot.on_several_trees(job):
+        from tierwise.actions.placement.fabrics import search_fabrics  # rarely needed
+
+        return search_fabrics(cycle, job, asked)
     if not job.policies:
         return search_group(cycle, job, asked.task_groups[0])
     found = search_job(cycle, job, asked)

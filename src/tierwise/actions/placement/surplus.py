@@ -26,6 +26,10 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
         from tierwise.actions.placement.gather import gather_surplus
 
         return gather_surplus(cycle, job, task_group)
+    if cycle.snapshot.on_several_trees(job):
+        from tierwise.actions.placement.fabrics import fabric_surplus
+
+        return fabric_surplus(cycle, job, task_group)
     if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub):
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
@@ -55,6 +59,11 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all."""
+    if cycle.snapshot.on_several_trees(job):
+        from tierwise.actions.placement.fabrics import search_fabrics
+
+        placed = search_fabrics(cycle, job, asked, pools=NOW_ONLY)
+        return list(placed.placements) if isinstance(placed, SearchResult) else []
     for outer in _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
         found = search_inner_group(cycle, job, asked, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):

@@ -6,7 +6,7 @@ there is a condition for each kind of problem, and `Discovered` is false while t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -15,7 +15,7 @@ from tierwise.api.limits import DEPTH
 from tierwise.api.volcano import HyperNode
 from tierwise.controllers.discovery.sources import failures
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.volcano.hypernodes import declare
+from tierwise.dialects.volcano.hypernodes import by_fabric, declare
 from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.model.topology import Problem, Topology
 from tierwise.model.tree import Declared, build_tree
@@ -54,23 +54,29 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     hypernodes = objects.every(HyperNode)
     if not hypernodes:
         return []
+    failing = failures(objects)
+    return [
+        effect for fabric in by_fabric(hypernodes.values()).values() for effect in _of(objects, fabric, failing, now)
+    ]
+
+
+def _of(objects: Objects, fabric: Sequence[HyperNode], failing: Mapping[str, str], now: float) -> Iterator[Effect]:
+    """The status of the hyperNodes of one fabric, which form a tree by themselves."""
     nodes = objects.every(Node)
-    declared = {domain.name: domain for domain in declare(hypernodes.values(), nodes.values())}
+    declared = {domain.name: domain for domain in declare(fabric, nodes.values())}
     topology, _ = build_tree(list(declared.values()), list(nodes))
     broken = frozenset(topology.set_aside)
     problems: dict[str, list[Problem]] = {}
     for problem in topology.problems:
         problems.setdefault(problem.domain, []).append(problem)
-    failing = failures(objects)
-    effects: list[Effect] = []
-    for name, hypernode in hypernodes.items():
+    for hypernode in fabric:
+        name = hypernode.metadata.name
         count = _node_count(name, declared, topology)
         found = _findings(problems.get(name, []), broken=name in broken)
         failure = failing.get(hypernode.metadata.labels.get(SOURCE_LABEL, ""))
         if failure:
             found.append((_DISCOVERED, "False", "SourceFailed", failure))
-        effects += _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, found, now))
-    return effects
+        yield from _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, found, now))
 
 
 def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology) -> int:

@@ -106,4 +106,5 @@ def _wanted(objects: Objects, tree: Tree, source: OtherSource, claimed: Set[str]
     theirs = {
         name for name, h in objects.every(HyperNode).items() if h.metadata.labels.get(SOURCE_LABEL) != source.kind
     }
-    return hypernodes(tree, names(tree, source.text("namePrefix"), taken=theirs | claimed), source.kind)
+    called = names(tree, source.text("namePrefix"), taken=theirs | claimed)
+    return hypernodes(tree, called, source.kind, source.text("fabric"))

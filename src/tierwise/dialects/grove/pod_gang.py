@@ -14,6 +14,7 @@ from typing import Final
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
+from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint, Phase
@@ -72,7 +73,7 @@ def _group(path: str, record: PodGang) -> Group:
         minimum=smallest(subs, None),
         phase=Phase.RUNNING if started else Phase.PENDING,
         created=created(record.metadata),
-        annotations=record.metadata.annotations,
+        annotations=marked(record.metadata),
         constraint=_constraint(spec.topology_constraint),
         sub_groups=subs,
         priority_class=spec.priority_class_name,

@@ -22,6 +22,7 @@ from tierwise.api.workload import (
     SchedulingPolicy,
     Workload,
 )
+from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint, Phase
@@ -121,7 +122,7 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
         name=path,
         minimum=_minimum(declared.policy),
         created=created(record.metadata),
-        annotations=record.metadata.annotations,
+        annotations=marked(record.metadata),
         uniform=True,
     )
 
@@ -134,7 +135,7 @@ def _of_pod_group(path: str, record: PodGroup) -> Group:
         minimum=_minimum(spec.scheduling_policy),
         phase=_phase(record, *SCHEDULED),
         created=created(record.metadata),
-        annotations=record.metadata.annotations,
+        annotations=marked(record.metadata),
         constraint=_constraint(spec.scheduling_constraints),
         priority_class=spec.priority_class_name,
         priority=spec.priority,
@@ -156,12 +157,13 @@ def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: 
     refusal = _claims(groups) or next(
         filter(None, map(_several_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
     )
+    refusal = refusal or next(filter(None, (read_marks(g.metadata, LABELS).refusal for g in groups)), None)
     return Group(
         key=Key(GROUP, "CompositePodGroup", namespace, name),
         minimum=smallest(subs, least),
         phase=_phase(record, COMPOSITE_SCHEDULED),
         created=created(record.metadata),
-        annotations=record.metadata.annotations,
+        annotations=marked(record.metadata),
         constraint=_constraint(own),
         sub_groups=subs,
         min_sub_groups=least,
@@ -178,14 +180,16 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
     """What stands right below a composite, with all that stands below that."""
     namespace = path.partition("/")[0]
     for record in inside.get(path, ()):
-        constraint = _constraint(record.spec.scheduling_constraints)
+        marks = read_marks(record.metadata, LABELS)
+        constraint, further = marks.own(_constraint(record.spec.scheduling_constraints)), marks.whole
         if isinstance(record, PodGroup):
-            yield SubGroup(record.metadata.name, _minimum(record.spec.scheduling_policy), constraint)
+            least = _minimum(record.spec.scheduling_policy)
+            yield SubGroup(record.metadata.name, least, constraint, further=further)
         elif depth:
             below = tuple(_children(f"{namespace}/{record.metadata.name}", inside, depth - 1))
             gang = record.spec.scheduling_policy.gang
             least = max(gang.min_group_count, 1) if gang is not None else 1
-            yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least)
+            yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least, further)
 
 
 def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason:

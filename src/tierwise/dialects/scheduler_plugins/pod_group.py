@@ -13,6 +13,7 @@ from typing import Final
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
+from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Phase
@@ -50,7 +51,7 @@ def _group(path: str, record: PodGroup) -> Group:
         minimum=max(record.spec.min_member, 0),
         phase=_PHASES.get(record.status.phase, Phase.PENDING),
         created=created(record.metadata),
-        annotations=record.metadata.annotations,
+        annotations=marked(record.metadata),
         min_resources=record.spec.min_resources,
     )
 

@@ -15,18 +15,29 @@ from typing import Final, Protocol
 import msgspec
 
 from tierwise.api.core import Node
+from tierwise.api.fabric import fabric_of
 from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.natural import natural
 from tierwise.api.selector import matches, selects_nothing
 from tierwise.api.volcano import HyperNode, MemberSpec
-from tierwise.model.topology import Problem
+from tierwise.model.topology import HYPERNODES, Problem
 from tierwise.model.tree import Declared
 
-__all__ = ["declare", "pattern_fault"]
+__all__ = ["by_fabric", "declare", "pattern_fault"]
 
 # Text anchors, quotes and flags for lines mean something else in a joined text than in a name alone.
 _BY_NAME: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
 # "^" and plain letters, up to but not including one that a quantifier might take back.
 _PREFIX: Final = re.compile(r"\^([A-Za-z0-9_-]+)(?![*?{])")
+
+
+def by_fabric(hypernodes: Iterable[HyperNode]) -> dict[str, list[HyperNode]]:
+    """HyperNodes by the fabric that they name, in natural order; "" first, for those that form the tree of Volcano."""
+    found: dict[str, list[HyperNode]] = {}
+    for hypernode in hypernodes:
+        name = fabric_of(hypernode.metadata)
+        found.setdefault("" if name == HYPERNODES else name, []).append(hypernode)
+    return {name: found[name] for name in sorted(found, key=natural)}
 
 
 def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Declared]:

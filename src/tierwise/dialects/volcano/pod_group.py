@@ -19,12 +19,14 @@ from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, QueueAffinity, SubGroupPolicy
+from tierwise.dialects.fabrics import read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
 from tierwise.model.job import Constraint, Job, Phase, Policy
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.topology import HYPERNODES
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION
 
 __all__ = ["PreviousPlacement", "previous_placements", "read_group", "read_queue"]
@@ -77,8 +79,15 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
     spec = record.spec
     key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
     roles = builder.roles(spec.min_task_member)
+    marks = read_marks(record.metadata, HYPERNODES, [policy.name for policy in spec.sub_group_policy])
     policies = tuple(
-        Policy(p.name, p.sub_group_size or 1, p.min_sub_groups or 0, _constraint(p.network_topology))
+        Policy(
+            p.name,
+            p.sub_group_size or 1,
+            p.min_sub_groups or 0,
+            marks.own(_constraint(p.network_topology)),
+            marks.of(p.name),
+        )
         for p in spec.sub_group_policy
     )
     owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
@@ -93,7 +102,9 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         roles={number: spec.min_task_member[name] for name, number in roles.items()},
         role_names={number: name for name, number in roles.items()},
         role_ready=builder.ready_by_role(members, roles),
-        constraint=_constraint(spec.network_topology),
+        constraint=marks.own(_constraint(spec.network_topology)),
+        further=marks.whole,
+        refusal=marks.refusal,
         policies=policies,
         min_resources=builder.least(spec.min_resources),
         not_preemptable=not_preemptable(record.metadata),

@@ -127,12 +127,15 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
         facts.append(("networkTopology", limit_text(snapshot.topology, job.constraint)))
     if job.ladder:
         facts.append(("ladder", ladder_text(job)))
+    facts += (("and", limit_text(snapshot.topology, constraint)) for constraint in job.further)
     facts += ((f"sub-group {path}", text) for path, text in _inner_groups(snapshot, job))
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
         text = f"{policy.name}: {count(number, 'sub-group')} of {count(policy.size, 'pod')}{least}"
-        facts.append(("subGroupPolicy", f"{text}; {limit_text(snapshot.topology, policy.constraint)}"))
+        own = [policy.constraint] if policy.constraint is not None or not policy.further else []
+        limits = "; ".join(limit_text(snapshot.topology, constraint) for constraint in (*own, *policy.further))
+        facts.append(("subGroupPolicy", f"{text}; {limits}"))
     return facts
 
 

@@ -15,10 +15,10 @@ from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import Page, count, joined, wrapped
 from tierwise.framework.report import Decision
-from tierwise.model.job import Job
+from tierwise.model.job import Constraint, Job
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Topology
+from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["looked_at", "rejection_lines", "score_line", "sub_group_places", "why_here"]
 
@@ -44,7 +44,7 @@ def why_here(
     told = [Text(_limits(snapshot, job))]
     if basis is not None:
         told += looked_at(snapshot, basis) + proposal_lines(snapshot, basis.decision)
-    told += sub_group_places(snapshot, decisions)
+    told += sub_group_places(snapshot, decisions) + fabric_places(snapshot, decisions)
     return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
 
 
@@ -54,8 +54,12 @@ def _limits(snapshot: Snapshot, job: Job) -> str:
     if job.gather is not None:
         return f"gathered: {gather_text(job.gather)}"
     own = limit_text(topology, job.constraint)
-    inner = dict.fromkeys(limit_text(topology, p.constraint) for p in job.policies if p.constraint is not None)
+    limits = (c for p in job.policies for c in (p.constraint, *p.further) if c is not None)
+    inner = dict.fromkeys(limit_text(topology, constraint) for constraint in limits)
     text = own if job.constraint is None else f"networkTopology {own}"
+    if job.further:
+        further = "; ".join(limit_text(topology, constraint) for constraint in job.further)
+        text = further if job.constraint is None else f"{text}; {further}"
     around: dict[str, list[str]] = {}
     for group in job.inner_groups[1:]:
         if group.constraint is not None:
@@ -118,6 +122,41 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
     shown = [f"{compact(subs)} in {where[home]}" for home, subs in homes.items()]
     title = count(len(rows), "sub-group")
     return [Text(f"{title}: {joined(shown, 8)}")]
+
+
+def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Text]:
+    """On every further tree that a job has a constraint on: the domains that it, or each of its sub-groups, is in."""
+    job = decisions[-1].job
+    whole = [constraint for constraint in (job.constraint, *job.further) if constraint is not None]
+    inner = [c for policy in job.policies for c in (policy.constraint, *policy.further) if c is not None]
+    lines = []
+    for constraint in dict.fromkeys((*whole, *inner)):
+        alternate = snapshot.alternate_topology(constraint)
+        if alternate is None:
+            continue
+        homes: dict[str, set[int]] = {}
+        for decision in decisions:
+            for placed in decision.placed:
+                whose = sub_id(placed.sub) if constraint in inner else ""
+                rows = alternate.positions[placed.rows]
+                homes.setdefault(whose, set()).update(_outermost(alternate.topology, constraint, rows.tolist()))
+        shown = [
+            f"{whose + ' in ' if whose else ''}{_names(alternate.topology, found)}" for whose, found in homes.items()
+        ]
+        lines.append(Text(f"{constraint.kind}: {joined(shown, 8)}"))
+    return lines
+
+
+def _outermost(topology: Topology, constraint: Constraint, rows: Sequence[int]) -> set[int]:
+    """The domains of a constraint's tier that these rows of a tree are in."""
+    tier = constraint.tier if constraint.tier is not None else topology.tier_names.get(constraint.tier_name)
+    limit = int(topology.tier[ROOT]) if tier is None else tier
+    found = (topology.highest(int(topology.leaf[row]), limit) for row in rows)
+    return {domain for domain in found if domain is not None}
+
+
+def _names(topology: Topology, domains: set[int]) -> str:
+    return " and ".join(compact([topology.name[domain]]) for domain in sorted(domains)) or "no domain"
 
 
 def _current_domain(snapshot: Snapshot, rows: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ from tierwise.explain.text.page import Page, count, heading, shortened, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import HYPERNODES, ROOT, fabric_title, is_fabric
 
 __all__ = ["changes_lines", "changes_wire", "topology_lines"]
 
@@ -26,10 +26,12 @@ def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     """Everything that `topology show` tells people."""
     lines = wrapped(_headline(snapshot), page.width)
     for kind, alternate in snapshot.alternate_topologies.items():
-        text = (
-            f"the {kind} is a tree of its own over the same nodes, with {count(len(alternate.topology) - 1, 'domain')}"
-        )
-        lines += wrapped(Text(f"{text}; -o json lists them"), page.width)
+        number = count(len(alternate.topology) - 1, "domain")
+        whose = "the tree of the hyperNodes" if kind == HYPERNODES else f"the {kind}"
+        text = f"{whose} is a tree of its own over the same nodes, with {number}"
+        named = fabric_title(kind)
+        shown = f'"{named}"' if " " in named else named
+        lines += wrapped(Text(f"{text}; --fabric {shown} shows it"), page.width)
     aside = aside_line(snapshot)
     if aside:
         lines += wrapped(Text(aside, style="red"), page.width)
@@ -48,6 +50,8 @@ def _headline(snapshot: Snapshot) -> Text:
     tiers = sorted({int(tier) for tier in topology.tier[ROOT + 1 :].tolist()})
     shown = ", ".join(tier_label(topology, tier) for tier in tiers)
     text = Text.assemble((count(len(topology) - 1, "hyperNode"), "bold"), f" over {count(len(snapshot.nodes), 'node')}")
+    if is_fabric(snapshot.kind):
+        text.append(f" in {snapshot.kind}")
     return text.append(f"; tiers {shown}" if shown else "; no tiers: all nodes are equally near")
 
 

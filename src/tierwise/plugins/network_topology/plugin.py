@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from tierwise.api.fabric import FABRIC
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
@@ -30,10 +31,10 @@ from tierwise.framework.gathering import GatherOption
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, SubJob
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
-from tierwise.model.topology import HYPERNODES, LABELS, ROOT, Topology
+from tierwise.model.topology import HYPERNODES, LABELS, ROOT, Topology, fabric_title, is_fabric
 from tierwise.plugins.network_topology.binpack import DomainUsage, TierDecay
 
 __all__ = ["NetworkTopologyAware"]
@@ -69,20 +70,31 @@ class NetworkTopologyAware:
             reason = self._objection(constraint)
             if reason is not None:
                 return reason
-        if any(self._snapshot.alternate_topology(c) is not None for c in _of_sub_groups(job)):
-            return Reason("NotSupported", "network-topology-aware", self._beside(job))
-        return None
+        parts: tuple[Job | Policy | InnerGroup, ...] = (job, *job.policies, *job.inner_groups)
+        further = (self._missing(constraint) for part in parts for constraint in part.further)
+        return next((reason for reason in further if reason is not None), None)
 
     def _objection(self, constraint: Constraint) -> Reason | None:
         """What is wrong with a limit: its tree, or its tier, does not exist."""
         name = constraint.tier_name
         if constraint.kind == HYPERNODES:
+            fabrics = [fabric_title(kind) for kind in self._snapshot.kinds if is_fabric(kind)]
+            if constraint.hard and fabrics and self._snapshot.kind != HYPERNODES:
+                text = f"every hyperNode belongs to a fabric ({', '.join(fabrics)}), and the group names none of them"
+                return Reason("NoTopology", "network-topology-aware", f"{text}: annotation {FABRIC}")
             if not self._reject_unknown or not name or name in self._topology.tier_names:
                 return None
             text = f"highestTierName {name} is not the tierName of any hyperNode"
             return Reason("UnknownTierName", "network-topology-aware", text)
-        if not constraint.hard:
+        return self._missing(constraint)
+
+    def _missing(self, constraint: Constraint) -> Reason | None:
+        """What a hard limit lacks, of a language that knows no limit which means nothing."""
+        name = constraint.tier_name
+        if not constraint.hard or (constraint.tier is None and not name):
             return None
+        if is_fabric(constraint.kind) or constraint.kind == HYPERNODES:
+            return self._missing_fabric(constraint)
         if constraint.kind == LABELS and name not in self._tree(constraint).tier_names:
             text = f'its pods must stand on nodes of one "{name}", and no tree has this label: most likely no node does'
             return Reason("UnknownLayer", "network-topology-aware", text)
@@ -94,10 +106,22 @@ class NetworkTopologyAware:
             return Reason("UnknownLayer", "network-topology-aware", text)
         return None
 
-    def _beside(self, job: Job) -> str:
-        """Why the parts of a job cannot be placed on a tree that rows do not follow."""
-        found = next(c for c in _of_sub_groups(job) if self._snapshot.alternate_topology(c) is not None)
-        return f"sub-groups are placed on the tree of {self._snapshot.kind}, and not on that of {found.kind} beside it"
+    def _missing_fabric(self, constraint: Constraint) -> Reason | None:
+        """The same for trees of hyperNodes: none has its fabric, or its tier, or all that have it are broken."""
+        wanted = f"{constraint.where()} or more" if constraint.spread else constraint.where()
+        if not self._snapshot.knows(constraint):
+            text = f"its pods must stand in {wanted}, and the cluster has no {constraint.kind}"
+            return Reason("NoTopology", "network-topology-aware", text)
+        tree = self._tree(constraint)
+        tier = constraint.tier if constraint.tier is not None else tree.tier_names.get(constraint.tier_name)
+        if tier is None:
+            text = f'"{constraint.tier_name}" is not the tierName of any hyperNode of {constraint.kind}'
+            return Reason("UnknownLayer", "network-topology-aware", text)
+        if len(tree) == 1 or tier < min(tree.at_tier):
+            broken = f": set aside for errors are {', '.join(tree.set_aside[:3])}" if tree.set_aside else ""
+            text = f"its pods must stand in {wanted}, and {constraint.kind} has none in use{broken}"
+            return Reason("NoTopology", "network-topology-aware", text)
+        return None
 
     def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
         """A layer that limits must exist: Koordinator knows no limit that means nothing."""
@@ -152,6 +176,8 @@ class NetworkTopologyAware:
         stated = (constraint.tier_name,) if constraint.hard else ()
         within = job.gather.within if job.gather is not None else stated
         limit = min((names[name] for name in within if name in names), default=top)
+        if constraint.hard and constraint.tier is not None:
+            limit = min(constraint.tier, top)
         asked = job.gather.multiples if job.gather is not None else ()
         multiples = tuple((names[name], number) for name, number in asked if name in names)
         return tuple(GatherOption(tier, multiples) for tier in (0, *alternate.topology.at_tier) if tier <= limit)
@@ -265,12 +291,6 @@ class NetworkTopologyAware:
             if int(best.sum()) > 1:
                 near[best] += self._topology.spread(*stands)[leaf[best]] / max(1, sub.total)
         return near
-
-
-def _of_sub_groups(job: Job) -> Iterator[Constraint]:
-    """The constraints that a job with sub-groups has, its own among them."""
-    if job.policies:
-        yield from job.constraints()
 
 
 def _weights(arguments: Arguments) -> dict[str, float]:

@@ -1,0 +1,82 @@
+"""Say why a job with constraints on several trees found no place: what it asks for, and how far each constraint comes.
+
+Each constraint is looked at by itself: where one alone cannot be met, that is what is missing; where each can, it is
+all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tierwise.actions.diagnosis.diagnose import asked_pods, causes, once_full
+from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.fabrics import homes_of
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, Job
+from tierwise.model.reason import Reason, Rejection, Tried
+
+__all__ = ["unplaced_on_fabrics"]
+
+_TOGETHER = "every one of these can be met by itself, but not all of them together"
+
+
+def unplaced_on_fabrics(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
+    """Why nothing of the demand was placed."""
+    asked = list(_asked(job, demand))
+    tried = tuple(t for constraint, groups, _ in asked if (t := _tried(cycle, constraint, groups)) is not None)
+    words = "; ".join(f"{constraint.words()}{whose}" for constraint, _, whose in asked)
+    text = f"no place for {asked_pods(cycle, job, demand)} keeps every constraint: {words}"
+    short = tuple(t for t in tried if t.fits < t.asked)
+    if not short and not bounded:
+        text = f"{text}; {_TOGETHER}"
+    return Rejection("fit", job.key, Reason("NoPlaceOnFabrics", "network-topology-aware", text), short, (), bounded)
+
+
+def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[TaskGroup], str]]:
+    """Every hard constraint with the task groups that it is about together, and whose it is."""
+    for constraint in (job.constraint, *job.further):
+        if constraint is not None and constraint.hard:
+            yield constraint, demand.task_groups, ""
+    for number, group in enumerate(job.inner_groups):
+        own = [task_group for task_group in demand.task_groups if task_group.sub.inner_group == number]
+        for constraint in (group.constraint, *group.further) if number else ():
+            if constraint is not None and constraint.hard and own:
+                yield constraint, own, f" for {group.path}"
+    for index, policy in enumerate(job.policies):
+        first = next((task_group for task_group in demand.task_groups if task_group.sub.policy == index), None)
+        for constraint in (policy.constraint, *policy.further) if first is not None else ():
+            if constraint is not None and constraint.hard and first is not None:
+                yield constraint, (first,), f" for each sub-group {policy.name}"
+
+
+def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:
+    """How many of the tasks the best domain takes; of a spread, how many domains take one."""
+    homes = homes_of(cycle, constraint)
+    alternate = cycle.snapshot.alternate_topology(constraint)
+    topology = cycle.topology if alternate is None else alternate.topology
+    if homes is None:
+        return None
+    shapes = {r.pod_set.shape.number: r.pod_set.shape for group in task_groups for r in group.remaining}
+    room: Ints = np.maximum.reduce([cycle.fit_counts.of(s).rows(Pool.FUTURE_IDLE) for s in shapes.values()])
+    inside = np.flatnonzero(homes >= 0)
+    takes = np.bincount(homes[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
+    domains = np.unique(homes[inside])
+    need = sum(group.need for group in task_groups)
+    layer = constraint.words()
+    if not len(domains):
+        return Tried(tier=0, domains=1, best="no domain", fits=0, asked=need, layer=layer, short="there is none")
+    best = int(domains[np.lexsort((topology.rank[domains], -takes[domains]))[0]])
+    rows = np.flatnonzero(homes == best)
+    tier, name = int(topology.tier[best]), topology.name[best]
+    if constraint.spread:
+        able = int((takes[domains] > 0).sum())
+        short = f"{able} of them {'takes' if able == 1 else 'take'} a pod"
+        fits = need if able >= constraint.spread and need >= constraint.spread else 0
+        return Tried(tier, len(domains), name, fits, need, len(rows), layer=layer, short=short)
+    shape = max(shapes.values(), key=lambda shape: int(shape.request.sum()))
+    lacks = causes(cycle, shape, rows) or once_full(cycle, shape, rows)
+    return Tried(tier, len(domains), name, min(int(takes[best]), need), need, len(rows), lacks, layer)

@@ -1,0 +1,76 @@
+"""Which tree of a cluster an object is about, where there are several: `tierwise.io/fabric`, and further constraints.
+
+On a hyperNode, as a label or an annotation, the mark names the fabric that it is a domain of; hyperNodes without it
+form the tree that Volcano's constraints mean. On a group it names the fabric that the group's own constraints are
+about. Constraints on further fabrics stand in an annotation of the group, as a JSON list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tierwise.api.meta import Int, ObjectMeta, Record
+
+__all__ = ["CONSTRAINTS", "FABRIC", "FORM", "FabricConstraint", "fabric_name_fault", "fabric_of", "parse_constraints"]
+
+FABRIC: Final = "tierwise.io/fabric"
+CONSTRAINTS: Final = "tierwise.io/topology-constraints"
+"""On a group, as JSON: its constraints on further fabrics."""
+
+FORM: Final = '[{"fabric": NAME, "tier": NAME or NUMBER, "mode": "hard" or "soft", "spread": NUMBER, "subGroup": NAME}]'
+_MOST: Final = 16
+_SPREAD: Final = 1000
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_. /]{0,251}[A-Za-z0-9])?")
+
+
+class FabricConstraint(Record, frozen=True, forbid_unknown_fields=True):
+    """One entry of the list: pods within one domain of a tier, or spread over so many domains of it at least."""
+
+    tier: Int | str
+    fabric: str = ""  # that of the group's own constraints
+    mode: str = "hard"
+    spread: Int = 0
+    sub_group: str = ""  # each sub-group of this name; the whole group where it is empty
+
+
+def fabric_of(marks: ObjectMeta | Mapping[str, str]) -> str:
+    """The fabric that an object names by its label, else by its annotation; "" where it names none."""
+    if isinstance(marks, ObjectMeta):
+        return (marks.labels.get(FABRIC) or marks.annotations.get(FABRIC) or "").strip()
+    return marks.get(FABRIC, "").strip()
+
+
+def fabric_name_fault(name: str) -> str:
+    """What is wrong with a fabric's name; "" where nothing is."""
+    return "" if not name or _NAME.fullmatch(name) else f'"{name}" cannot be the name of a fabric'
+
+
+def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
+    """The constraints of an annotation, or what is wrong with it."""
+    try:
+        found = msgspec.json.decode(text, type=tuple[FabricConstraint, ...]) if text.strip() else ()
+    except msgspec.DecodeError as error:
+        return f"it must be a JSON list such as {FORM}: {str(error)[:1].lower()}{str(error)[1:]}"
+    if len(found) > _MOST:
+        return f"{len(found)} constraints are more than the {_MOST} that a group may have"
+    for i, entry in enumerate(found):
+        fault = _fault(entry)
+        if fault:
+            return f"[{i}].{fault}"
+    return found
+
+
+def _fault(entry: FabricConstraint) -> str:
+    if entry.mode.lower() not in ("hard", "soft"):
+        return f'mode: "{entry.mode}" is neither hard nor soft'
+    if entry.tier == "":
+        return "tier: the tier is empty"
+    if entry.spread < 0 or entry.spread == 1 or entry.spread > _SPREAD:
+        return f"spread: {entry.spread} is not between 2 and {_SPREAD}"
+    if fabric_name_fault(entry.fabric):
+        return f"fabric: {fabric_name_fault(entry.fabric)}"
+    return ""

@@ -1,0 +1,83 @@
+"""The trees that the constraints of a group are about, in any language: its marks read into constraints.
+
+Called by the readers of groups. A group's own constraints are about the fabric that `tierwise.io/fabric` names, else
+about the tree of its language; `tierwise.io/topology-constraints` adds others. What cannot be read is a refusal: a
+constraint that nobody understood must not pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.fabric import CONSTRAINTS, FABRIC, fabric_name_fault, fabric_of, parse_constraints
+from tierwise.api.meta import ObjectMeta
+from tierwise.model.job import Constraint
+from tierwise.model.reason import Reason
+from tierwise.model.topology import fabric_kind
+
+__all__ = ["FabricMarks", "marked", "read_marks"]
+
+
+class FabricMarks(msgspec.Struct, frozen=True):
+    """What the marks of a group say."""
+
+    kind: str = ""  # of the tree that its own constraints are about; "": that of its language
+    whole: tuple[Constraint, ...] = ()  # on the group as a whole
+    by_sub_group: Mapping[str, tuple[Constraint, ...]] = {}
+    refusal: Reason | None = None
+
+    def own(self, constraint: Constraint | None) -> Constraint | None:
+        """A constraint of the group's language, on the tree that the group names."""
+        return replace(constraint, kind=self.kind) if constraint is not None and self.kind else constraint
+
+    def of(self, sub_group: str) -> tuple[Constraint, ...]:
+        """The constraints on each sub-group of a name."""
+        return self.by_sub_group.get(sub_group, ())
+
+
+def marked(meta: ObjectMeta) -> Mapping[str, str]:
+    """The annotations of an object, with its fabric among them where a label names it."""
+    label = meta.labels.get(FABRIC)
+    return {**meta.annotations, FABRIC: label} if label else meta.annotations
+
+
+def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:
+    """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names."""
+    name = fabric_of(marks)
+    text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(CONSTRAINTS, "")
+    if not name and not text:
+        return _NONE
+    fault = fabric_name_fault(name)
+    if fault:
+        return _refused(FABRIC, fault)
+    kind = fabric_kind(name) if name else ""
+    listed = parse_constraints(text)
+    if isinstance(listed, str):
+        return _refused(CONSTRAINTS, listed)
+    whole: list[Constraint] = []
+    inner: dict[str, tuple[Constraint, ...]] = {}
+    for entry in listed:
+        constraint = Constraint(
+            hard=entry.mode.lower() == "hard",
+            tier=entry.tier if isinstance(entry.tier, int) else None,
+            tier_name=entry.tier if isinstance(entry.tier, str) else "",
+            kind=fabric_kind(entry.fabric) if entry.fabric else kind or language,
+            spread=entry.spread,
+        )
+        if not entry.sub_group:
+            whole.append(constraint)
+        elif entry.sub_group in sub_groups:
+            inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
+        else:
+            return _refused(CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
+    return FabricMarks(kind, tuple(whole), inner)
+
+
+_NONE = FabricMarks()
+
+
+def _refused(key: str, fault: str) -> FabricMarks:
+    return FabricMarks(refusal=Reason("InvalidGroup", "pod", f"annotation {key}: {fault}"))

@@ -1,0 +1,245 @@
+"""Constraints on several trees at once: NVLink, switches and power over the same nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+from tests.support.drawn_gang import Gang, Groups
+from tests.support.koordinator import hypernode, layers, run
+
+from tierwise.api.codec import Raw
+from tierwise.config.profile import DEFAULT
+from tierwise.model.topology import HYPERNODES
+
+FABRIC = "tierwise.io/fabric"
+CONSTRAINTS = "tierwise.io/topology-constraints"
+
+RACKS = {"r0": "n0 n1 n2 n3", "r1": "n4 n5 n6 n7"}
+NVLINK = {"v0": "n0 n1", "v1": "n2 n4", "v2": "n3 n5", "v3": "n6 n7"}
+POWER = {"p0": "n0 n1 n4 n5", "p1": "n2 n3 n6 n7"}
+
+
+def node(name: str, cpu: int = 1, **labels: str) -> Raw:
+    """A node with so many cpus."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
+    }
+
+
+def fabric(name: str, domains: Mapping[str, str], tier_name: str = "", *, annotation: bool = False) -> list[Raw]:
+    """HyperNodes of tier 1 that belong to a fabric; "" stands for the tree that Volcano's constraints mean."""
+    found = []
+    for domain, nodes in domains.items():
+        raw = hypernode(domain, 1, [("Node", member) for member in nodes.split()])
+        raw["spec"] = {**raw["spec"], "tierName": tier_name}  # type: ignore[dict-item]
+        marks = {"annotations" if annotation else "labels": {FABRIC: name}} if name else {}
+        found.append({**raw, "metadata": {"name": domain, **marks}})
+    return found
+
+
+WORLD = [
+    *(node(f"n{i}") for i in range(8)),
+    *fabric("", RACKS, "rack"),
+    *fabric("nvlink", NVLINK, "nvl"),
+    *fabric("power", POWER, "feed"),
+]
+
+
+def gang(
+    name: str,
+    tasks: int = 0,
+    *,
+    marks: Mapping[str, str] | None = None,
+    further: list[Raw] | None = None,
+    **rest: object,
+) -> list[Raw]:
+    """A Volcano pod group with its pods, with marks and further constraints."""
+    drawn = Gang(name, tasks=tasks, **rest).manifests()  # type: ignore[arg-type]
+    added = {**(marks or {}), **({CONSTRAINTS: json.dumps(further)} if further else {})}
+    meta = drawn[0]["metadata"]
+    assert isinstance(meta, dict)
+    return [{**drawn[0], "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **added}}}, *drawn[1:]]
+
+
+def test_hypernodes_of_a_fabric_are_a_tree_of_their_own() -> None:
+    """A gang of two in one domain of NVLink lands in one that crosses the racks; without the mark, in a rack."""
+    world = [*(node(f"n{i}") for i in range(8)), *fabric("", RACKS), *fabric("nvlink", {"v1": "n3 n4"})]
+
+    bound, _ = run(world, gang("g", 2, within=1, marks={FABRIC: "nvlink"}))
+    assert {"n3", "n4"} == set(bound.values())
+    assert {"n0", "n1"} == set(run(world, gang("g", 2, within=1))[0].values())
+
+
+def test_a_fabric_may_be_named_by_an_annotation_of_its_hypernodes() -> None:
+    """Labels come first, annotations serve as well."""
+    world = [*(node(f"n{i}") for i in range(4)), *fabric("nvlink", {"v1": "n1 n2"}, annotation=True)]
+
+    assert {"n1", "n2"} == set(run(world, gang("g", 2, within=1, marks={FABRIC: "nvlink"}))[0].values())
+
+
+def test_the_whole_gang_keeps_to_domains_of_two_trees() -> None:
+    """One rack and one feed: two nodes of each rack are on each feed."""
+    bound, _ = run(WORLD, gang("g", 2, within="rack", further=[{"fabric": "power", "tier": "feed"}]))
+    assert {"n0", "n1"} == set(bound.values())
+
+    bound, why = run(WORLD, gang("g", 3, within="rack", further=[{"fabric": "power", "tier": "feed"}]))
+    assert {} == bound
+    assert all("NoPlaceOnFabrics" in text for text in why.values())
+
+
+def test_sub_groups_keep_to_another_tree_than_the_job() -> None:
+    """Each pair in one NVLink domain, all in one rack: of the first rack only one such domain is inside."""
+    further: list[Raw] = [{"fabric": "nvlink", "tier": "nvl", "subGroup": "part"}]
+    crossing = [*fabric("nvlink", {"v0": "n0 n1", "v1": "n2 n4", "v2": "n3 n5", "v3": "n6 n7"}, "nvl")]
+    world = [*(node(f"n{i}") for i in range(8)), *fabric("", RACKS, "rack"), *crossing]
+
+    bound, _ = run(world, gang("g", within="rack", groups=(Groups(count=2, size=2),), further=further))
+    assert {} == bound
+    straight = fabric("nvlink", {"v0": "n0 n1", "v1": "n2 n4", "v2": "n4 n7", "v3": "n5 n6"}, "nvl")[2:]
+    world = [*(node(f"n{i}") for i in range(8)), *fabric("", RACKS, "rack"), *straight]
+    bound, _ = run(world, gang("g", within="rack", groups=(Groups(count=2, size=2),), further=further))
+    assert {"n4", "n5", "n6", "n7"} == set(bound.values())
+    assert [{"n4", "n7"}, {"n5", "n6"}] == sorted(
+        ({bound[f"g-part-{i}-{j}"] for j in range(2)} for i in range(2)), key=sorted
+    )
+
+
+def test_tasks_are_spread_over_domains_of_a_tree() -> None:
+    """Two feeds at least, within one rack; three feeds there are not."""
+    bound, _ = run(WORLD, gang("g", 3, within="rack", further=[{"fabric": "power", "tier": "feed", "spread": 2}]))
+    assert 3 == len(bound)
+    assert set(bound.values()) <= set(RACKS["r0"].split())
+    assert set(bound.values()) & set(POWER["p0"].split())
+    assert set(bound.values()) & set(POWER["p1"].split())
+
+    bound, _ = run(WORLD, gang("g", 3, further=[{"fabric": "power", "tier": "feed", "spread": 3}]))
+    assert {} == bound
+
+
+@pytest.mark.parametrize(
+    ("marks", "further", "code"),
+    [
+        ({FABRIC: "roce"}, None, "NoTopology"),
+        ({}, [{"fabric": "roce", "tier": "leaf"}], "NoTopology"),
+        ({}, [{"fabric": "nvlink", "tier": "leaf"}], "UnknownLayer"),
+        ({}, [{"fabric": "nvlink", "tier": "nvl", "spread": 1}], "InvalidGroup"),
+        ({}, [{"fabric": "nvlink", "tier": "nvl", "subGroup": "nobody"}], "InvalidGroup"),
+        ({}, [{"fabric": "nvlink", "teir": "nvl"}], "InvalidGroup"),
+    ],
+)
+def test_what_is_missing_or_not_understood_makes_a_hard_job_wait(
+    marks: Mapping[str, str], further: list[Raw] | None, code: str
+) -> None:
+    """A constraint that cannot be judged never passes, and says what is wrong."""
+    bound, why = run(WORLD, gang("g", 2, within=1, marks=marks, further=further))
+
+    assert {} == bound
+    assert {code} == {text.partition(":")[0] for text in why.values()}
+
+
+def test_what_is_soft_passes_without_its_tree() -> None:
+    """It asks for what cannot be had."""
+    further: list[Raw] = [{"fabric": "roce", "tier": "leaf", "mode": "soft"}]
+
+    assert 2 == len(run(WORLD, gang("g", 2, further=further))[0])
+
+
+def test_what_is_soft_is_kept_where_it_can_be() -> None:
+    """A pair on one feed where there is room, across feeds where there is not."""
+    further: list[Raw] = [{"fabric": "power", "tier": "feed", "mode": "soft"}]
+    tight = [*(node(f"n{i}") for i in range(2)), *fabric("power", {"p0": "n0", "p1": "n1"}, "feed")]
+    wide = [*(node(f"n{i}") for i in range(4)), *fabric("power", {"p0": "n0 n3", "p1": "n1"}, "feed")]
+
+    assert {"n0", "n1"} == set(run(tight, gang("g", 2, further=further))[0].values())
+    assert {"n0", "n3"} == set(run(wide, gang("g", 2, further=further))[0].values())
+
+
+def test_a_broken_fabric_keeps_its_gangs_waiting() -> None:
+    """Two domains that overlap are set aside, and nothing of the fabric is left; other gangs are not concerned."""
+    world = [*(node(f"n{i}") for i in range(3)), *fabric("nvlink", {"v0": "n0 n1", "v1": "n1 n2"}, "nvl")]
+
+    bound, why = run(world, gang("g", 2, further=[{"fabric": "nvlink", "tier": "nvl"}]))
+    assert {} == bound
+    assert all(text.startswith("NoTopology") and "v0, v1" in text for text in why.values())
+    assert 2 == len(run(world, gang("g", 2))[0])
+
+
+def test_hypernodes_that_all_belong_to_fabrics_are_no_tree_for_volcano() -> None:
+    """A hard tier without a fabric would mean nothing: the gang waits, and hears which fabrics there are."""
+    world = [*(node(f"n{i}") for i in range(3)), *fabric("nvlink", {"v0": "n0 n1"}), *fabric("power", {"p0": "n0 n1"})]
+
+    bound, why = run(world, gang("g", 2, within=1))
+    assert {} == bound
+    assert all(text.startswith("NoTopology") and "nvlink, power" in text for text in why.values())
+
+
+def test_layers_may_be_named_by_a_volcano_gang() -> None:
+    """A fabric may also be a kind: the layers beside the hyperNodes."""
+    world = [
+        *(node(f"n{i}", BlockLayer=f"b{i % 2}", SpineLayer="s0") for i in range(4)),
+        layers("BlockLayer", "SpineLayer"),
+        *fabric("", {"r0": "n0 n1", "r1": "n2 n3"}, "rack"),
+    ]
+    further: list[Raw] = [{"fabric": "ClusterNetworkTopology", "tier": "BlockLayer"}]
+
+    assert {"n0", "n2"} == set(run(world, gang("g", 2, further=further))[0].values())
+    assert {} == run(world, gang("g", 2, within="rack", further=further))[0]
+
+
+def test_tasks_beyond_the_minimum_join_the_others_or_wait() -> None:
+    """Of four tasks with a minimum of two, only those that find room on the same feed of the same rack are placed."""
+    bound, _ = run(WORLD, gang("g", 4, minimum=1, within="rack", further=[{"fabric": "power", "tier": "feed"}]))
+
+    assert {"n0", "n1"} == set(bound.values())
+
+
+def test_running_tasks_decide_where_the_others_go() -> None:
+    """A gang that has a pod on n2 goes on in n2's rack and on n2's feed."""
+    further: list[Raw] = [{"fabric": "power", "tier": "feed"}]
+    bound, _ = run(WORLD, gang("g", 2, within="rack", on="n2", further=further))
+
+    assert {"n3"} == set(bound.values()) - {"n2"}
+
+
+def test_shapes_that_differ_are_tried_on_the_ledger() -> None:
+    """A large pod and a small one in one rack and on one feed."""
+    world = [
+        node("n0", 1),
+        node("n1", 4),
+        node("n2", 2),
+        node("n3", 4),
+        *fabric("", {"r0": "n0 n1", "r1": "n2 n3"}, "rack"),
+        *fabric("power", {"p0": "n0 n2 n3", "p1": "n1"}, "feed"),
+    ]
+    drawn = gang("g", within="rack", further=[{"fabric": "power", "tier": "feed"}])
+    drawn[0]["spec"] = {**drawn[0]["spec"], "minMember": 2}  # type: ignore[dict-item]
+    big = Gang("g", tasks=1, each="cpu=4").manifests()[1]
+    small = Gang("g", tasks=1, each="cpu=2").manifests()[1]
+    small["metadata"] = {**small["metadata"], "name": "g-small"}  # type: ignore[dict-item]
+
+    assert {"n2", "n3"} == set(run(world, [drawn[0], big, small])[0].values())
+
+
+def test_a_profile_without_the_plugin_lets_nothing_pass() -> None:
+    """What nobody minds must not be bound."""
+    blind = replace(
+        DEFAULT, tiers=tuple(tuple(p for p in t if p.name != "network-topology-aware") for t in DEFAULT.tiers)
+    )
+    listed: list[Raw] = [{"fabric": "nvlink", "tier": "nvl"}]
+    for marks, further in (({FABRIC: "nvlink"}, None), ({}, listed)):
+        bound, why = run(WORLD, gang("g", 2, within=1, marks=marks, further=further), profile=blind)
+        assert {} == bound
+        assert {"NotSupported"} == {text.partition(":")[0] for text in why.values()}
+
+
+def test_the_tree_of_the_hypernodes_has_the_name_of_their_kind() -> None:
+    """So that a language whose constraints mean another tree can name it."""
+    bound, _ = run(WORLD, gang("g", 4, within=1, marks={FABRIC: HYPERNODES}))
+
+    assert set(RACKS["r0"].split()) == set(bound.values())
