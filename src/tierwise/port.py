@@ -343,6 +343,13 @@ class Objects(msgspec.Struct, frozen=True):
                 found.setdefault(_type(kind), []).extend(Key(*kind, namespace, name) for namespace, _, name in split)
         return found
 
+    def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:
+        """Every object that has come, gone or become another: its group and kind, and its path."""
+        for kind in sorted({*self._tables, *since._tables}):
+            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
+            if new is not old:
+                yield from ((kind, path) for path in new.changes(old))
+
     def __len__(self) -> int:
         return sum(len(table.records) for table in self._tables.values())
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["introduce", "load", "moment", "profile_of", "tell_crashes", "tell_unread"]
 
+_JOURNAL: Final = "journal:"
 _EPOCH: Final = "2026-01-01T00:00:00Z"
 _MOST: Final = 5
 """Warnings of one kind that are said before a count stands for the rest."""
@@ -30,7 +31,8 @@ def load(
     """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use.
 
     With a list for `faults`, what cannot be read is put there, and the rest is read. Files that are no manifests are
-    named on standard error. A hyphen stands for `stdin`, or for standard input.
+    named on standard error. A hyphen stands for `stdin`, or for standard input; `journal:DIR@CYCLE` for what a recorded
+    cycle saw.
     """
     if not filenames:
         from tierwise.cli.live_state import live_objects
@@ -40,6 +42,10 @@ def load(
         except InputError as error:
             hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
             raise InputError(f"{hint}: {error}") from None
+    if len(filenames) == 1 and filenames[0].startswith(_JOURNAL):
+        from tierwise.cli.replay import recorded_objects
+
+        return recorded_objects(filenames[0].removeprefix(_JOURNAL))
     from tierwise.cli.progress import show_progress
     from tierwise.port import Objects
     from tierwise.sim.manifests import Remarks, read
@@ -126,6 +132,10 @@ def profile_of(file: str | None) -> Profile:
 
     if file is None:
         return DEFAULT
+    if file.startswith(_JOURNAL):
+        from tierwise.cli.replay import recorded_profile
+
+        return recorded_profile(file.removeprefix(_JOURNAL))
     raw, where = _configuration(file)
     if isinstance(raw, dict) and raw.get("kind") not in (None, KIND):
         raise InputError(f"an object of kind {raw['kind']} is not a scheduler configuration", file=where)

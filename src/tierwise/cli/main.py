@@ -47,6 +47,7 @@ VERBS = {
         "tierwise.cli.advertise_bandwidth:advertise_bandwidth",
         "Publish the speed of a node's interface as a resource.",
     ),
+    "replay": ("tierwise.cli.replay:replay", "Repeat cycles that a running scheduler has recorded."),
     "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
     "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),

@@ -10,6 +10,7 @@ import click
 from tierwise.api.meta import parse_time
 
 __all__ = [
+    "at",
     "cluster",
     "cluster_options",
     "config",
@@ -116,6 +117,13 @@ def now(command: F) -> F:
         metavar="TIME",
         help="The time of the run (RFC 3339). Default: the newest time in the manifests, "
         "else 2026-01-01T00:00:00Z; never the clock, so that a run can be repeated.",
+    )(command)
+
+
+def at(command: F) -> F:
+    """--at: a moment of the past."""
+    return click.option(
+        "--at", callback=_moment, metavar="TIME", help="The last cycle that was not after this time (RFC 3339)."
     )(command)
 
 

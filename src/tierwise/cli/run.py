@@ -144,8 +144,12 @@ def serve(
     *,
     with_controllers: bool = True,
     pages: str = "",
+    also: Sequence[Observer] = (),
 ) -> None:
-    """Schedule for these duties, and run the controllers, until told to end; `pages` are headed by that name."""
+    """Schedule for these duties, and run the controllers, until told to end.
+
+    `pages` are headed by that name; `also` are told of each turn besides.
+    """
     from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry
     from tierwise.runtime.probes import debug, probes
@@ -154,7 +158,7 @@ def serve(
 
     found = registry()
     told = Telemetry(found, cluster)
-    observers: list[Observer] = [told]
+    observers: list[Observer] = [told, *also]
     turns: LiveRuns | None = None
     if pages:
         from tierwise.web.live import LiveRuns
@@ -237,6 +241,20 @@ Examples:
     help="Evict through the Eviction API, which honours disruption budgets, or delete.",
 )
 @click.option(
+    "--journal",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write what each cycle sees and decides to this folder, for `tierwise replay`.  [default: nowhere]",
+)
+@click.option(
+    "--journal-size",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    metavar="MIB",
+    help="How large the journal may become; the oldest cycles are deleted.",
+)
+@click.option(
     "--pages",
     "with_pages",
     is_flag=True,
@@ -254,6 +272,8 @@ def run(
     no_controllers: bool,
     evict_by: str,
     with_pages: bool,
+    journal: Path | None,
+    journal_size: int,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
 
@@ -265,7 +285,24 @@ def run(
     access = connect(kubeconfig, context, in_cluster=in_cluster)
     with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         duties = profiles_of(names, config_file, profiles)
-        serve(cluster, manner, duties, with_controllers=not no_controllers, pages=access.server if with_pages else "")
+        pages = access.server if with_pages else ""
+        with _writing(journal, journal_size, duties) as writers:
+            serve(cluster, manner, duties, with_controllers=not no_controllers, pages=pages, also=writers)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path | None, mebibytes: int, duties: Sequence[SchedulerProfile]) -> Iterator[Sequence[Observer]]:
+    """The writer of a journal, where one is asked for; it ends in order."""
+    if folder is None:
+        yield ()
+        return
+    from tierwise.runtime.journal import JournalWriter
+
+    writer = JournalWriter(folder, mebibytes << 20, tuple(duties))
+    try:
+        yield (writer,)
+    finally:
+        writer.close()
 
 
 @click.command(

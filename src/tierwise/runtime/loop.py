@@ -128,6 +128,8 @@ class LoopPass(msgspec.Struct, frozen=True):
     profile: Profile
     seconds: dict[str, float] = {}
     drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
+    objects: Objects | None = None  # what the snapshot was read from
+    decided: CycleReport | None = None  # the report before the outcomes changed it
 
 
 class Observer(Protocol):
@@ -302,14 +304,15 @@ class Loop:
         outcomes = list(self._cluster.apply(effects(snapshot, report)))
         marks.append(self._ticks())
         self._refused.note(outcomes, self._ticks())
-        report = amended(report, outcomes)
+        decided, report = report, amended(report, outcomes)
         self._tell_failures(report)
         outcomes += self._publish(index, snapshot, report, outcomes)
         marks.append(self._ticks())
         _complain(outcomes)
         stages = ("read", "build", "decide", "apply", "publish")
         seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        turn = LoopPass(snapshot, report, outcomes, duty.profile, seconds, self._drift(index, objects, snapshot))
+        drift = self._drift(index, objects, snapshot)
+        turn = LoopPass(snapshot, report, outcomes, duty.profile, seconds, drift, objects, decided)
         for observer in self._observers:
             self._guard.call("telling of a turn", partial(observer.saw, turn))
         return True

@@ -41,7 +41,7 @@ def served(objects: Iterable[Raw], schedulers: Collection[str]) -> Iterator[Raw]
     for raw in objects:
         spec = raw.get("spec")
         if raw.get("kind") == "Pod" and isinstance(spec, dict) and not spec.get("nodeName"):
-            if spec.get("schedulerName") in schedulers:
+            if spec.get("schedulerName", "") in schedulers:
                 yield raw
         else:
             yield raw

@@ -1,0 +1,406 @@
+"""The journal of a running scheduler: what each cycle saw and decided, bounded in size, so that it can be repeated.
+
+A journal is a folder of segments, `journal-NUMBER.jsonl.gz`, each named after its first cycle. A segment begins with
+the profiles and with all objects; then each cycle has a line with its time, the objects that changed since the line
+before, and its decisions. So any segment can be read by itself, and the oldest are deleted when the folder becomes too
+large.
+
+`JournalWriter` observes the loop; what it cannot write stops the journal, never the loop. `Journal` reads: `repeat`
+gives a cycle the same objects and time, and compares what it decides byte by byte. Objects are written as the records
+that the scheduler reads, so fields that it does not know (commands, environment variables) are not in a journal.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, TypeVar
+
+import msgspec
+
+from tierwise import __version__
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.api.volcano import Job as BatchJob
+from tierwise.config.profile import Profile
+from tierwise.explain.message import message
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Effect, Key, Objects
+from tierwise.runtime.loop import LoopPass, SchedulerProfile
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.scheduler.guard import Crash
+from tierwise.snapshot.builder import Reader
+
+__all__ = ["CycleSummary", "Journal", "JournalWriter", "RecordedCycle", "Repetition", "decided", "repeat"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FORMAT: Final = 1
+_NAME: Final = re.compile(r"journal-(\d{8,})\.jsonl\.gz")
+_CHUNK: Final = 1000
+"""Objects on one line at the beginning of a segment."""
+_PARTS: Final = 4
+"""Segments that a full journal has, about: the oldest part goes when the folder is too large."""
+_LEVEL: Final = 3
+"""Compression: the loop waits for it."""
+
+
+# What is written.
+
+
+class _Duty(msgspec.Struct, frozen=True):
+    schedulers: tuple[str, ...]
+    profile: msgspec.Raw
+
+
+class _Header(msgspec.Struct, frozen=True):
+    version: str
+    format: int
+    first: int
+    duties: tuple[_Duty, ...]
+
+
+class _Put(msgspec.Struct, frozen=True, array_like=True):
+    group: str
+    kind: str
+    path: str  # namespace/name, or the name
+    raw: msgspec.Raw
+
+
+_Path = tuple[str, str, str]
+"""Group, kind and path of an object."""
+
+
+class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
+    cycle: int
+    now: float
+    duty: int = 0
+    puts: tuple[_Put, ...] = ()
+    deletes: tuple[_Path, ...] = ()
+    decided: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
+    """Everything that a cycle decided, as bytes: equal decisions are equal bytes."""
+    told = {
+        "effects": [_effect(effect) for effect in effects(snapshot, report)],
+        "waiting": {
+            key: [rejection.verdict.value, rejection.reason.code, message(rejection)]
+            for key, rejection in report.rejections.items()
+        },
+        "phases": {key: phase.value for key, phase in report.phases.items()},
+        "delays": report.delays,
+    }
+    return msgspec.json.encode(told)
+
+
+def _effect(effect: Effect) -> Raw:
+    fields = {name: getattr(effect, name) for name in effect.__struct_fields__}
+    told = {name: str(value) if isinstance(value, Key) else value for name, value in fields.items() if value}
+    return {"effect": type(effect).__name__, **told}
+
+
+def _put(objects: Objects, group: str, kind: str, path: str) -> _Put | None:
+    """An object as it is now, None where it is gone; Volcano jobs and unknown kinds as they were written."""
+    namespace, _, name = path.rpartition("/")
+    key = Key(group, kind, namespace, name)
+    record = objects.record(key)
+    if record is None:
+        return None
+    told: object = record
+    if isinstance(record, codec.Unknown):
+        told = objects.raw(key) or codec.encode(record)
+    elif isinstance(record, BatchJob):
+        told = codec.encode(record)
+    return _Put(group, kind, path, msgspec.Raw(msgspec.json.encode(told)))
+
+
+class JournalWriter:
+    """Writes every cycle of a loop; an observer of it."""
+
+    def __init__(self, folder: Path, size: int, duties: tuple[SchedulerProfile, ...]) -> None:
+        """The folder is made where it is missing; InputError where it cannot be used. `size` is in bytes."""
+        self._folder, self._size = folder, size
+        self._duties = duties
+        self._header = tuple(
+            _Duty(tuple(sorted(duty.schedulers)), msgspec.Raw(msgspec.json.encode(duty.profile))) for duty in duties
+        )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            segments = _segments(folder)
+            self._number = _last_number(segments[-1]) + 1 if segments else 1
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(folder)) from None
+        self._path: Path | None = None  # of the segment that is being written
+        self._file: IO[bytes] | None = None
+        self._out: gzip.GzipFile | None = None
+        self._base = 0  # bytes of the objects at the beginning of the segment
+        self._seen = Objects()
+        self._stopped = False
+
+    def crashed(self, crash: Crash) -> None:
+        """What was set aside is not among the objects of the next cycle, which says enough."""
+
+    def saw(self, turn: LoopPass) -> None:
+        """Write a cycle; what goes wrong ends the journal with a line in the log."""
+        if self._stopped or turn.objects is None:
+            return
+        try:
+            self._write(turn, turn.objects)
+        except OSError as error:
+            self._stop(f"it cannot be written: {error.strerror or error}")
+
+    def close(self) -> None:
+        """End the segment in order."""
+        if self._out is not None and self._file is not None:
+            self._out.close()
+            self._file.close()
+        self._out = self._file = self._path = None
+
+    def _write(self, turn: LoopPass, objects: Objects) -> None:
+        if self._out is None or self._full():
+            self._begin(objects)
+            self._seen = objects
+        if self._stopped:
+            return
+        puts, deletes = _changes(objects, self._seen)
+        self._seen = objects
+        duty = next(i for i, found in enumerate(self._duties) if found.profile is turn.profile)
+        decision = msgspec.Raw(decided(turn.snapshot, turn.decided if turn.decided is not None else turn.report))
+        self._line(_Cycle(self._number, turn.snapshot.now, duty, puts, deletes, decision))
+        assert self._out is not None
+        self._out.flush(zlib.Z_SYNC_FLUSH)  # so that a journal whose writer was killed ends with a whole line
+        self._trim(0)
+        self._number += 1
+
+    def _full(self) -> bool:
+        """Whether a segment is long enough: a part of the journal, and no shorter than its own beginning."""
+        assert self._file is not None
+        return self._file.tell() >= min(max(self._size // _PARTS, 2 * self._base), self._size * 3 // 4)
+
+    def _begin(self, objects: Objects) -> None:
+        self.close()
+        self._trim(self._base)
+        self._path = self._folder / f"journal-{self._number:08}.jsonl.gz"
+        self._file = self._path.open("wb")
+        self._out = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
+        self._line(_Header(__version__, _FORMAT, self._number, self._header))
+        every = [_put(objects, key.group, key.kind, key.path) for key in objects]
+        for start in range(0, len(every), _CHUNK):
+            self._line(tuple(every[start : start + _CHUNK]))
+        self._line(())
+        self._out.flush(zlib.Z_SYNC_FLUSH)
+        self._base = self._file.tell()
+        if self._base > self._size // 2:
+            self._path.unlink(missing_ok=True)
+            self._stop(
+                f"the objects alone take {self._base} bytes, more than half of the {self._size} that it may have"
+            )
+
+    def _trim(self, coming: int) -> None:
+        """Delete the oldest segments until the rest, and so many bytes to come, fit; what is being written stays."""
+        sizes = {path: path.stat().st_size for path in _segments(self._folder)}
+        for path in list(sizes):
+            if sum(sizes.values()) + coming <= self._size or path == self._path:
+                return
+            path.unlink(missing_ok=True)
+            del sizes[path]
+
+    def _line(self, content: object) -> None:
+        assert self._out is not None
+        self._out.write(msgspec.json.encode(content) + b"\n")
+
+    def _stop(self, why: str) -> None:
+        log.error("the journal in %s ends: %s", self._folder, why)
+        self._stopped = True
+        self.close()
+
+
+def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[_Path, ...]]:
+    """What has changed between two cycles, by identity."""
+    puts: list[_Put] = []
+    deletes: list[_Path] = []
+    for (group, kind), path in objects.differing(since):
+        put = _put(objects, group, kind, path)
+        if put is not None:
+            puts.append(put)
+        else:
+            deletes.append((group, kind, path))
+    return tuple(puts), tuple(deletes)
+
+
+def _segments(folder: Path) -> list[Path]:
+    """The segments of a journal, the oldest first."""
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+
+
+def _last_number(segment: Path) -> int:
+    """The number of the last cycle of a segment; of the one before its first where it has none."""
+    number = int(_NAME.fullmatch(segment.name)[1]) - 1  # type: ignore[index]
+    for line in _lines(segment):
+        if line.startswith(b'{"cycle"'):
+            number = msgspec.json.decode(line, type=_Number).cycle
+    return number
+
+
+class _Number(msgspec.Struct, frozen=True):
+    cycle: int
+
+
+# What is read.
+
+
+class CycleSummary(msgspec.Struct, frozen=True):
+    """A cycle without its objects: its number and time, and what was decided."""
+
+    number: int
+    now: float
+    duty: int
+    effects: tuple[Raw, ...]
+    waiting: dict[str, tuple[str, str, str]]  # by job: verdict, code, message
+
+
+class RecordedCycle(msgspec.Struct, frozen=True):
+    """All that a cycle saw, and what it decided, as bytes."""
+
+    number: int
+    now: float
+    objects: Objects
+    duty: SchedulerProfile
+    decided: bytes
+    version: str  # of tierwise, which wrote it
+
+
+class Repetition(msgspec.Struct, frozen=True):
+    """A cycle run again."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    decided: bytes
+    same: bool
+
+
+def repeat(recorded: RecordedCycle) -> Repetition:
+    """Run a recorded cycle again: the same objects, the same time, the same profile."""
+    reader = Reader(recorded.duty.profile, schedulers=recorded.duty.schedulers)
+    snapshot = reader.read(recorded.objects, recorded.now)
+    report = cycle(snapshot, recorded.duty.profile)
+    again = decided(snapshot, report)
+    return Repetition(snapshot, report, again, again == recorded.decided)
+
+
+class Journal:
+    """A folder that a scheduler has written to, and may still be writing to."""
+
+    def __init__(self, folder: Path) -> None:
+        """InputError where it is no journal."""
+        try:
+            self._segments = _segments(folder)
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(folder)) from None
+        self._folder = folder
+        if not self._segments:
+            raise InputError("holds no journal: no file in it is called journal-NUMBER.jsonl.gz", file=str(folder))
+
+    def cycles(self) -> Iterator[CycleSummary]:
+        """Every cycle, the oldest first."""
+        for segment in self._segments:
+            for line in _lines(segment):
+                if line.startswith(b'{"cycle"'):
+                    yield _summary(_decoded(line, _Cycle, segment))
+
+    def cycle(self, number: int) -> RecordedCycle:
+        """One cycle with all that it saw; InputError where the journal does not have it."""
+        firsts = [int(_NAME.fullmatch(path.name)[1]) for path in self._segments]  # type: ignore[index]
+        earlier = [path for path, first in zip(self._segments, firsts, strict=True) if first <= number]
+        found = _recorded(earlier[-1], number) if earlier else None
+        if found is None:
+            raise InputError(f"there is no cycle {number}; the oldest is {firsts[0]}", file=str(self._folder))
+        return found
+
+    def at(self, time: float) -> int:
+        """The number of the last cycle that was not after a time; InputError where all were."""
+        numbers = [found.number for found in self.cycles() if found.now <= time]
+        if not numbers:
+            raise InputError("there is no cycle at that time or before", file=str(self._folder))
+        return numbers[-1]
+
+
+def _recorded(segment: Path, number: int) -> RecordedCycle | None:
+    """Read a segment up to one of its cycles."""
+    lines = _lines(segment)
+    header = _decoded(next(lines, b""), _Header, segment)
+    if header.format != _FORMAT:
+        raise InputError(f"is of format {header.format}, and this version reads {_FORMAT}", file=str(segment))
+    held: dict[_Path, _Put] = {}
+    for line in lines:
+        if line.startswith(b"["):
+            _apply(held, _decoded(line, tuple[_Put, ...], segment), ())
+            continue
+        found = _decoded(line, _Cycle, segment)
+        _apply(held, found.puts, found.deletes)
+        if found.cycle == number:
+            duty = header.duties[found.duty]
+            return RecordedCycle(
+                number=number,
+                now=found.now,
+                objects=Objects.of((codec.decode(raw), raw) for raw in map(_manifest, held.values())),
+                duty=SchedulerProfile(frozenset(duty.schedulers), _decoded(bytes(duty.profile), Profile, segment)),
+                decided=bytes(found.decided),
+                version=header.version,
+            )
+    return None
+
+
+def _apply(held: dict[_Path, _Put], puts: tuple[_Put, ...], deletes: tuple[_Path, ...]) -> None:
+    for put in puts:
+        held[put.group, put.kind, put.path] = put
+    for path in deletes:
+        held.pop(path, None)
+
+
+def _manifest(put: _Put) -> Raw:
+    raw: Raw = msgspec.json.decode(put.raw)
+    if "apiVersion" in raw:
+        return raw
+    version = codec.version_of(put.group, put.kind)
+    return {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}
+
+
+def _summary(found: _Cycle) -> CycleSummary:
+    told = msgspec.json.decode(found.decided, type=_Decided)
+    return CycleSummary(found.cycle, found.now, found.duty, told.effects, told.waiting)
+
+
+class _Decided(msgspec.Struct, frozen=True):
+    effects: tuple[Raw, ...] = ()
+    waiting: dict[str, tuple[str, str, str]] = {}
+
+
+def _lines(segment: Path) -> Iterator[bytes]:
+    """The whole lines of a segment; one that is still being written, or whose writer was killed, ends early."""
+    try:
+        with gzip.open(segment, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line
+    except EOFError:
+        return
+    except (OSError, zlib.error) as error:
+        raise InputError(f"cannot be read: {error}", file=str(segment)) from None
+
+
+def _decoded(line: bytes, kind: type[T], segment: Path) -> T:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"is no journal: {error}", file=str(segment)) from None
