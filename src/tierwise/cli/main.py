@@ -31,6 +31,7 @@ VERBS = {
     "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
+    "up": ("tierwise.cli.up:up", "Run a cluster in memory that kubectl works against."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
     "topology": ("tierwise.cli.topology:topology", "Show the tree of hyperNodes, or generate it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import logging
 import ssl
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -23,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tierwise.kube.errors import ApiError
 
-__all__ = ["Bundle", "Certificate", "CertificateNames", "expires", "issue", "place_files", "secure"]
+__all__ = ["Bundle", "Certificate", "CertificateNames", "expires", "issue", "place_files", "secure", "tls_of"]
 
 
 _LIFE: Final = timedelta(days=365)
@@ -168,6 +169,15 @@ def place_files(bundle: Bundle, folder: Path) -> None:
         fresh.write_bytes(content)
         fresh.chmod(0o600)
         fresh.replace(folder / name)
+
+
+def tls_of(bundle: Bundle) -> ssl.SSLContext:
+    """What a server needs to answer with a certificate that is kept nowhere."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.TemporaryDirectory(prefix="tierwise-") as folder:
+        place_files(bundle, Path(folder))
+        context.load_cert_chain(Path(folder, "tls.crt"), Path(folder, "tls.key"))
+    return context
 
 
 async def _find(client: _Asks, names: CertificateNames) -> dict[str, Any] | None:

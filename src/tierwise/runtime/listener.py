@@ -199,7 +199,7 @@ async def listen(
 
 
 @contextlib.contextmanager
-def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
+def listening(app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None) -> Iterator[None]:
     """Serve an application meanwhile; InputError where the place is taken or cannot be had."""
     loop = asyncio.new_event_loop()
     runner = runner_of(app)
@@ -207,7 +207,7 @@ def listening(app: web.Application, host: str, port: int) -> Iterator[None]:
 
     async def start() -> None:
         await runner.setup()
-        entrances.append(await listen(runner, host, port))
+        entrances.append(await listen(runner, host, port, tls))
 
     async def end() -> None:
         for entrance in entrances:

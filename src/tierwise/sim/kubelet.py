@@ -33,9 +33,9 @@ class PodSync(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-def sync_pod(pod: Pod, now: float) -> PodSync:
-    """A pod that stands on a living node, at a time."""
-    own = behaviour(pod.metadata.annotations)
+def sync_pod(pod: Pod, now: float, speed: float = 1.0) -> PodSync:
+    """A pod that stands on a living node, at a time; it starts, runs and stops `speed` times as fast as it asks for."""
+    own = behaviour(pod.metadata.annotations).at_speed(speed)
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
     if pod.status.phase in _ENDED:

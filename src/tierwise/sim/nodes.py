@@ -51,9 +51,10 @@ class NodeSync(msgspec.Struct, frozen=True):
 class SimNodes:
     """Which machines are down, and since when; pods and nodes to which nothing happens are not looked at."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, speed: float = 1.0) -> None:
+        """Kubelets run pods `speed` times as fast as these ask for."""
         self.down: dict[str, float] = {}
-        self._guard = guard
+        self._guard, self._speed = guard, speed
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
         self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
@@ -85,7 +86,7 @@ class SimNodes:
             pod = pods.get(path)
             if pod is None or pod.spec.node_name not in nodes or pod.spec.node_name in self.down:
                 return (), None
-            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now))
+            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._speed))
             if own is None:
                 return (), None
             if own.gone:

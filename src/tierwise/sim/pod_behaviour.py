@@ -37,6 +37,13 @@ class PodBehaviour(msgspec.Struct, frozen=True):
     exit_code: int = 0
     stop: int = _MOMENT
 
+    def at_speed(self, speed: float) -> PodBehaviour:
+        """The same in less time, still in whole seconds; a run takes one at least, so that it can be seen."""
+        if speed == 1:
+            return self
+        run = None if self.run is None else max(math.ceil(self.run / speed), min(self.run, 1))
+        return PodBehaviour(int(self.start / speed), run, self.exit_code, int(self.stop / speed))
+
 
 def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:
     """What annotations say; InputError for a time or a number that cannot be read."""

@@ -7,7 +7,7 @@ the next moment at which something will. Nothing sleeps: the caller decides how 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -88,13 +88,20 @@ class Simulation:
         incidents: Sequence[Incident] = (),
         user: User | None = None,
         plugins: Mapping[str, Factory] = PLUGINS,
+        cluster: EmbeddedCluster | None = None,
+        speed: float = 1.0,
+        observe: Callable[[Snapshot, CycleReport], None] = lambda *_: None,
     ) -> None:
+        """`cluster` is one that others write to as well, and holds the objects already; kubelets run pods `speed`
+        times as fast as these ask for; `observe` is told of every cycle.
+        """
         check_habits(objects)
         _check_nodes(objects, incidents)
         self.start = float(math.ceil(start))  # the API counts whole seconds
         self.cycles = 0
         self.unfinished = True  # whether anything is still going to happen
-        self.cluster = EmbeddedCluster(objects, clock=self.start)
+        self.cluster = cluster if cluster is not None else EmbeddedCluster(objects, clock=self.start)
+        self._observe = observe
         self.chronicle = EventLog(self.start)
         self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
@@ -103,28 +110,35 @@ class Simulation:
         self.guard = Guard(tell=self._tell)
         self._user = user or NoUser()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
-        self._machines = SimNodes(self.guard)
+        self._machines = SimNodes(self.guard, speed)
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._again = math.inf  # when the scheduler is to look though nothing has changed
+        self._wake: float | None = None  # when kubelets have something to do again
 
     def run(self, until: float) -> Iterator[Moment]:
         """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
         now = self.start
         while True:
-            told = len(self.chronicle.happenings)
-            wake = self._advance(now)
-            snapshot, report = self._last or self._cycle(now)
-            yield Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
-            following = self._following(now, wake)
+            moment = self.advance(now)
+            yield moment
+            following = self.following(now)
             self.unfinished = following is not None
             if following is None:
                 return
             if following > self.start + until:
                 if now < self.start + until:
-                    yield Moment(until, (), self.cluster.read(), snapshot, report)
+                    yield Moment(until, (), self.cluster.read(), moment.snapshot, moment.report)
                 return
-            now = self.cluster.clock = following
+            now = following
+
+    def advance(self, now: float) -> Moment:
+        """Let everything happen that happens at a moment; for callers who have a clock of their own."""
+        self.cluster.clock = now
+        told = len(self.chronicle.happenings)
+        self._wake = self._advance(now)
+        snapshot, report = self._last or self._cycle(now)
+        return Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
 
     def forget(self) -> None:
         """Drop what was told so far: for long runs of which nobody keeps a record."""
@@ -178,6 +192,7 @@ class Simulation:
         self._note(before, now)
         self.cycles += 1
         self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
+        self._observe(snapshot, report)
         self._seen, self._last = before, (snapshot, report)
         return self._last
 
@@ -229,12 +244,12 @@ class Simulation:
         self.chronicle.effects(self.cluster.done, before, self.cluster.read(), now)
         self.cluster.done = []
 
-    def _following(self, now: float, wake: float | None) -> float | None:
+    def following(self, now: float) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
         due = self._controllers.due(self.guard.over(self.cluster.read()))
         again = self._again if self._again < math.inf else None
         befalls = [self.start + incident.after for incident in self._ahead[:1]]
-        ahead = (wake, due and math.ceil(due), again, self._user.due(), *befalls)
+        ahead = (self._wake, due and math.ceil(due), again, self._user.due(), *befalls)
         return min((float(time) for time in ahead if time is not None and time > now), default=None)
 
 

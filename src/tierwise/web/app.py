@@ -18,7 +18,7 @@ from aiohttp.typedefs import Handler, Middleware
 from tierwise.explain.board import JobQuery
 from tierwise.web.views import CachedBody, RunSource, RunView
 
-__all__ = ["LOOPBACK", "add_pages", "pages"]
+__all__ = ["LOOPBACK", "add_pages", "only_for", "pages"]
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS: Final = {
@@ -62,12 +62,12 @@ def add_pages(app: web.Application, source: RunSource) -> None:
 
 def pages(source: RunSource, hosts: Collection[str] = ()) -> web.Application:
     """An application that serves one source; if hosts are given, only requests with these Host headers are answered."""
-    app = web.Application(middlewares=[_only_for(hosts)] if hosts else [])
+    app = web.Application(middlewares=[only_for(hosts)] if hosts else [])
     add_pages(app, source)
     return app
 
 
-def _only_for(hosts: Collection[str]) -> Middleware:
+def only_for(hosts: Collection[str]) -> Middleware:
     """Refuse requests for other hosts: a site elsewhere may give its own name our address, and then read along."""
 
     @web.middleware

@@ -1,0 +1,487 @@
+"""The API on HTTP: paths, media types, watches, and limits on what a client may ask for.
+
+Added to the caller's application. On loopback everybody on the machine may ask; elsewhere the caller gives a token, and
+requests without it get nothing. A page of another site cannot write: browsers say where a request comes from, and what
+comes from elsewhere is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.api.yaml_text import documents
+from tierwise.apiserver import discovery, openapi, protobuf
+from tierwise.apiserver.failures import ApiFailure, bad_request, expired
+from tierwise.apiserver.kinds import find
+from tierwise.apiserver.objects import Answer, ObjectApi, Place
+from tierwise.apiserver.patches import merge_patch
+from tierwise.apiserver.store import Change, meta_of
+from tierwise.apiserver.tables import table
+
+__all__ = ["MOST_BYTES", "add_api", "guarded"]
+
+MOST_BYTES: Final = 3 * 1024 * 1024
+"""The largest body of a request: what Kubernetes takes."""
+
+_RATE: Final = 200.0
+"""Requests in a second that are answered, for as long as they come."""
+
+_BURST: Final = 1000
+"""Requests that may come at once."""
+
+_BOOKMARK: Final = 60.0
+"""Seconds without a change after which a watch is told how far it is."""
+
+_LONGEST_WATCH: Final = 3600.0
+"""Seconds after which a watch ends, and is begun anew by whoever needs it."""
+
+_PATH: Final = re.compile(
+    r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
+    r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?"
+)
+_OF_NAMESPACE: Final = re.compile(r"/api/v1/namespaces/(?P<name>[^/]+)/(?P<sub>status|finalize)")
+_AGGREGATED: Final = re.compile(r"g=apidiscovery\.k8s\.io;v=(v2|v2beta1);as=APIGroupDiscoveryList")
+_JSON: Final = "application/json"
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+
+def add_api(app: web.Application, api: ObjectApi) -> None:
+    """Let an application serve the objects of a cluster below /api and /apis."""
+    server = _Server(api)
+    routes: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+        "/api": server.core,
+        "/apis": server.groups,
+        "/version": _fixed(discovery.version()),
+        "/openapi/v2": _old_openapi,
+        "/openapi/v3": _fixed(openapi.index()),
+        "/openapi/v3/{path:.+}": _openapi,
+        "/healthz": _well,
+        "/livez": _well,
+        "/readyz": _well,
+    }
+    app.router.add_post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", _may)
+    for path, handler in routes.items():
+        app.router.add_get(path, handler)
+    app.router.add_route("*", "/api/v1{rest:.*}", server.serve)
+    app.router.add_route("*", "/apis/{rest:.*}", server.serve)
+    app.on_startup.append(server.start)
+    app.on_shutdown.append(server.stop)
+
+
+def guarded(token: str = "", rate: float = _RATE, burst: int = _BURST) -> Middleware:
+    """Refuse what comes too fast, from another site's page, or without the token where there is one."""
+    left, last = float(burst), time.monotonic()
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal left, last
+        now = time.monotonic()
+        left, last = min(left + (now - last) * rate, float(burst)), now
+        if left < 1:
+            return _refusal(ApiFailure(429, "TooManyRequests", "too many requests: try again in a second"))
+        left -= 1
+        if token and _same(request.query.get("token", ""), token) and request.path == "/":
+            found = web.HTTPSeeOther("/")  # a browser cannot send the token by itself
+            found.set_cookie(_COOKIE, token, httponly=True, secure=True, samesite="Strict")
+            raise found
+        if token and not _knows(request, token):
+            return _refusal(ApiFailure(401, "Unauthorized", "the token is missing, or another"))
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return _refusal(ApiFailure(403, "Forbidden", "pages of other sites may not ask"))
+        if request.method not in ("GET", "HEAD") and "Origin" in request.headers and not _own_origin(request):
+            return _refusal(ApiFailure(403, "Forbidden", "pages of other sites may not write"))
+        return await handler(request)
+
+    return guard
+
+
+_COOKIE: Final = "tierwise-token"
+
+
+def _knows(request: web.Request, token: str) -> bool:
+    """By the header of a program, or by the cookie of a browser, which may only read."""
+    if _same(request.headers.get("Authorization", ""), f"Bearer {token}"):
+        return True
+    return request.method in ("GET", "HEAD") and _same(request.cookies.get(_COOKIE, ""), token)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _own_origin(request: web.Request) -> bool:
+    return request.headers["Origin"].partition("://")[2] == request.host
+
+
+def _fixed(body: Raw) -> Handler:
+    data = msgspec.json.encode(body)
+
+    async def serve(_: web.Request) -> web.Response:
+        return web.Response(body=data, content_type=_JSON)
+
+    return serve
+
+
+async def _well(_: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+async def _may(_: web.Request) -> web.Response:
+    """Who has come so far may do everything, whatever is asked about."""
+    about = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}}
+    return _body({**about, "status": {"allowed": True}}, 201)
+
+
+async def _old_openapi(request: web.Request) -> web.Response:
+    if "protobuf" in request.headers.get("Accept", ""):
+        kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+        return web.Response(body=openapi.V2_PROTOBUF, headers={"Content-Type": kind})
+    return _body(openapi.V2_JSON)
+
+
+async def _openapi(request: web.Request) -> web.Response:
+    parts = request.match_info["path"].split("/")
+    place = (
+        ("", parts[1])
+        if len(parts) == 2 and parts[0] == "api"
+        else (parts[1], parts[2])
+        if len(parts) == 3
+        else ("", "")
+    )
+    found = await asyncio.to_thread(openapi.document, *place)
+    if found is None:
+        return _refusal(ApiFailure(404, "NotFound", "the server could not find the requested resource"))
+    return web.Response(body=found, content_type=_JSON)
+
+
+def _body(body: object, code: int = 200, warnings: Iterable[str] = ()) -> web.Response:
+    response = web.Response(body=msgspec.json.encode(body), status=code, content_type=_JSON)
+    for text in warnings:
+        quoted = "".join(letter if letter.isprintable() else " " for letter in text)
+        quoted = quoted.encode("ascii", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response
+
+
+def _refusal(failure: ApiFailure) -> web.Response:
+    response = _body(failure.wire(), failure.code)
+    if failure.code == 429:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+class _Server:
+    """Requests for objects."""
+
+    def __init__(self, api: ObjectApi) -> None:
+        self._api = api
+        self._news = asyncio.Event()
+        self._ended = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self, _: web.Application) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._api.cluster.listeners.append(self._changed)
+
+    async def stop(self, _: web.Application) -> None:
+        """Let every watch end."""
+        self._api.cluster.listeners.remove(self._changed)
+        self._ended = True
+        self._wake()
+
+    def _changed(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def core(self, request: web.Request) -> web.Response:
+        return self._discovered(request, discovery.core_versions(request.host), core=True)
+
+    async def groups(self, request: web.Request) -> web.Response:
+        return self._discovered(request, discovery.groups(), core=False)
+
+    def _discovered(self, request: web.Request, plain: Raw, *, core: bool) -> web.Response:
+        asked = _AGGREGATED.search(request.headers.get("Accept", "").replace(" ", ""))
+        if asked is None:
+            return _body(plain)
+        response = _body(discovery.aggregated(core=core, form=asked[1]))
+        response.headers["Content-Type"] = f"{_JSON};g=apidiscovery.k8s.io;v={asked[1]};as=APIGroupDiscoveryList"
+        return response
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._serve(request)
+        except ApiFailure as failure:
+            return _refusal(failure)
+        except InputError as error:
+            return _refusal(bad_request(str(error)))
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        path = request.path.rstrip("/")
+        own = _OF_NAMESPACE.fullmatch(path)
+        if own is not None:
+            namespaces = find("", "v1", "namespaces")
+            assert namespaces is not None
+            return await self._sub_resource(request, Place(namespaces, "v1", "", own["name"]), own["sub"])
+        found = _PATH.fullmatch(path)
+        if found is None:
+            return self._resources(request, path)
+        served = find(found["group"] or "", found["core"] or found["version"], found["plural"])
+        if served is None:
+            raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+        place = Place(served, found["core"] or found["version"], found["namespace"] or "", found["name"] or "")
+        if place.name and served.namespaced and not place.namespace:
+            raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+        if found["sub"]:
+            return await self._sub_resource(request, place, found["sub"])
+        if place.name:
+            return await self._one(request, place)
+        return await self._many(request, place)
+
+    def _resources(self, request: web.Request, path: str) -> web.Response:
+        parts = path.strip("/").split("/")
+        listed = None
+        if parts == ["api", "v1"]:
+            listed = discovery.resources("", "v1")
+        elif len(parts) == 3 and parts[0] == "apis":
+            listed = discovery.resources(parts[1], parts[2])
+        elif len(parts) == 2 and parts[0] == "apis":
+            groups = discovery.groups()["groups"]
+            assert isinstance(groups, list)
+            found = next((group for group in groups if group["name"] == parts[1]), None)
+            listed = {"kind": "APIGroup", "apiVersion": "v1", **found} if found is not None else None
+        if listed is None or request.method != "GET":
+            raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+        return _body(listed)
+
+    async def _many(self, request: web.Request, place: Place) -> web.StreamResponse:
+        query = request.query
+        match request.method:
+            case "GET" if query.get("watch") in ("true", "1"):
+                return await self._watch(request, place)
+            case "GET":
+                found = await asyncio.to_thread(self._api.list, place, query)
+                return self._shown(request, place, found)
+            case "POST":
+                raw = await _object(request)
+                spaced = place.served.namespaced and not place.namespace
+                if spaced:
+                    named = meta_of(raw).get("namespace") or "default"
+                    place = Place(place.served, place.version, str(named))
+                return self._answer(request, place, await asyncio.to_thread(self._api.create, place, raw, query))
+            case "DELETE":
+                options = await _object(request, empty=True)
+                return self._answer(
+                    request, place, await asyncio.to_thread(self._api.delete_all, place, options, query)
+                )
+            case _:
+                raise _not_allowed(request)
+
+    async def _one(self, request: web.Request, place: Place, sub: str = "") -> web.StreamResponse:
+        api, query = self._api, request.query
+        match request.method:
+            case "GET":
+                return self._shown(request, place, await asyncio.to_thread(api.get, place))
+            case "PUT":
+                raw = await _object(request)
+                return self._answer(request, place, await asyncio.to_thread(api.update, place, raw, query, sub))
+            case "PATCH":
+                patch, kind = await _decoded(request), request.content_type
+                return self._answer(request, place, await asyncio.to_thread(api.patch, place, patch, kind, query, sub))
+            case "DELETE" if not sub:
+                options = await _object(request, empty=True)
+                return self._answer(request, place, await asyncio.to_thread(api.delete, place, options, query))
+            case _:
+                raise _not_allowed(request)
+
+    async def _sub_resource(self, request: web.Request, place: Place, sub: str) -> web.StreamResponse:
+        api, query = self._api, request.query
+        pod = (place.served.group, place.served.kind) == ("", "Pod")
+        match request.method, sub:
+            case _, "status" if place.served.status:
+                return await self._one(request, place, sub)
+            case "POST", "binding" if pod:
+                answer = await asyncio.to_thread(api.bind, place, await _object(request))
+            case "POST", "eviction" if pod:
+                answer = await asyncio.to_thread(api.evict, place, await _object(request), query)
+            case "GET", "log" if pod:
+                await asyncio.to_thread(api.get, place)
+                return web.Response(text="this pod is simulated: its containers run for a time, and write nothing\n")
+            case "GET", "scale" if place.served.scale:
+                answer = Answer(await asyncio.to_thread(api.scale, place))
+            case "PUT", "scale" if place.served.scale:
+                wanted = await _object(request)
+                answer = await asyncio.to_thread(api.rescale, place, lambda _: wanted, query)
+            case "PATCH", "scale" if place.served.scale:
+                patch = await _object(request)
+                answer = await asyncio.to_thread(api.rescale, place, lambda scale: merge_patch(scale, patch), query)
+            case _:
+                raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+        return _body(answer.body, answer.code, answer.warnings)
+
+    def _answer(self, request: web.Request, place: Place, answer: Answer) -> web.Response:
+        shown = self._form(request, place, answer.body)
+        return _body(shown, answer.code, answer.warnings)
+
+    def _shown(self, request: web.Request, place: Place, found: Raw) -> web.Response:
+        return _body(self._form(request, place, found))
+
+    def _form(self, request: web.Request, place: Place, found: Raw, *, heads: bool = True) -> Raw:
+        """An object or a list as the client wants it: as it is, as a table, or its metadata alone."""
+        accept = request.headers.get("Accept", "").replace(" ", "")
+        listed = found.get("kind") == f"{place.served.kind}List"
+        if found.get("kind") == "Status":
+            return found
+        items = found["items"] if listed else [found]
+        assert isinstance(items, list)
+        if "as=Table" in accept and "g=meta.k8s.io" in accept:
+            meta = found["metadata"] if listed else {"resourceVersion": meta_of(found).get("resourceVersion", "")}
+            assert isinstance(meta, dict)
+            include = request.query.get("includeObject", "Metadata")
+            now = self._api.cluster.clock or 0
+            return table(place.served, items, meta, now=now, include=include, heads=heads)
+        if "as=PartialObjectMetadata" in accept:
+            about = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}
+            partial = [{**about, "metadata": meta_of(item)} for item in items]
+            if not listed:
+                return dict(partial[0])
+            return {**about, "kind": "PartialObjectMetadataList", "metadata": found["metadata"], "items": partial}
+        return found
+
+    async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
+        """Changes as they come, from a version on; all objects first where none is given."""
+        query = request.query
+        wanted = self._api.selected(place, query)
+        asked = query.get("resourceVersion", "")
+        initial = query.get("sendInitialEvents") == "true" or asked in ("", "0")
+        bookmarks = query.get("allowWatchBookmarks") == "true"
+        limit = float(query.get("timeoutSeconds") or _LONGEST_WATCH)
+        deadline = asyncio.get_running_loop().time() + min(limit, _LONGEST_WATCH)
+        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        heads = True
+
+        async def send(type_: str, raw: Raw) -> None:
+            nonlocal heads
+            body = raw if type_ in ("BOOKMARK", "ERROR") else self._form(request, place, raw, heads=heads)
+            heads = heads and type_ in ("BOOKMARK", "ERROR")
+            await response.write(msgspec.json.encode({"type": type_, "object": body}) + b"\n")
+
+        if initial:
+            listed = await asyncio.to_thread(self._api.list, place, {k: v for k, v in query.items() if "elector" in k})
+            items, meta = listed["items"], listed["metadata"]
+            assert isinstance(items, list)
+            assert isinstance(meta, dict)
+            for raw in items:
+                await send("ADDED", raw)
+            at = int(str(meta["resourceVersion"]))
+            if query.get("sendInitialEvents") == "true":
+                await send("BOOKMARK", _mark(place, at, {"k8s.io/initial-events-end": "true"}))
+        else:
+            if not asked.isdigit():
+                await send("ERROR", bad_request(f'"{asked}" is not a resource version').wire())
+                return response
+            at = int(asked)
+        while not self._ended:
+            news = self._news  # before looking, so that nothing is missed
+            changes = self._api.cluster.since(at)
+            if changes is None:
+                await send("ERROR", expired(f"too old resource version: {at} ({self._api.cluster.version})").wire())
+                return response
+            for change in changes:
+                told = _told(change, place, wanted)
+                if told is not None:
+                    await send(told, self._api.shown(place, change.new))
+                at = change.version
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            try:
+                await asyncio.wait_for(news.wait(), min(left, _BOOKMARK))
+            except TimeoutError:
+                if bookmarks:
+                    await send("BOOKMARK", _mark(place, at))
+        return response
+
+
+def _told(change: Change, place: Place, wanted: Callable[[Raw], bool]) -> str | None:
+    """What a watch is told of a change; None where it does not concern the objects that are watched."""
+    key = change.key
+    if (key.group, key.kind) != (place.served.group, place.served.kind):
+        return None
+    if (place.namespace and key.namespace != place.namespace) or place.name not in ("", key.name):
+        return None
+    was = change.old is not None and wanted(change.old)
+    now = change.type != "DELETED" and wanted(change.new)
+    if now:
+        return "MODIFIED" if was else "ADDED"
+    return "DELETED" if was else None
+
+
+def _mark(place: Place, version: int, notes: Mapping[str, str] | None = None) -> Raw:
+    meta: Raw = {"resourceVersion": str(version)} | ({"annotations": dict(notes)} if notes else {})
+    return {"kind": place.served.kind, "apiVersion": place.api_version, "metadata": meta}
+
+
+def _not_allowed(request: web.Request) -> ApiFailure:
+    text = f"the server does not allow this method ({request.method}) on the requested resource"
+    return ApiFailure(405, "MethodNotAllowed", text)
+
+
+async def _decoded(request: web.Request) -> object:
+    """The body of a request: JSON, or YAML where the client says so."""
+    if request.content_type not in _READ:
+        raise ApiFailure(415, "UnsupportedMediaType", f"{request.content_type} is not a media type of this API")
+    try:
+        data = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        text = f"the request is larger than {MOST_BYTES} bytes"
+        raise ApiFailure(413, "RequestEntityTooLarge", text) from None
+    if request.content_type == _PROTOBUF:
+        return protobuf.decode(data)
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        if "yaml" not in request.content_type:
+            raise bad_request(f"the body cannot be read: {error}") from None
+    found = [document for document, _ in documents(data, file="body") if document is not None]
+    if len(found) != 1:
+        raise bad_request("the body is not one object")
+    return found[0]
+
+
+_READ: Final = frozenset(
+    {
+        _JSON,
+        _PROTOBUF,
+        "application/yaml",
+        ObjectApi.JSON_PATCH,
+        ObjectApi.MERGE_PATCH,
+        ObjectApi.STRATEGIC_PATCH,
+        ObjectApi.APPLY,
+    }
+)
+
+
+async def _object(request: web.Request, *, empty: bool = False) -> Raw:
+    if empty and not request.can_read_body:
+        return {}
+    found = await _decoded(request)
+    if not isinstance(found, dict):
+        raise bad_request("the body is not an object")
+    return found

@@ -1,0 +1,230 @@
+"""Server-side apply: who said which field, and what becomes of an object when somebody says it again.
+
+A manager owns the fields that it applied last. Fields that it no longer names are removed, unless another manager owns
+them as well; a field of another manager with another value is a conflict, unless the request is forced. Ownership is
+kept in `metadata.managedFields` for managers who apply; what is written in other ways belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.apiserver.failures import ApiFailure, bad_request
+from tierwise.apiserver.kinds import ServedKind
+from tierwise.apiserver.patches import merge_key
+
+__all__ = ["apply_patch"]
+
+Path = tuple[str, ...]
+"""Steps to a field, as `fieldsV1` writes them: "f:spec", 'k:{"name":"main"}'."""
+
+Keys = Callable[[Path, Sequence[object]], Sequence[str]]
+"""The fields that tell the items of the list at a path apart; none where the list is one value."""
+
+_OWN: Final = frozenset({("f:apiVersion",), ("f:kind",), ("f:metadata", "f:name"), ("f:metadata", "f:namespace")})
+_MISSING: Final = object()
+
+
+def apply_patch(
+    served: ServedKind, live: Raw | None, patch: Raw, *, manager: str, force: bool, api_version: str, now: str
+) -> Raw:
+    """The object after a manager has applied its intent; ApiFailure where that is in conflict with others'."""
+    if not manager:
+        raise bad_request("fieldManager is required for apply patch")
+    meta = patch.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    keys = _keys_of(served)
+    said = dict(_leaves(patch, (), keys))
+    owners = _owners(live or {})
+    others = {name: fields for name, fields in owners.items() if name != manager}
+    disputed = {
+        name: {path for path in fields if path in said and _value(live, path) not in (said[path], _MISSING)}
+        for name, fields in others.items()
+    }
+    if not force and any(disputed.values()):
+        raise _conflict(disputed)
+    others = {name: fields - disputed[name] for name, fields in others.items()}
+    kept = frozenset(said).union(*others.values())
+    result: object = dict(live) if live is not None else {}
+    for path in sorted(owners.get(manager, frozenset()) - kept, key=len, reverse=True):
+        result = _without(result, path, kept)
+    for path, value in said.items():
+        result = _with(result, path, value)
+    assert isinstance(result, dict)
+    entries = [
+        _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in others.items() if fields
+    ]
+    entries.append(_entry(manager, frozenset(said), _entry_of(live, manager), api_version, now))
+    held = result.get("metadata")
+    return {**result, "metadata": {**(held if isinstance(held, dict) else {}), "managedFields": entries}}
+
+
+def _conflict(disputed: Mapping[str, set[Path]]) -> ApiFailure:
+    causes: list[Raw] = [
+        {"reason": "FieldManagerConflict", "message": f'conflict with "{name}"', "field": _shown(path)}
+        for name, paths in disputed.items()
+        for path in sorted(paths)
+    ]
+    lines = "\n".join(f"{cause['message']}: {cause['field']}" for cause in causes)
+    word = "conflict" if len(causes) == 1 else "conflicts"
+    text = f"Apply failed with {len(causes)} {word}: {lines}"
+    return ApiFailure(409, "Conflict", text, {"causes": causes})
+
+
+def _shown(path: Path) -> str:
+    return "".join(f".{step[2:]}" if step.startswith("f:") else f"[{step[2:]}]" for step in path)
+
+
+def _keys_of(served: ServedKind) -> Keys:
+    """For custom resources the definition says which lists have keys, for others the table of Kubernetes' patches."""
+    if served.definition is None:
+
+        def named(path: Path, items: Sequence[object]) -> Sequence[str]:
+            field = path[-1].removeprefix("f:")
+            key = "" if field == "taints" else merge_key(field, items)  # one value for those who apply
+            return (key,) if key else ()
+
+        return named
+    schema = served.definition.schema()
+
+    def defined(path: Path, _: Sequence[object]) -> Sequence[str]:
+        inner: object = schema
+        for step in path:
+            part = inner.get("items" if step.startswith("k:") else "properties") if isinstance(inner, dict) else None
+            inner = part.get(step[2:]) if step.startswith("f:") and isinstance(part, dict) else part
+        found = inner.get("x-kubernetes-list-map-keys") if isinstance(inner, dict) else None
+        return [str(key) for key in found] if isinstance(found, list) else ()
+
+    return defined
+
+
+def _leaves(value: object, path: Path, keys: Keys) -> Iterator[tuple[Path, object]]:
+    """Every field that is a value of its own, in the order in which they are written."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            step = (*path, f"f:{name}")
+            if step not in _OWN and inner is not None:
+                yield from _leaves(inner, step, keys)
+        return
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        by = keys(path, value)
+        if by and all(key in item for item in value for key in by):
+            for item in value:
+                mark = {key: item[key] for key in by}
+                yield from _leaves(item, (*path, f"k:{msgspec.json.encode(mark).decode()}"), keys)
+            return
+    yield path, value
+
+
+def _owners(live: Raw) -> dict[str, frozenset[Path]]:
+    """Fields by the manager who applied them last."""
+    return {str(entry["manager"]): frozenset(_paths(entry.get("fieldsV1"), ())) for entry in _applied(live)}
+
+
+def _applied(live: Raw) -> Iterator[Raw]:
+    meta = live.get("metadata")
+    found = meta.get("managedFields") if isinstance(meta, dict) else None
+    for entry in found if isinstance(found, list) else ():
+        if isinstance(entry, dict) and entry.get("operation") == "Apply" and entry.get("manager"):
+            yield entry
+
+
+def _entry_of(live: Raw | None, manager: str) -> Raw:
+    return next((entry for entry in _applied(live or {}) if entry["manager"] == manager), {})
+
+
+def _paths(fields: object, path: Path) -> Iterator[Path]:
+    if not isinstance(fields, dict) or not fields:
+        if path:
+            yield path
+        return
+    for step, inner in fields.items():
+        if step != ".":
+            yield from _paths(inner, (*path, str(step)))
+
+
+def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, now: str) -> Raw:
+    """What `managedFields` says of a manager; as it was where nothing has changed."""
+    tree: Raw = {}
+    for path in sorted(fields):
+        inner = tree
+        for step in path:
+            found = inner.setdefault(step, {})
+            assert isinstance(found, dict)
+            inner = found
+    if before.get("fieldsV1") == tree:
+        return before
+    return {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": api_version,
+        "time": now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": tree,
+    }
+
+
+def _mark(step: str) -> Raw:
+    found: Raw = msgspec.json.decode(step[2:])
+    return found
+
+
+def _is_marked(item: object, mark: Raw) -> bool:
+    return isinstance(item, dict) and all(item.get(key) == value for key, value in mark.items())
+
+
+def _value(live: object, path: Path) -> object:
+    for step in path:
+        if step.startswith("f:"):
+            if not isinstance(live, dict) or step[2:] not in live:
+                return _MISSING
+            live = live[step[2:]]
+        else:
+            mark = _mark(step)
+            found = [item for item in live if _is_marked(item, mark)] if isinstance(live, list) else []
+            if not found:
+                return _MISSING
+            live = found[0]
+    return live
+
+
+def _with(value: object, path: Path, leaf: object) -> object:
+    """A copy with a field put in its place; what is missing on the way is made."""
+    if not path:
+        return leaf
+    step, rest = path[0], path[1:]
+    if step.startswith("f:"):
+        name, held = step[2:], value if isinstance(value, dict) else {}
+        return {**held, name: _with(held.get(name), rest, leaf)}
+    mark, items = _mark(step), value if isinstance(value, list) else []
+    if not any(_is_marked(item, mark) for item in items):
+        return [*items, _with(mark, rest, leaf)]
+    return [_with(item, rest, leaf) if _is_marked(item, mark) else item for item in items]
+
+
+def _without(value: object, path: Path, kept: frozenset[Path], above: Path = ()) -> object:
+    """A copy without a field; an item of a list goes with the last field of it that somebody owned."""
+    step, rest, here = path[0], path[1:], (*above, path[0])
+    if step.startswith("f:") and isinstance(value, dict):
+        name = step[2:]
+        if name not in value:
+            return value
+        inner = _without(value[name], rest, kept, here) if rest else _MISSING
+        owned = any(one[: len(here)] == here for one in kept)
+        if inner is _MISSING or (inner in ({}, []) and not owned):
+            return {other: own for other, own in value.items() if other != name}
+        return {**value, name: inner}
+    if isinstance(value, list) and step.startswith("k:"):
+        mark = _mark(step)
+        owned = any(one[: len(here)] == here for one in kept)
+        return [
+            _without(item, rest, kept, here) if _is_marked(item, mark) and rest else item
+            for item in value
+            if owned or not _is_marked(item, mark)
+        ]
+    return value

@@ -1,0 +1,127 @@
+"""What a client is told before it asks for objects: groups, versions and resources, in both forms of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from tierwise import __version__
+from tierwise.api.codec import Raw
+from tierwise.apiserver.kinds import KINDS, ServedKind
+
+__all__ = ["aggregated", "core_versions", "groups", "resources", "version"]
+
+_KUBERNETES: Final = "1.33"
+"""The release of Kubernetes' API whose ways are followed."""
+
+_SCALE: Final = ("autoscaling", "v1", "Scale")
+
+
+def version() -> Raw:
+    """What `kubectl version` shows."""
+    major, _, minor = _KUBERNETES.partition(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{_KUBERNETES}.0+tierwise-{__version__}",
+        "platform": "simulated",
+    }
+
+
+@cache
+def _versions() -> dict[str, list[str]]:
+    """The versions of every group, the preferred one first."""
+    found: dict[str, dict[str, None]] = {}
+    for served in KINDS:
+        found.setdefault(served.group, {}).update(dict.fromkeys(served.versions))
+    return {group: list(versions) for group, versions in found.items()}
+
+
+def core_versions(address: str) -> Raw:
+    """The answer at /api."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def groups() -> Raw:
+    """The answer at /apis."""
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in _versions() if group]}
+
+
+def _group(group: str) -> Raw:
+    found = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions()[group]]
+    return {"name": group, "versions": found, "preferredVersion": found[0]}
+
+
+def resources(group: str, version: str) -> Raw | None:
+    """The answer at /api/v1 or /apis/GROUP/VERSION; None where there is no such version."""
+    found = [served for served in KINDS if served.group == group and version in served.versions]
+    if not found:
+        return None
+    listed: list[Raw] = []
+    for served in found:
+        own: Raw = {"name": served.plural, "singularName": served.singular, "namespaced": served.namespaced}
+        own |= {"kind": served.kind, "verbs": list(served.verbs)}
+        own |= {"shortNames": list(served.short_names)} if served.short_names else {}
+        own |= {"categories": list(served.categories)} if served.categories else {}
+        listed.append(own)
+        for name, (of_group, of_version, kind), verbs in _sub_resources(served, version):
+            entry: Raw = {"name": f"{served.plural}/{name}", "singularName": "", "namespaced": served.namespaced}
+            other = {"group": of_group, "version": of_version} if (of_group, of_version) != (group, version) else {}
+            listed.append(entry | other | {"kind": kind, "verbs": list(verbs)})
+    api_version = f"{group}/{version}" if group else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": listed}
+
+
+def _sub_resources(served: ServedKind, version: str) -> Iterator[tuple[str, tuple[str, str, str], tuple[str, ...]]]:
+    """Name, group, version and kind of what is written there, and verbs."""
+    if served.status:
+        yield "status", (served.group, version, served.kind), ("get", "patch", "update")
+    if served.scale:
+        yield "scale", _SCALE, ("get", "patch", "update")
+    if (served.group, served.kind) == ("", "Pod"):
+        yield "binding", ("", "v1", "Binding"), ("create",)
+        yield "eviction", ("policy", "v1", "Eviction"), ("create",)
+        yield "log", ("", "v1", "Pod"), ("get",)
+
+
+def aggregated(*, core: bool, form: str) -> Raw:
+    """The answer at /api or /apis for clients that ask for everything at once; `form` is "v2" or "v2beta1"."""
+    items = []
+    for group, versions in _versions().items():
+        if (group == "") == core:
+            served = [_of_version(group, version) for version in versions]
+            items.append({"metadata": {"name": group} if group else {}, "versions": served})
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{form}",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def _of_version(group: str, version: str) -> Raw:
+    listed: list[Raw] = []
+    for served in KINDS:
+        if served.group != group or version not in served.versions:
+            continue
+        own: Raw = {
+            "resource": served.plural,
+            "responseKind": {"group": group, "version": version, "kind": served.kind},
+            "scope": "Namespaced" if served.namespaced else "Cluster",
+            "singularResource": served.singular,
+            "verbs": list(served.verbs),
+        }
+        own |= {"shortNames": list(served.short_names)} if served.short_names else {}
+        own |= {"categories": list(served.categories)} if served.categories else {}
+        below = [
+            {
+                "subresource": name,
+                "responseKind": {"group": of_group, "version": of_version, "kind": kind},
+                "verbs": list(verbs),
+            }
+            for name, (of_group, of_version, kind), verbs in _sub_resources(served, version)
+        ]
+        listed.append(own | ({"subresources": below} if below else {}))
+    return {"version": version, "resources": listed, "freshness": "Current"}

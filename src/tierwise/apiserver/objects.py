@@ -1,0 +1,584 @@
+"""The verbs of Kubernetes' API on the objects of a cluster, without HTTP: what is read, written and refused.
+
+Writes follow the order of an API server: patch, precondition, defaults, validation, admission, and the store. What the
+webhook checks on a real cluster is checked here by the same functions. Called from several threads.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api import codec, field_names
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod, PodDisruptionBudget
+from tierwise.api.errors import InputError
+from tierwise.api.selector import matches
+from tierwise.apiserver.apply import apply_patch
+from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
+from tierwise.apiserver.kinds import ServedKind, of_kind
+from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
+from tierwise.apiserver.protobuf import message_of, unknown_fields
+from tierwise.apiserver.selectors import Selected, selector
+from tierwise.apiserver.store import ServedCluster, meta_of
+from tierwise.controllers.stamp import stamp
+from tierwise.port import Key, Objects
+from tierwise.runtime.review import Request, Reviewer, ReviewResponse
+from tierwise.sim.cluster import grace
+from tierwise.sim.controller_manager import budget_status
+from tierwise.sim.pod_behaviour import check_habits
+
+__all__ = ["Answer", "ObjectApi", "Place"]
+
+_LISTS: Final = 16
+"""Lists that are read page by page at a time, at most: beyond that the oldest must be begun anew."""
+
+_ENDED: Final = ("Succeeded", "Failed")
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_OWN_FINALIZERS: Final = ("kubernetes.io/", "foregroundDeletion", "orphan", "resource.kubernetes.io/")
+"""Finalizers that Kubernetes' own controllers take off at once where nothing is left to be done."""
+
+_IMMUTABLE: Final = {
+    ("batch", "Job"): ("template", "selector", "completionMode"),
+    ("apps", "Deployment"): ("selector",),
+    ("apps", "ReplicaSet"): ("selector",),
+    ("apps", "DaemonSet"): ("selector",),
+    ("apps", "StatefulSet"): ("selector", "serviceName", "volumeClaimTemplates", "podManagementPolicy"),
+}
+_MUTABLE_IN_PODS: Final = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a path is about: a kind in a version, perhaps in a namespace, perhaps one object."""
+
+    served: ServedKind
+    version: str
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.served.group, self.served.kind, self.namespace if self.served.namespaced else "", self.name)
+
+    @property
+    def api_version(self) -> str:
+        return self.served.api_version(self.version)
+
+    def named(self, name: str) -> Place:
+        return Place(self.served, self.version, self.namespace, name)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a request gets: a body, its status, and warnings for the sender."""
+
+    body: Raw
+    code: int = 200
+    warnings: Sequence[str] = ()
+
+
+class ObjectApi:
+    """Objects of one cluster for clients."""
+
+    JSON_PATCH: Final = "application/json-patch+json"
+    MERGE_PATCH: Final = "application/merge-patch+json"
+    STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+    APPLY: Final = "application/apply-patch+yaml"
+
+    def __init__(self, cluster: ServedCluster) -> None:
+        self.cluster = cluster
+        self._reviewer = Reviewer(cluster.read)
+        self._pages: OrderedDict[str, tuple[Sequence[Raw], int]] = OrderedDict()
+
+    # Reading.
+
+    def get(self, place: Place) -> Raw:
+        """One object."""
+        return self._shown(place, self._held(place))
+
+    def list(self, place: Place, query: Mapping[str, str]) -> Raw:
+        """Objects of a kind in natural order, all or a page of them."""
+        limit = _number(query, "limit")
+        token = query.get("continue", "")
+        if token:
+            left, version = self._page(token)
+        else:
+            wanted = self.selected(place, query)
+            found, version = self.cluster.all(place.served.group, place.served.kind)
+            left = [self._shown(place, raw) for key, raw in found if _within(place, key) and wanted(raw)]
+        meta: Raw = {"resourceVersion": str(version)}
+        if limit and len(left) > limit:
+            meta |= {"continue": self._keep(left[limit:], version), "remainingItemCount": len(left) - limit}
+            left = left[:limit]
+        return {"kind": f"{place.served.kind}List", "apiVersion": place.api_version, "metadata": meta, "items": left}
+
+    def selected(self, place: Place, query: Mapping[str, str]) -> Selected:
+        """Which objects a request means, by its selectors."""
+        return selector(place.served.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+
+    def _keep(self, rest: Sequence[Raw], version: int) -> str:
+        token = secrets.token_urlsafe(12)
+        with self.cluster.lock:
+            self._pages[token] = rest, version
+            while len(self._pages) > _LISTS:
+                self._pages.popitem(last=False)
+        return token
+
+    def _page(self, token: str) -> tuple[Sequence[Raw], int]:
+        with self.cluster.lock:
+            found = self._pages.pop(token, None)
+        if found is None:
+            raise expired("The provided continue parameter is too old: list from the beginning")
+        return found
+
+    def shown(self, place: Place, raw: Raw) -> Raw:
+        """An object in the version that was asked for."""
+        return self._shown(place, raw)
+
+    def _shown(self, place: Place, raw: Raw) -> Raw:
+        return raw if raw.get("apiVersion") == place.api_version else {**raw, "apiVersion": place.api_version}
+
+    def _held(self, place: Place) -> Raw:
+        raw = self.cluster.raw(place.key)
+        if raw is None:
+            raise not_found(place.served.resource, place.name)
+        return raw
+
+    # Writing.
+
+    def create(self, place: Place, raw: Raw, query: Mapping[str, str]) -> Answer:
+        """A new object."""
+        meta = dict(meta_of(raw))
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = f"{meta['generateName']}{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+        name = meta.get("name")
+        if not isinstance(name, str) or not name:
+            raise invalid(place.served.kind, "", [("metadata.name", "name or generateName is required")])
+        for field in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"):
+            meta.pop(field, None)
+        place = place.named(name)
+        fresh = {**raw, "metadata": meta}
+        with self.cluster.lock:
+            if self.cluster.raw(place.key) is not None:
+                text = f'{place.served.resource} "{name}" already exists'
+                details: Raw = {"name": name, "group": place.served.group, "kind": place.served.plural}
+                raise ApiFailure(409, "AlreadyExists", text, details)
+            self._check_namespace(place)
+            return self._write(place, fresh, None, query, code=201)
+
+    def update(self, place: Place, raw: Raw, query: Mapping[str, str], sub: str = "") -> Answer:
+        """A whole object in place of the present one; or its status alone."""
+        with self.cluster.lock:
+            old = self._held(place)
+            return self._write(place, _kept(place, raw, old, sub), old, query)
+
+    def patch(self, place: Place, patch: object, kind: str, query: Mapping[str, str], sub: str = "") -> Answer:
+        """An object with a patch; server-side apply makes it where there is none."""
+        with self.cluster.lock:
+            old = self.cluster.raw(place.key)
+            if kind == self.APPLY and isinstance(patch, dict):
+                return self._apply(place, patch, old, query, sub)
+            if old is None:
+                raise not_found(place.served.resource, place.name)
+            new = _patched(place, self._shown(place, old), patch, kind)
+            return self._write(place, _kept(place, new, old, sub), old, query)
+
+    def _apply(self, place: Place, patch: Raw, old: Raw | None, query: Mapping[str, str], sub: str) -> Answer:
+        applied = apply_patch(
+            place.served,
+            old,
+            patch,
+            manager=query.get("fieldManager", ""),
+            force=query.get("force") == "true",
+            api_version=place.api_version,
+            now=stamp(self.cluster.clock or 0),
+        )
+        meta = {**meta_of(applied), "name": place.name}
+        if old is not None:
+            return self._write(place, _kept(place, {**applied, "metadata": meta}, old, sub), old, query)
+        if sub:
+            raise not_found(place.served.resource, place.name)
+        self._check_namespace(place)
+        return self._write(place, {**applied, "metadata": meta}, None, query, code=201)
+
+    def _write(self, place: Place, raw: Raw, old: Raw | None, query: Mapping[str, str], code: int = 200) -> Answer:
+        """Check an object, and put it into the store; the caller holds the lock."""
+        served, key = place.served, place.key
+        raw = _identified(place, raw)
+        _check_precondition(place, raw, old)
+        warnings = _unknown_fields(place, raw, old, query)
+        if old is None:
+            raw = _begun(served, raw)
+        else:
+            _check_change(place, raw, old)
+        raw, told = self._admitted(place, raw, old)
+        _check_readable(place, raw)
+        dry = bool(query.get("dryRun"))
+        if dry:
+            return Answer(self._shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
+        kept = self.cluster.put(key, raw)
+        meta = meta_of(kept)
+        if old is not None and meta.get("deletionTimestamp") and not _finalizers(kept) and not _holds_node(kept):
+            self._let_go(place)
+        return Answer(self._shown(place, kept), code, (*warnings, *told))
+
+    def _admitted(self, place: Place, raw: Raw, old: Raw | None) -> tuple[Raw, Sequence[str]]:
+        """Defaults and checks of tierwise's webhook, for the kinds that it is asked about on a real cluster."""
+        if place.served.definition is None:
+            return raw, ()
+        operation = "CREATE" if old is None else "UPDATE"
+        asked = Request("", operation, place.key.namespace, object=raw, old_object=old)
+        patch = self._reviewer.mutate(asked).patch
+        changed = json_patch(raw, list(patch)) if patch else raw
+        assert isinstance(changed, dict)
+        response = self._reviewer.validate(Request("", operation, place.key.namespace, object=changed, old_object=old))
+        if not response.allowed:
+            raise _denied(place, response)
+        return changed, response.warnings
+
+    def _check_namespace(self, place: Place) -> None:
+        if not place.served.namespaced:
+            return
+        raw = self.cluster.raw(Key("", "Namespace", "", place.namespace))
+        if raw is None:
+            raise not_found("namespaces", place.namespace)
+        if meta_of(raw).get("deletionTimestamp"):
+            text = f"unable to create new content in namespace {place.namespace} because it is being terminated"
+            raise ApiFailure(403, "Forbidden", text)
+
+    # Deleting.
+
+    def delete(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
+        """Let an object go, with all that it owns; a pod on a node gets its time."""
+        asked = {**query, **{name: value for name, value in options.items() if value is not None}}
+        with self.cluster.lock:
+            raw = self._held(place)
+            required = options.get("preconditions")
+            for field in ("uid", "resourceVersion") if isinstance(required, dict) else ():
+                meant = required.get(field) if isinstance(required, dict) else None
+                if meant and meant != meta_of(raw).get(field):
+                    raise conflict(place.served.resource, place.name, f"the {field} in the precondition is another")
+            if place.served.definition is not None:
+                response = self._reviewer.validate(Request("", "DELETE", place.key.namespace, old_object=raw))
+                if not response.allowed:
+                    raise _denied(place, response)
+            if asked.get("dryRun"):
+                return Answer(self._shown(place, raw))
+            return self._delete(place, raw, asked)
+
+    def _delete(self, place: Place, raw: Raw, asked: Mapping[str, object]) -> Answer:
+        now, key = self.cluster.clock or 0, place.key
+        if asked.get("propagationPolicy") == "Orphan":
+            self._orphan(raw)
+        if key.kind == "Pod" and _holds_node(raw) and str(asked.get("gracePeriodSeconds")) != "0":
+            if not meta_of(raw).get("deletionTimestamp"):
+                pod: Pod = codec.decode(raw)
+                given = asked.get("gracePeriodSeconds")
+                seconds = min(int(str(given)), grace(pod)) if given is not None else grace(pod)
+                marks = {"deletionTimestamp": stamp(now + seconds), "deletionGracePeriodSeconds": seconds}
+                raw = self.cluster.put(key, {**raw, "metadata": {**meta_of(raw), **marks}})
+            return Answer(self._shown(place, raw))
+        if (key.group, key.kind) == ("", "Namespace") or _finalizers(raw):
+            status = {"status": {**_part(raw, "status"), "phase": "Terminating"}} if key.kind == "Namespace" else {}
+            meta = {"deletionTimestamp": stamp(now), "deletionGracePeriodSeconds": 0, **meta_of(raw)}
+            return Answer(self._shown(place, self.cluster.put(key, {**raw, **status, "metadata": meta})))
+        self._let_go(place)
+        done: Raw = {
+            "name": place.name,
+            "group": key.group,
+            "kind": place.served.plural,
+            "uid": meta_of(raw).get("uid"),
+        }
+        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": done})
+
+    def delete_all(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
+        """Let all objects go that a request selects."""
+        wanted = self.selected(place, query)
+        found, _ = self.cluster.all(place.served.group, place.served.kind)
+        for key, raw in found:
+            if _within(place, key) and wanted(raw):
+                one = Place(place.served, place.version, key.namespace, key.name)
+                try:
+                    self.delete(one, options, query)
+                except ApiFailure as error:
+                    if error.code != 404:  # it is gone already
+                        raise
+        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+
+    def _let_go(self, place: Place) -> None:
+        """Remove an object, and let go what it owned."""
+        key = place.key
+        uid = meta_of(self.cluster.raw(key) or {}).get("uid")
+        self.cluster.drop(key)
+        for dependent in _dependents(self.cluster.read(), str(uid)):
+            raw = self.cluster.raw(dependent)
+            found = of_kind(dependent.group, dependent.kind)
+            if raw is not None and found is not None:
+                below = Place(found, found.versions[0], dependent.namespace, dependent.name)
+                self._delete(below, raw, {})
+
+    def _orphan(self, raw: Raw) -> None:
+        uid = meta_of(raw).get("uid")
+        for dependent in _dependents(self.cluster.read(), str(uid)):
+            below = self.cluster.raw(dependent) or {}
+            owners = meta_of(below).get("ownerReferences")
+            left = (
+                [one for one in owners if isinstance(one, dict) and one.get("uid") != uid]
+                if isinstance(owners, list)
+                else []
+            )
+            self.cluster.put(dependent, {**below, "metadata": {**meta_of(below), "ownerReferences": left}})
+
+    # Sub-resources.
+
+    def bind(self, place: Place, binding: Raw) -> Answer:
+        """A pod on a node, as another scheduler would say it."""
+        node = _part(binding, "target").get("name")
+        if not isinstance(node, str) or not node:
+            raise invalid("Binding", place.name, [("target.name", "Required value")])
+        with self.cluster.lock:
+            raw = self._held(place)
+            bound = _part(raw, "spec").get("nodeName")
+            if bound or meta_of(raw).get("deletionTimestamp"):
+                why = f"pod {place.name} is already assigned to node {bound}" if bound else "it is being deleted"
+                raise conflict("pods/binding", place.name, why)
+            notes = meta_of(binding).get("annotations")
+            patch: Raw = {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}}
+            new = merge_patch(raw, patch | ({"metadata": {"annotations": notes}} if notes else {}))
+            assert isinstance(new, dict)
+            self.cluster.put(place.key, new)
+        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+
+    def evict(self, place: Place, eviction: Raw, query: Mapping[str, str]) -> Answer:
+        """As deleting, where the budgets that a pod is under allow it."""
+        with self.cluster.lock:
+            pod: Pod = codec.decode(self._held(place))
+            objects = self.cluster.read()
+            counted = pod.status.phase not in ("", "Pending", *_ENDED) and not pod.metadata.deletion_timestamp
+            for budget in objects.every(PodDisruptionBudget).values() if counted else ():
+                own = (budget.metadata.namespace or "default") == place.namespace
+                if own and matches(budget.spec.selector, pod.metadata.labels):
+                    status = budget_status(budget, objects.every(Pod).values())
+                    if status["disruptionsAllowed"] == 0:
+                        raise _too_many(budget.metadata.name, status)
+            self.delete(place, _part(eviction, "deleteOptions"), query)
+        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+
+    def scale(self, place: Place) -> Raw:
+        """How many replicas there are, and shall be."""
+        return _scale(place, self._held(place))
+
+    def rescale(self, place: Place, change: Callable[[Raw], object], query: Mapping[str, str]) -> Answer:
+        """Another number of replicas, from what `change` makes of the present scale."""
+        with self.cluster.lock:
+            old = self._held(place)
+            wanted = change(_scale(place, old))
+            spec = wanted.get("spec") if isinstance(wanted, dict) else None
+            replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
+            if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+                text = f"{replicas!r} is not a number of replicas"
+                raise invalid("Scale", place.name, [("spec.replicas", text)])
+            asked = meta_of(wanted if isinstance(wanted, dict) else {}).get("resourceVersion")
+            meta = {**meta_of(old), "resourceVersion": asked or meta_of(old).get("resourceVersion")}
+            new = {**old, "metadata": meta, "spec": {**_part(old, "spec"), "replicas": replicas}}
+            answer = self._write(place, new, old, query)
+        return Answer(_scale(place, answer.body), warnings=answer.warnings)
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise bad_request(f'{name}: "{text}" is not a number')
+    return int(text[:18])
+
+
+def _within(place: Place, key: Key) -> bool:
+    return (not place.namespace or key.namespace == place.namespace) and place.name in ("", key.name)
+
+
+def _part(raw: Mapping[str, object], name: str) -> Raw:
+    found = raw.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _patched(place: Place, old: Raw, patch: object, kind: str) -> Raw:
+    match kind:
+        case ObjectApi.JSON_PATCH:
+            new = json_patch(old, patch)
+        case ObjectApi.MERGE_PATCH:
+            new = merge_patch(old, patch)
+        case ObjectApi.STRATEGIC_PATCH if place.served.definition is None and isinstance(patch, dict):
+            new = strategic_patch(old, patch)
+        case _:
+            text = f"the body of the request was in an unknown format - {kind} is not supported for this kind"
+            raise ApiFailure(415, "UnsupportedMediaType", text)
+    if not isinstance(new, dict):
+        raise bad_request("a patch leaves no object")
+    return new
+
+
+def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
+    """What a request may change: at its own path the status alone, elsewhere all but the status."""
+    if sub == "status":
+        meta = {**meta_of(old), "resourceVersion": meta_of(new).get("resourceVersion")}
+        notes = {field: meta_of(new)[field] for field in ("managedFields",) if field in meta_of(new)}
+        if place.served.kind == "Pod":  # schedulers annotate with the status
+            notes |= {"annotations": meta_of(new)["annotations"]} if "annotations" in meta_of(new) else {}
+        return {**old, "metadata": {**meta, **notes}, "status": new.get("status", {})}
+    if not place.served.status:
+        return new
+    result = {name: value for name, value in new.items() if name != "status"}
+    return {**result, "status": old["status"]} if "status" in old else result
+
+
+def _identified(place: Place, raw: Raw) -> Raw:
+    """An object that is what its path says; 400 where it claims to be something else."""
+    meta = dict(meta_of(raw))
+    kind, version = raw.get("kind", place.served.kind), raw.get("apiVersion", place.api_version)
+    if kind != place.served.kind or codec.api_group(str(version)) != place.served.group:
+        text = f"{version} {kind} in the data does not match the expected {place.api_version} {place.served.kind}"
+        raise bad_request(text)
+    if meta.get("name", place.name) != place.name:
+        raise bad_request(
+            f"the name of the object ({meta.get('name')}) does not match the name on the URL ({place.name})"
+        )
+    if place.served.namespaced:
+        if meta.get("namespace", place.namespace) not in ("", None, place.namespace):
+            text = f"the namespace of the object ({meta['namespace']}) does not match the namespace on the URL"
+            raise bad_request(f"{text} ({place.namespace})")
+        meta["namespace"] = place.namespace
+    return {**raw, "apiVersion": version, "kind": kind, "metadata": {"name": place.name, **meta}}
+
+
+def _check_precondition(place: Place, raw: Raw, old: Raw | None) -> None:
+    meta, before = meta_of(raw), meta_of(old or {})
+    for field in ("resourceVersion", "uid") if old is not None else ():
+        if meta.get(field) and meta[field] != before.get(field):
+            why = "the object has been modified; please apply your changes to the latest version and try again"
+            raise conflict(place.served.resource, place.name, why)
+
+
+def _unknown_fields(place: Place, raw: Raw, old: Raw | None, query: Mapping[str, str]) -> Sequence[str]:
+    """Fields that the kind does not have: refused, told or passed over, as the request asks; kept in any case."""
+    mode = query.get("fieldValidation") or "Warn"
+    if mode == "Ignore":
+        return ()
+    before = dict(_unheard(place.served, old or {}))
+    texts = [text for path, text in _unheard(place.served, raw) if path not in before]
+    if texts and mode == "Strict":
+        about = f'{place.served.kind} in version "{place.version}" cannot be handled'
+        raise bad_request(f"{about}: strict decoding error: {', '.join(texts)}")
+    return texts
+
+
+def _unheard(served: ServedKind, raw: Raw) -> Iterator[tuple[str, str]]:
+    """Path and message of every field that a kind does not have."""
+    found = list(field_names.unheard(raw, served.group, served.kind))
+    for path, message in found:
+        yield path, message.replace(f'"{path.rpartition(".")[2]}"', f'"{path}"', 1)
+    name = message_of(served.group, served.kind)
+    if name is not None and not found:
+        body = {field: value for field, value in raw.items() if field not in ("apiVersion", "kind")}
+        for path in unknown_fields(body, name):
+            yield path, f'unknown field "{path}"'
+
+
+def _begun(served: ServedKind, raw: Raw) -> Raw:
+    """A new object, of which nothing is reported yet; nodes report themselves, and volumes stand for what is there."""
+    if not served.status or served.kind in ("Node", "PersistentVolume"):
+        return raw
+    fresh = {name: value for name, value in raw.items() if name != "status"}
+    if (served.group, served.kind) in (("", "Pod"), ("", "PersistentVolumeClaim")):
+        return {**fresh, "status": {"phase": "Pending"}}
+    if (served.group, served.kind) == ("", "Namespace"):
+        labels = {**_part(meta_of(raw), "labels"), "kubernetes.io/metadata.name": meta_of(raw).get("name")}
+        return {**fresh, "metadata": {**meta_of(raw), "labels": labels}, "status": {"phase": "Active"}}
+    return fresh
+
+
+def _check_change(place: Place, raw: Raw, old: Raw) -> None:
+    """Fields that stay as they were when the object was made."""
+    spec, before = _part(raw, "spec"), _part(old, "spec")
+    kind = (place.served.group, place.served.kind)
+    wrong = [field for field in _IMMUTABLE.get(kind, ()) if spec.get(field) != before.get(field)]
+    if wrong:
+        raise invalid(place.served.kind, place.name, [(f"spec.{field}", "field is immutable") for field in wrong])
+    if kind == ("", "Pod") and _fixed(spec) != _fixed(before):
+        allowed = ", ".join(f"spec.{field}" for field in ("containers[*].image", *_MUTABLE_IN_PODS))
+        raise invalid(
+            "Pod", place.name, [("spec", f"Forbidden: pod updates may not change fields other than {allowed}")]
+        )
+
+
+def _fixed(spec: Raw) -> Raw:
+    """What of a pod's spec may not change."""
+    kept = {name: value for name, value in spec.items() if name not in _MUTABLE_IN_PODS}
+    for field in ("containers", "initContainers"):
+        items = kept.get(field)
+        if isinstance(items, list):
+            kept[field] = [{**item, "image": ""} if isinstance(item, dict) else item for item in items]
+    return kept
+
+
+def _check_readable(place: Place, raw: Raw) -> None:
+    """Nothing gets into the store that the rest of the program could not read."""
+    try:
+        record = codec.decode(raw)
+        check_habits(Objects.of([(record, raw)]))
+    except InputError as error:
+        raise invalid(place.served.kind, place.name, [(error.field or "", error.message)]) from None
+
+
+def _denied(place: Place, response: ReviewResponse) -> ApiFailure:
+    reason = {400: "BadRequest", 403: "Forbidden"}.get(response.code, "Invalid")
+    text = f'admission webhook "tierwise" denied the request: {"; ".join(response.errors)}'
+    return ApiFailure(response.code, reason, text, {"name": place.name, "kind": place.served.plural})
+
+
+def _too_many(budget: str, status: Raw) -> ApiFailure:
+    needs = f"The disruption budget {budget} needs {status['desiredHealthy']} healthy pods"
+    cause = {"reason": "DisruptionBudget", "message": f"{needs} and has {status['currentHealthy']} currently"}
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return ApiFailure(429, "TooManyRequests", text, {"causes": [cause]})
+
+
+def _finalizers(raw: Raw) -> list[str]:
+    """What must happen before an object is gone, and is for others to do."""
+    found = meta_of(raw).get("finalizers")
+    return [str(one) for one in found if not str(one).startswith(_OWN_FINALIZERS)] if isinstance(found, list) else []
+
+
+def _holds_node(raw: Raw) -> bool:
+    ended = _part(raw, "status").get("phase") in _ENDED
+    return raw.get("kind") == "Pod" and bool(_part(raw, "spec").get("nodeName")) and not ended
+
+
+def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
+    """Objects that nobody but the owner of a uid owns."""
+    found = []
+    for key in objects:
+        record = objects.record(key)
+        owners = record.metadata.owner_references if record is not None else ()
+        if owners and all(owner.uid == uid for owner in owners):
+            found.append(key)
+    return found
+
+
+def _scale(place: Place, raw: Raw) -> Raw:
+    meta, spec = meta_of(raw), _part(raw, "spec")
+    labels = _part(_part(spec, "selector"), "matchLabels")
+    replicas = spec.get("replicas", 1)
+    shared = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: meta[field] for field in shared if field in meta},
+        "spec": {"replicas": replicas},
+        "status": {
+            "replicas": _part(raw, "status").get("replicas", 0),
+            "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
+        },
+    }

@@ -1,0 +1,227 @@
+"""Patches as Kubernetes has them: JSON patch, merge patch, strategic merge patch. Pure functions from object to object.
+
+A strategic merge patch merges lists whose items have a key: containers by name, conditions by type. Which lists those
+are is said by Kubernetes' types, and here by a table of field names, which mean the same in all kinds that are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.apiserver.failures import ApiFailure, bad_request
+
+__all__ = ["json_patch", "merge_key", "merge_patch", "strategic_patch"]
+
+Json = object
+
+
+def merge_patch(raw: Json, patch: Json) -> Json:
+    """RFC 7386: objects merge, null removes, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(raw) if isinstance(raw, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge_patch(result.get(name), value)
+    return result
+
+
+# JSON patch, RFC 6902.
+
+
+def json_patch(raw: Json, operations: Json) -> Json:
+    """The operations one after the other; 422 where one of them cannot be carried out."""
+    if not isinstance(operations, list):
+        raise bad_request("a JSON patch is a list of operations")
+    for operation in operations:
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+            raise bad_request("an operation of a JSON patch has a path")
+        raw = _operate(raw, operation)
+    return raw
+
+
+def _operate(raw: Json, operation: Raw) -> Json:
+    steps, kind = _steps(str(operation["path"])), operation.get("op")
+    value = operation.get("value")
+    if kind in ("move", "copy"):
+        source = _steps(str(operation.get("from", "")))
+        value = _at(raw, source)
+        raw = _edited(raw, source, remove=True) if kind == "move" else raw
+    match kind:
+        case "add" | "move" | "copy":
+            return _edited(raw, steps, value, insert=True)
+        case "replace":
+            _at(raw, steps)
+            return _edited(raw, steps, value)
+        case "remove":
+            _at(raw, steps)
+            return _edited(raw, steps, remove=True)
+        case "test":
+            if _at(raw, steps) != value:
+                raise _impossible(f"testing value {operation['path']} failed")
+            return raw
+        case _:
+            raise bad_request(f'"{kind}" is not an operation of a JSON patch')
+
+
+def _steps(path: str) -> list[str]:
+    if path and not path.startswith("/"):
+        raise bad_request(f'the path "{path}" does not begin with "/"')
+    return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+
+
+def _at(raw: Json, steps: Sequence[str]) -> Json:
+    for step in steps:
+        if isinstance(raw, dict) and step in raw:
+            raw = raw[step]
+        elif isinstance(raw, list) and step.isdigit() and int(step) < len(raw):
+            raw = raw[int(step)]
+        else:
+            raise _impossible(f"there is nothing at /{'/'.join(steps)}")
+    return raw
+
+
+def _edited(raw: Json, steps: Sequence[str], value: Json = None, *, insert: bool = False, remove: bool = False) -> Json:
+    """A copy with a value put, inserted or removed at a place."""
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if isinstance(raw, dict):
+        if rest:
+            return {**raw, step: _edited(_at(raw, [step]), rest, value, insert=insert, remove=remove)}
+        return {name: own for name, own in raw.items() if name != step} | ({} if remove else {step: value})
+    if isinstance(raw, list):
+        end = step == "-" and insert and not rest
+        if not end and not (step.isdigit() and int(step) < len(raw) + (insert and not rest)):
+            raise _impossible(f"{step} is not an index of the list")
+        index = len(raw) if end else int(step)
+        if rest:
+            inner = _edited(raw[index], rest, value, insert=insert, remove=remove)
+            return [*raw[:index], inner, *raw[index + 1 :]]
+        return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
+    raise _impossible(f"there is nothing at {step}")
+
+
+def _impossible(message: str) -> ApiFailure:
+    return ApiFailure(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
+
+
+# Strategic merge patch.
+
+
+_KEYS: Final[Mapping[str, str]] = {
+    "addresses": "type",
+    "conditions": "type",
+    "containers": "name",
+    "env": "name",
+    "ephemeralContainers": "name",
+    "hostAliases": "ip",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "ownerReferences": "uid",
+    "podIPs": "ip",
+    "resourceClaims": "name",
+    "resourceClaimStatuses": "name",
+    "schedulingGates": "name",
+    "secrets": "name",
+    "taints": "key",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+_SETS: Final = frozenset({"finalizers"})
+_DIRECTIVE: Final = "$patch"
+_REMOVED: Final = "$deleteFromPrimitiveList/"
+_ORDER: Final = "$setElementOrder/"
+_RETAINED: Final = "$retainKeys"
+
+
+def merge_key(field: str, items: Sequence[Json]) -> str:
+    """The field that tells the items of a list apart; "" where a list is replaced as a whole."""
+    if field == "ports":
+        inside = any(isinstance(item, dict) and "containerPort" in item for item in items)
+        return "containerPort" if inside else "port"
+    return _KEYS.get(field, "")
+
+
+def strategic_patch(raw: Raw, patch: Raw) -> Raw:
+    """The object with a patch of Kubernetes' own form."""
+    if patch.get(_DIRECTIVE) == "replace":
+        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    result = dict(raw)
+    retained = patch.get(_RETAINED)
+    if isinstance(retained, list):
+        result = {name: value for name, value in result.items() if name in retained}
+    for name, value in patch.items():
+        if name.startswith(_REMOVED):
+            field = name.removeprefix(_REMOVED)
+            dropped = value if isinstance(value, list) else []
+            result[field] = [item for item in _items(result, field) if item not in dropped]
+        elif name.startswith("$"):
+            continue
+        elif value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            current = result.get(name)
+            if value.get(_DIRECTIVE) == "delete":
+                result.pop(name, None)
+            else:
+                result[name] = strategic_patch(current if isinstance(current, dict) else {}, value)
+        elif isinstance(value, list):
+            result[name] = _merged(name, _items(result, name), value)
+        else:
+            result[name] = value
+    for name, order in patch.items():
+        field = name.removeprefix(_ORDER)
+        if name.startswith(_ORDER) and isinstance(order, list) and field in result:
+            result[field] = _ordered(field, _items(result, field), order)
+    return result
+
+
+def _items(raw: Raw, field: str) -> list[Json]:
+    found = raw.get(field)
+    return list(found) if isinstance(found, list) else []
+
+
+def _merged(field: str, current: list[Json], patch: list[Json]) -> list[Json]:
+    if field in _SETS:
+        return [*current, *(item for item in patch if item not in current)]
+    key = merge_key(field, [*current, *patch])
+    own = [item for item in patch if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "replace")]
+    if not key or len(own) < len(patch) or any(not isinstance(item, dict) for item in (*current, *patch)):
+        return own
+    found = {_mark(item, key): item for item in current}
+    for item in own:
+        assert isinstance(item, dict)
+        place = _mark(item, key)
+        if item.get(_DIRECTIVE) == "delete":
+            found.pop(place, None)
+        else:
+            before = found.get(place)
+            found[place] = strategic_patch(before if isinstance(before, dict) else {}, item)
+    return list(found.values())
+
+
+def _mark(item: Json, key: str) -> str:
+    """What tells an item apart. Taints of one key differ in their effect."""
+    if not isinstance(item, dict):
+        return str(item)
+    return msgspec.json.encode([item.get(key), item.get("effect") if key == "key" else None]).decode()
+
+
+def _ordered(field: str, items: list[Json], order: list[Json]) -> list[Json]:
+    """The items that the patch names in its order, where they are; the others stay before those that followed them."""
+    key = merge_key(field, [*items, *order])
+    marks = [_mark(entry, key) if key else str(entry) for entry in order]
+    named = {mark: place for place, mark in enumerate(marks)}
+    found = [(_mark(item, key) if key else str(item), item) for item in items]
+    ours = sorted((entry for entry in found if entry[0] in named), key=lambda entry: named[entry[0]])
+    others = [item for mark, item in found if mark not in named]
+    return [*(item for _, item in ours), *others]

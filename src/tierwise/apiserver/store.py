@@ -1,0 +1,305 @@
+"""The embedded cluster with the memory of an API server: versions, uids, generations, events, and what changed last.
+
+Scheduler, controllers and kubelets work on it through the port, and clients through `ObjectApi`, in other threads: each
+change is made under one lock, and reading takes none, as objects are immutable. Each change of an object has a resource
+version of its own; a bounded window of changes is kept for those who watch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api import codec
+from tierwise.api.codec import Object, Raw
+from tierwise.apiserver.kinds import ASIDE, of_kind
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.port import Bind, Effect, Key, Objects, Outcome, RecordEvent, Update
+from tierwise.sim.cluster import Batch, EmbeddedCluster
+
+__all__ = ["Change", "ServedCluster", "meta_of"]
+
+_WINDOW: Final = 20_000
+"""Changes that are remembered: somebody who has missed more lists anew."""
+
+_EVENTS: Final = 10_000
+"""Events that are kept; the oldest go first."""
+
+_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One object that came, changed or went."""
+
+    version: int
+    type: str  # as watches say it: "ADDED", "MODIFIED", "DELETED"
+    key: Key
+    new: Raw  # as it is now, or was at the end
+    old: Raw | None
+
+
+class ServedCluster(EmbeddedCluster):
+    """Objects with versions. `listeners` are called after every change, in the thread that made it."""
+
+    def __init__(self, objects: Objects, clock: float, window: int = _WINDOW) -> None:
+        super().__init__(Objects(), clock)
+        self.lock = threading.RLock()
+        self.listeners: list[Callable[[], None]] = []
+        self.version = 0
+        self._log: deque[Change] = deque(maxlen=window)
+        self._forgotten = 0  # the version of the last change that has left the window
+        self._aside: dict[Key, Raw] = {}
+        self._told: dict[Key, RecordEvent] = {}  # who wrote which event, to count repetitions
+        self._load(objects, clock)
+
+    def _load(self, objects: Objects, clock: float) -> None:
+        """Begin with these objects, and with the namespaces that they are in."""
+        found: dict[Key, tuple[Object, Raw | None]] = {}
+        for key in objects:
+            record, raw = objects.record(key), objects.raw(key)
+            served = of_kind(key.group, key.kind)
+            if record is None or raw is None:
+                continue
+            if served is not None and served.namespaced and not key.namespace:
+                key = Key(key.group, key.kind, "default", key.name)
+            if (key.group, key.kind) in ASIDE:
+                self._aside[key] = self._stamped(key, raw, None)
+                continue
+            uid = record.metadata.uid or made_up_uid(key.kind, key.namespace, key.name)
+            raw = self._stamped(key, {**raw, "metadata": {**meta_of(raw), "uid": uid}}, None)
+            found[key] = _with_meta(record, raw), raw
+        for name in dict.fromkeys([*_NAMESPACES, *(key.namespace for key in found if key.namespace)]):
+            key = Key("", "Namespace", "", name)
+            if key not in found:
+                raw = self._stamped(key, _namespace(name), None)
+                found[key] = codec.decode(raw), raw
+        self._objects = Objects().updated(found, (), self.version)
+        self._forgotten = self.version
+
+    # What is there.
+
+    def raw(self, key: Key) -> Raw | None:
+        """One object as it is."""
+        return self._aside.get(key) if (key.group, key.kind) in ASIDE else self._objects.raw(key)
+
+    def all(self, group: str, kind: str) -> tuple[Sequence[tuple[Key, Raw]], int]:
+        """All objects of a kind in natural order, and the version that they are of."""
+        with self.lock:
+            objects, version, aside = self._objects, self.version, self._aside
+            if (group, kind) in ASIDE:
+                return [(key, raw) for key, raw in aside.items() if key.group == group], version
+        keys = (Key(group, kind, *_parted(path)) for path in objects.of_kind(group, kind))
+        return [(key, raw) for key in keys if (raw := objects.raw(key)) is not None], version
+
+    def since(self, version: int) -> list[Change] | None:
+        """The changes after a version; None where some of them are forgotten, or the version is none of ours."""
+        with self.lock:
+            if version < self._forgotten or version > self.version:
+                return None
+            found: list[Change] = []
+            for change in reversed(self._log):
+                if change.version <= version:
+                    break
+                found.append(change)
+            return found[::-1]
+
+    # What changes.
+
+    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+        with self.lock:
+            outcomes = super().apply(effects)
+            told, self.events = self.events, []
+            for event in told:
+                self._record(event)
+            self._notify()
+        return outcomes
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        with self.lock:
+            super().remove(keys)
+            self._notify()
+
+    def put(self, key: Key, raw: Raw) -> Raw:
+        """Write an object as it is given, and return it as it is kept; the caller holds the lock."""
+        if (key.group, key.kind) in ASIDE:
+            old = self._aside.get(key)
+            new = self._aside[key] = self._stamped(key, raw, old)
+            self._note("MODIFIED" if old is not None else "ADDED", key, new, old)
+        else:
+            batch = Batch(self._objects, None)
+            batch.put(key, raw)
+            self._take(batch)
+        self._notify()
+        return self.raw(key) or raw
+
+    def drop(self, key: Key) -> None:
+        """Let an object be gone; the caller holds the lock."""
+        if (key.group, key.kind) not in ASIDE:
+            self.remove([key])
+            return
+        old = self._aside.pop(key, None)
+        if old is not None:
+            self._note("DELETED", key, self._last_words(old), old)
+        self._notify()
+
+    def preview(self, key: Key, raw: Raw) -> Raw:
+        """What `put` would keep: for a dry run."""
+        with self.lock:
+            version = self.version
+            try:
+                return self._stamped(key, raw, self.raw(key))
+            finally:
+                self.version = version
+
+    def _one(self, batch: Batch, effect: Effect) -> Outcome:
+        """As the embedded cluster, where nobody else has written what the effect was decided on."""
+        match effect:
+            case Update(key, raw):
+                current, meant = meta_of(batch.raw(key) or {}), meta_of(raw).get("resourceVersion")
+                if meant and meant != current.get("resourceVersion", meant):
+                    return Outcome(effect, ok=False, error=f"{key} has been changed meanwhile")
+            case Bind(pod, node):
+                spec = (batch.raw(pod) or {}).get("spec")
+                bound = spec.get("nodeName") if isinstance(spec, dict) else None
+                if bound and bound != node:
+                    return Outcome(effect, ok=False, error=f"{pod} is bound to {bound} already")
+            case _:
+                pass
+        return super()._one(batch, effect)
+
+    def _take(self, batch: Batch) -> None:
+        before = self._objects
+        puts = {key: (before.raw(key), _with_phase(key, raw)) for key, raw in batch.puts.items()}
+        stamped = {key: self._stamped(key, raw, old) for key, (old, raw) in puts.items()}
+        changed = {key: raw for key, raw in stamped.items() if raw is not puts[key][0]}
+        gone = {key: old for key in batch.deletes if (old := before.raw(key)) is not None}
+        if not changed and not gone:
+            return
+        self._objects = before.changed(changed, gone)
+        for key, raw in changed.items():
+            old = puts[key][0]
+            self._note("ADDED" if old is None else "MODIFIED", key, raw, old)
+        for key, old in gone.items():
+            self._note("DELETED", key, self._last_words(old), old)
+
+    def _stamped(self, key: Key, raw: Raw, old: Raw | None) -> Raw:
+        """An object as it is kept: with identity, version, generation and time of creation; `old` where it is that."""
+        meta, before = dict(meta_of(raw)), meta_of(old or {})
+        meta.setdefault("name", key.name)
+        if key.namespace:
+            meta["namespace"] = key.namespace
+        elif of_kind(key.group, key.kind) is not None:
+            meta.pop("namespace", None)
+        meta["uid"] = before.get("uid") or meta.get("uid") or str(uuid.uuid4())
+        meta["creationTimestamp"] = (
+            before.get("creationTimestamp") or meta.get("creationTimestamp") or stamp(self.clock or 0)
+        )
+        generation = before.get("generation")
+        counted = generation if isinstance(generation, int) else 0
+        meta["generation"] = counted + (old is None or _body(raw) != _body(old)) or 1
+        meta["resourceVersion"] = before.get("resourceVersion", "")
+        if old is not None and {**raw, "metadata": meta} == old:
+            return old
+        self.version += 1
+        meta["resourceVersion"] = str(self.version)
+        return {**raw, "metadata": meta}
+
+    def _last_words(self, old: Raw) -> Raw:
+        """An object that is gone, with the version of its going."""
+        self.version += 1
+        return {**old, "metadata": {**meta_of(old), "resourceVersion": str(self.version)}}
+
+    def _note(self, type_: str, key: Key, new: Raw, old: Raw | None) -> None:
+        if len(self._log) == self._log.maxlen:
+            self._forgotten = self._log[0].version
+        self._log.append(Change(int(str(meta_of(new)["resourceVersion"])), type_, key, new, old))
+
+    def _notify(self) -> None:
+        for listener in self.listeners:
+            listener()
+
+    def _record(self, event: RecordEvent) -> None:
+        """Write an event, or count it where it was written before."""
+        about, now = event.about, stamp(self.clock or 0)
+        namespace = about.namespace or "default"
+        words = f"{about} {event.type} {event.reason} {event.message}"
+        name = f"{about.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}"
+        key = Key("", "Event", namespace, name)
+        known = self._aside.get(key)
+        counted = known.get("count") if known is not None else 0
+        raw: Raw = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": self._reference(about),
+            "reason": event.reason,
+            "message": event.message,
+            "type": event.type,
+            "count": (counted if isinstance(counted, int) else 0) + 1,
+            "firstTimestamp": known.get("firstTimestamp", now) if known is not None else now,
+            "lastTimestamp": now,
+            "source": {"component": "tierwise"},
+            "reportingComponent": "tierwise",
+            "reportingInstance": "",
+        }
+        self._aside.pop(key, None)  # the latest stand last
+        new = self._aside[key] = self._stamped(key, raw, known)
+        self._note("ADDED" if known is None else "MODIFIED", key, new, known)
+        while len(self._aside) > _EVENTS:
+            self.drop(next(iter(self._aside)))
+
+    def _reference(self, about: Key) -> Raw:
+        served = of_kind(about.group, about.kind)
+        found: Raw = {"kind": about.kind, "name": about.name}
+        if about.namespace:
+            found["namespace"] = about.namespace
+        if served is not None:
+            found["apiVersion"] = served.api_version()
+        meta = meta_of(self._objects.raw(about) or {})
+        return found | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
+
+
+def meta_of(raw: Mapping[str, object]) -> Raw:
+    """The metadata of a manifest."""
+    meta = raw.get("metadata")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _body(raw: Mapping[str, object]) -> Raw:
+    """What counts for the generation of an object."""
+    return {name: value for name, value in raw.items() if name not in ("metadata", "status")}
+
+
+def _with_meta(record: Object, raw: Raw) -> Object:
+    """A record that was decoded before its object was stamped."""
+    stamped = codec.decode({**{name: raw[name] for name in ("apiVersion", "kind")}, "metadata": raw["metadata"]})
+    changed: Object = replace(record, metadata=stamped.metadata)  # type: ignore[type-var]
+    return changed
+
+
+def _with_phase(key: Key, raw: Raw) -> Raw:
+    """A pod that nobody has looked at yet is pending."""
+    if (key.group, key.kind) != ("", "Pod"):
+        return raw
+    status = raw.get("status")
+    held = status if isinstance(status, dict) else {}
+    return raw if held.get("phase") else {**raw, "status": {"phase": "Pending", **held}}
+
+
+def _namespace(name: str) -> Raw:
+    labels = {"kubernetes.io/metadata.name": name}
+    status = {"phase": "Active"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def _parted(path: str) -> tuple[str, str]:
+    namespace, _, name = path.rpartition("/")
+    return namespace, name

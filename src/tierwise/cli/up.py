@@ -1,0 +1,229 @@
+"""`tierwise up`: a cluster in memory that a stock kubectl works against, with the page beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tierwise.api.errors import InputError
+from tierwise.cli import options
+from tierwise.cli.connection import missing, place_option
+
+if TYPE_CHECKING:
+    import ssl
+
+    from aiohttp import web
+
+    from tierwise.api.codec import Raw
+    from tierwise.config.profile import Profile
+    from tierwise.port import Objects
+
+__all__ = ["up"]
+
+_NAME: Final = "tierwise"
+_SPINES, _RACKS, _NODES = 2, 4, 4
+"""The cluster where no manifests are given: so many spines, racks below each, nodes in each."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise up
+  tierwise up -f examples/01-llm-training --speed 60
+  tierwise up -f cluster.yaml --kubeconfig up.kubeconfig
+  kubectl --kubeconfig up.kubeconfig apply -f job.yaml
+"""
+)
+@options.optional_filenames
+@options.config
+@place_option(default="127.0.0.1:8080", show_default=True, help="Where the API and the page are.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="N",
+    help="How many times as fast as they ask for pods start, run and stop.",
+)
+@click.option(
+    "--kubeconfig",
+    "kubeconfig",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the kubeconfig there.  [default: print it]",
+)
+def up(
+    filenames: tuple[str, ...],
+    config_file: str | None,
+    listen: tuple[str, int],
+    speed: float,
+    kubeconfig: str | None,
+) -> None:
+    """Run a cluster in memory, with the API of Kubernetes for kubectl and a page for a browser, until Ctrl-C.
+
+    Scheduler, controllers and admission are those of a real cluster; kubelets are simulated, and pods run for as long
+    as their annotation tierwise.io/run-for says. The cluster begins with the manifests, or with 32 nodes of 8 GPUs in 8
+    racks. It is open to this machine alone; where --listen says otherwise, to those with the token of the kubeconfig.
+    """
+    try:
+        from tierwise.runtime.listener import listening
+    except ImportError as error:
+        raise missing(error) from None
+    from tierwise.cli.inputs import introduce, load, profile_of
+
+    profile = profile_of(config_file)
+    objects = load(filenames) if filenames else _small_cluster()
+    introduce(objects)
+    host, port = listen
+    token, tls, authority = _secured(host)
+    url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    config = _kubeconfig(url, token, authority)
+    with _served(objects, profile, speed, token, local=tls is None) as app, listening(app, host, port, tls):
+        if kubeconfig is None:
+            click.echo(config, nl=False)
+        else:
+            _write(kubeconfig, config)
+        page = f"{url}/?token={token}" if token else f"{url}/"
+        click.echo(f"{page} is open: a page for a browser, and the API for kubectl; Ctrl-C ends it", err=True)
+        click.echo(f"try: kubectl {_how(kubeconfig, url, token)} get nodes,pods -A", err=True)
+        _until_interrupted()
+
+
+def _how(kubeconfig: str | None, url: str, token: str) -> str:
+    if kubeconfig is not None:
+        return f"--kubeconfig {kubeconfig}"
+    return "--kubeconfig FILE" if token else f"-s {url}"
+
+
+def _until_interrupted() -> None:
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        click.echo("", err=True)  # behind the ^C of the terminal
+
+
+@contextlib.contextmanager
+def _served(objects: Objects, profile: Profile, speed: float, token: str, *, local: bool) -> Iterator[web.Application]:
+    """A cluster that lives, as an application."""
+    import math
+    import time
+
+    from aiohttp import web
+
+    from tierwise.apiserver.app import MOST_BYTES, add_api, guarded
+    from tierwise.apiserver.life import alive
+    from tierwise.apiserver.objects import ObjectApi
+    from tierwise.apiserver.store import ServedCluster
+    from tierwise.cli.main import report_error
+    from tierwise.runtime.loop import LoopPass
+    from tierwise.sim.controller_manager import ControllerManager
+    from tierwise.sim.simulation import Simulation
+    from tierwise.web.app import LOOPBACK, add_pages, only_for
+    from tierwise.web.live import LiveRuns
+
+    start = float(math.floor(time.time()))
+    cluster = ServedCluster(objects, start)
+    runs = LiveRuns("a cluster in memory")
+    simulation = Simulation(
+        cluster.read(),
+        profile,
+        start=start,
+        user=ControllerManager(),
+        cluster=cluster,
+        speed=speed,
+        observe=lambda snapshot, report: runs.saw(LoopPass(snapshot, report, (), profile)),
+    )
+    own = [only_for(LOOPBACK)] if local else []
+    app = web.Application(middlewares=[*own, guarded(token)], client_max_size=MOST_BYTES)
+    add_pages(app, runs)
+    add_api(app, ObjectApi(cluster))
+    with alive(cluster, simulation, tell=report_error):
+        yield app
+
+
+def _secured(host: str) -> tuple[str, ssl.SSLContext | None, bytes]:
+    """Token, TLS and authority for a place that others can reach; nothing of that on loopback."""
+    from tierwise.web.app import LOOPBACK
+
+    if host in LOOPBACK:
+        return "", None, b""
+    import secrets
+    from datetime import UTC, datetime
+
+    from tierwise.runtime.certificates import issue, tls_of
+
+    bundle = issue([_NAME], datetime.now(UTC))
+    return secrets.token_urlsafe(32), tls_of(bundle), bundle.authority
+
+
+def _kubeconfig(url: str, token: str, authority: bytes) -> str:
+    import base64
+
+    import yaml
+
+    cluster: Raw = {"server": url}
+    if authority:
+        cluster |= {"certificate-authority-data": base64.b64encode(authority).decode(), "tls-server-name": _NAME}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": "default"}}],
+        "current-context": _NAME,
+    }
+    text: str = yaml.safe_dump(config, sort_keys=False)
+    return text
+
+
+def _write(file: str, text: str) -> None:
+    """A file that nobody else may read."""
+    import os
+    from pathlib import Path
+
+    try:
+        Path(file).unlink(missing_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
+            target.write(text)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=file) from None
+
+
+def _small_cluster() -> Objects:
+    """Racks of nodes with 8 GPUs below two spines, as HyperNodes."""
+    from tierwise.api import codec
+    from tierwise.port import Objects
+
+    return Objects.of((codec.decode(raw), raw) for raw in _manifests())
+
+
+def _manifests() -> Iterator[Raw]:
+    amounts = {"cpu": "96", "memory": "768Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    racks = [f"rack-{number}" for number in range(_SPINES * _RACKS)]
+    names = [f"node-{number}" for number in range(len(racks) * _NODES)]
+    for name in names:
+        meta: Raw = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        status: Raw = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+    for number, rack in enumerate(racks):
+        yield _hypernode(rack, 1, "Node", names[number * _NODES : (number + 1) * _NODES])
+    for number in range(_SPINES):
+        yield _hypernode(f"spine-{number}", 2, "HyperNode", racks[number * _RACKS : (number + 1) * _RACKS])
+    queue: Raw = {"weight": 1, "reclaimable": True}
+    yield {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "default"},
+        "spec": queue,
+    }
+
+
+def _hypernode(name: str, tier: int, kind: str, members: list[str]) -> Raw:
+    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
+    spec: Raw = {"tier": tier, "members": listed}
+    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,408 @@
+"""What Kubernetes' controller manager does while a cluster lives, beside making pods: scaling, rollouts, statuses.
+
+`workloads` makes what is missing; here what is too much goes, and workloads are told how their pods fare. A user of the
+simulation: `submit` and `simulate` need none of it, as nobody changes a workload there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from tierwise.api.codec import Raw, Unknown
+from tierwise.api.core import Namespace, Pod, PodDisruptionBudget
+from tierwise.api.errors import InputError
+from tierwise.api.meta import parse_time
+from tierwise.api.natural import natural
+from tierwise.api.selector import matches
+from tierwise.controllers.stamp import stamp
+from tierwise.dialects.workloads.children import Family, Owner, digest
+from tierwise.dialects.workloads.fields import Fields
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
+
+__all__ = ["ControllerManager", "budget_status"]
+
+_HASH: Final = "pod-template-hash"
+_SETS: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
+_BATCH: Final = ("batch", "Job")
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class ControllerManager:
+    """Looks at the workloads of Kubernetes whenever something has changed."""
+
+    def __init__(self) -> None:
+        self._settled: Objects | None = None
+        self._due: float | None = None
+
+    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
+        """What is done now; nothing where all is as it should be."""
+        same = self._settled is not None and objects.alike(self._settled, Unknown, Pod, PodDisruptionBudget, Namespace)
+        if same and (self._due is None or now < self._due):
+            return ()
+        effects = [*_namespaces(objects), *_budgets(objects)]
+        self._due = None
+        if any(objects.of_kind(*kind) for kind in (*_SETS, _BATCH)):
+            family = Family.of(objects, (*_SETS, _BATCH))
+            for owner, tend in _owners(objects, family):
+                try:
+                    effects += tend(owner, now)
+                except InputError:
+                    continue  # `workloads` says what is wrong with it
+            self._due = min((end for end in _ends(objects, family) if end > now), default=None)
+        if not effects:
+            self._settled = objects
+        return effects
+
+    def due(self) -> float | None:
+        return self._due
+
+
+def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, _Tend]]:
+    for kind, tend in _TENDED.items():
+        for path in objects.of_kind(*kind):
+            namespace, _, name = path.rpartition("/")
+            raw = objects.raw(Key(*kind, namespace, name))
+            if raw is not None:
+                yield Owner(raw, family), tend
+
+
+# Sets of pods that run on.
+
+
+def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
+    """The newest ReplicaSet grows and the others shrink, as fast as the strategy allows."""
+    spec = owner.spec
+    wanted = spec.count("replicas", 1)
+    template = spec.at("template").raw
+    sets = [Owner(raw, owner.family) for raw in _owned(owner, "ReplicaSet")]
+    if not sets or not template:
+        return
+    fresh = next((one for one in sets if _template(one) == _template(owner)), None)
+    old = [one for one in sets if one is not fresh]
+    if fresh is None:
+        if not spec.flag("paused"):
+            yield Create(_replica_set(owner, template))
+        return
+    ready = sum(map(_is_ready, _live(fresh)))
+    surge, missing = _bounds(spec, wanted)
+    kept = 0 if spec.at("strategy").text("type") == "Recreate" else max(wanted - missing - ready, 0)
+    for one in sorted(old, key=lambda one: natural(one.name)):
+        size = one.spec.count("replicas", 1)
+        target = min(size, kept)
+        kept -= target
+        if target != size:
+            yield _scaled(one, target)
+        elif not size and not list(one.pods()):
+            yield Delete(Key("apps", "ReplicaSet", one.namespace, one.name))
+    standing = sum(one.spec.count("replicas", 1) for one in old)
+    target = wanted if not standing else max(min(wanted, wanted + surge - standing), fresh.spec.count("replicas", 1))
+    if fresh.spec.count("replicas", 1) != min(target, wanted):
+        yield _scaled(fresh, min(target, wanted))
+    live = [pod for one in sets for pod in _live(one)]
+    yield from _told(owner, _set_status(owner, live, list(_live(fresh)), wanted, now))
+
+
+def _replica_set(owner: Owner, template: Raw) -> Raw:
+    """A set for a template that has none yet; it begins empty."""
+    mark = {_HASH: digest(template)}
+    meta = Fields(template).at("metadata")
+    labels = meta.texts("labels") | mark
+    selector = owner.spec.at("selector")
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": owner.name, "uid": owner.uid}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{owner.name}-{mark[_HASH]}",
+            "namespace": owner.namespace,
+            "labels": labels,
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "replicas": 0,
+            "selector": {**selector.raw, "matchLabels": selector.texts("matchLabels") | mark},
+            "template": {**template, "metadata": {**meta.raw, "labels": labels}},
+        },
+    }
+
+
+def _template(owner: Owner) -> Raw:
+    """The template of a Deployment, or of a ReplicaSet of it: the same where one was made from the other."""
+    template = owner.spec.at("template")
+    labels = {key: value for key, value in template.at("metadata").texts("labels").items() if key != _HASH}
+    return {**template.raw, "metadata": {**template.at("metadata").raw, "labels": labels}}
+
+
+def _bounds(spec: Fields, wanted: int) -> tuple[int, int]:
+    """How many pods more, and how many fewer, a rollout may have."""
+    rolling = spec.at("strategy", "rollingUpdate")
+    surge = _part(rolling.raw.get("maxSurge", "25%"), wanted, up=True)
+    missing = _part(rolling.raw.get("maxUnavailable", "25%"), wanted, up=False)
+    return surge, missing if surge or missing else 1
+
+
+def _part(value: object, total: int, *, up: bool) -> int:
+    """A number, or a percentage of a total."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
+        exact = total * int(value[:-1]) / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return value if isinstance(value, int) else 0
+
+
+def _replicas(owner: Owner, now: float) -> Iterator[Effect]:
+    """Pods beyond the number go: those that wait first, then those that do not run, then the youngest."""
+    wanted, live = owner.spec.count("replicas", 1), list(_live(owner))
+    order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), _is_ready(pod), _reversed(pod.metadata.name)))
+    for pod in order[: max(len(live) - wanted, 0)]:
+        yield Delete(key_of(pod))
+    yield from _told(owner, _set_status(owner, live, live, wanted, now))
+
+
+def _reversed(name: str) -> tuple[int, ...]:
+    """Sorts later names first."""
+    return tuple(-ord(letter) for letter in name)
+
+
+def _stateful(owner: Owner, now: float) -> Iterator[Effect]:
+    start, wanted = owner.spec.at("ordinals").number("start", 0), owner.spec.count("replicas", 1)
+    live = list(_live(owner))
+    named = {f"{owner.name}-{index}" for index in range(start, start + wanted)}
+    revision = f"{owner.name}-{digest(owner.spec.at('template').raw)}"
+    stale = [pod for pod in live if pod.metadata.labels.get("controller-revision-hash", revision) != revision]
+    for pod in live:
+        if pod.metadata.name not in named:
+            yield Delete(key_of(pod))
+    if stale and owner.spec.at("updateStrategy").text("type") != "OnDelete":
+        last = max(stale, key=lambda pod: natural(pod.metadata.name))
+        if last.metadata.name in named and all(map(_is_ready, (pod for pod in live if pod is not last))):
+            yield Delete(key_of(last))
+    status = _set_status(owner, live, [pod for pod in live if pod not in stale], wanted, now)
+    yield from _told(owner, {**status, "currentReplicas": len(live), "updateRevision": revision})
+
+
+def _daemons(owner: Owner, now: float) -> Iterator[Effect]:
+    live = list(_live(owner))
+    ready = sum(map(_is_ready, live))
+    status: Raw = {
+        "observedGeneration": _generation(owner),
+        "desiredNumberScheduled": len(live),
+        "currentNumberScheduled": sum(bool(pod.spec.node_name) for pod in live),
+        "updatedNumberScheduled": len(live),
+        "numberReady": ready,
+        "numberAvailable": ready,
+        "numberMisscheduled": 0,
+        "numberUnavailable": len(live) - ready,
+    }
+    yield from _told(owner, status)
+
+
+def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], wanted: int, now: float) -> Raw:
+    ready = sum(map(_is_ready, live))
+    status: Raw = {
+        "observedGeneration": _generation(owner),
+        "replicas": len(live),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+    }
+    if owner.kind == "ReplicaSet":
+        return status | {"fullyLabeledReplicas": len(live)}
+    status["updatedReplicas"] = len(updated)
+    if owner.kind == "Deployment":
+        enough = ready >= wanted - _bounds(owner.spec, wanted)[1]
+        done = ready >= wanted and len(updated) == len(live) == wanted
+        status["unavailableReplicas"] = max(wanted - ready, 0)
+        available = ("MinimumReplicasAvailable", "Deployment has minimum availability.")
+        short = ("MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+        moving = ("NewReplicaSetAvailable", "the newest ReplicaSet has all its pods")
+        waits = ("ReplicaSetUpdated", "the newest ReplicaSet waits for pods")
+        status["conditions"] = [
+            _condition(owner, "Available", *(available if enough else short), holds=enough, now=now),
+            _condition(owner, "Progressing", *(moving if done else waits), holds=True, now=now),
+        ]
+    return status
+
+
+def _condition(owner: Owner, kind: str, reason: str, message: str, *, holds: bool, now: float) -> Raw:
+    """A line of the status, since when it holds."""
+    word = "True" if holds else "False"
+    known = next((c for c in owner.fields.at("status").each("conditions") if c.text("type") == kind), Fields({}))
+    since = known.text("lastTransitionTime") if known.text("status") == word else ""
+    changed = known.text("lastUpdateTime") if known.text("reason") == reason else ""
+    return {
+        "type": kind,
+        "status": word,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since or stamp(now),
+        "lastUpdateTime": changed or stamp(now),
+    }
+
+
+# Jobs of batch/v1.
+
+
+def _job(owner: Owner, now: float) -> Iterator[Effect]:
+    """How many pods of a Job run and have ended, and whether it is over."""
+    spec, status = owner.spec, owner.fields.at("status")
+    ended = [c.text("type") for c in status.each("conditions") if c.text("status") == "True"]
+    over = {"Complete", "Failed"} & set(ended)
+    pods = list(owner.pods())
+    if over:
+        finished = status.text("completionTime") or _since(status, over)
+        ttl = spec.raw.get("ttlSecondsAfterFinished")
+        if isinstance(ttl, int) and finished and now >= parse_time(finished) + ttl:
+            yield Delete(_key(owner))
+            yield from (Delete(key_of(pod)) for pod in pods)
+        return
+    succeeded = sum(pod.status.phase == "Succeeded" for pod in pods)
+    failed = sum(pod.status.phase == "Failed" for pod in pods)
+    active = [pod for pod in pods if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp]
+    told: Raw = {
+        "startTime": status.text("startTime") or stamp(now),
+        "active": len(active),
+        "ready": sum(map(_is_ready, active)),
+        "succeeded": succeeded,
+        "failed": failed,
+    }
+    given = spec.raw.get("completions")
+    total = given if isinstance(given, int) else 1 if spec.raw.get("parallelism") is None else 0
+    begun = parse_time(str(told["startTime"]))
+    limit = spec.raw.get("activeDeadlineSeconds")
+    if (total and succeeded >= total) or (not total and succeeded and not active):
+        told["completionTime"] = stamp(now)
+        told["conditions"] = [_condition(owner, "Complete", "CompletionsReached", "", holds=True, now=now)]
+    elif failed > spec.number("backoffLimit", 6):
+        text = "Job has reached the specified backoff limit"
+        told["conditions"] = [_condition(owner, "Failed", "BackoffLimitExceeded", text, holds=True, now=now)]
+        yield from (Delete(key_of(pod)) for pod in active)
+    elif isinstance(limit, int) and now >= begun + limit:
+        text = "Job was active longer than specified deadline"
+        told["conditions"] = [_condition(owner, "Failed", "DeadlineExceeded", text, holds=True, now=now)]
+        yield from (Delete(key_of(pod)) for pod in active)
+    if spec.flag("suspend"):
+        yield from (Delete(key_of(pod)) for pod in active)
+    else:
+        parallel = spec.count("parallelism", 1)
+        yield from (Delete(key_of(pod)) for pod in active[parallel:])
+    yield from _told(owner, told)
+
+
+def _since(status: Fields, kinds: Iterable[str]) -> str:
+    return next((c.text("lastTransitionTime") for c in status.each("conditions") if c.text("type") in kinds), "")
+
+
+def _ends(objects: Objects, family: Family) -> Iterator[float]:
+    """When time alone ends a Job, or removes one that is over."""
+    for path in objects.of_kind(*_BATCH):
+        namespace, _, name = path.rpartition("/")
+        job = Owner(objects.raw(Key(*_BATCH, namespace, name)) or {}, family)
+        try:
+            status, spec = job.fields.at("status"), job.spec
+            ended = [c.text("type") for c in status.each("conditions") if c.text("status") == "True"]
+            finished = status.text("completionTime") or _since(status, {"Failed"} & set(ended))
+            limit = spec.raw.get("ttlSecondsAfterFinished") if finished else spec.raw.get("activeDeadlineSeconds")
+            begun = finished or status.text("startTime")
+            if isinstance(limit, int) and begun:
+                yield parse_time(begun) + limit
+        except (InputError, ValueError):
+            continue
+
+
+# Budgets and namespaces.
+
+
+def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
+    """What a budget's controller counts: how many pods are there, must be healthy, are, and so may go."""
+    namespace, spec = budget.metadata.namespace or "default", budget.spec
+    meant = [
+        pod
+        for pod in pods
+        if (pod.metadata.namespace or "default") == namespace
+        and matches(spec.selector, pod.metadata.labels)
+        and pod.status.phase not in _ENDED
+    ]
+    healthy = sum(_is_ready(pod) and not pod.metadata.deletion_timestamp for pod in meant)
+    expected = len(meant)
+    if spec.max_unavailable is not None:
+        desired = max(expected - _part(spec.max_unavailable, expected, up=True), 0)
+    else:
+        desired = _part(spec.min_available if spec.min_available is not None else 1, expected, up=True)
+    return {
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+        "disruptionsAllowed": max(healthy - desired, 0) if expected else 0,
+    }
+
+
+def _budgets(objects: Objects) -> Iterator[Effect]:
+    for budget in objects.every(PodDisruptionBudget).values():
+        raw = objects.raw(key_of(budget)) or {}
+        told = budget_status(budget, objects.every(Pod).values())
+        current = raw.get("status")
+        if not isinstance(current, dict) or not told.items() <= current.items():
+            yield PatchStatus(key_of(budget), told)
+
+
+def _namespaces(objects: Objects) -> Iterator[Effect]:
+    """What is in a namespace that goes, goes; then the namespace itself."""
+    leaving = {name for name, one in objects.every(Namespace).items() if one.metadata.deletion_timestamp}
+    if not leaving:
+        return
+    full: set[str] = set()
+    for key in objects:
+        if key.namespace in leaving:
+            full.add(key.namespace)
+            record = objects.record(key)
+            if record is not None and not (key.kind == "Pod" and record.metadata.deletion_timestamp):
+                yield Delete(key)
+    yield from (Delete(Key("", "Namespace", "", name)) for name in sorted(leaving - full))
+
+
+def _owned(owner: Owner, kind: str) -> list[Raw]:
+    """The manifests of the workloads of one kind that a workload owns."""
+    raws = []
+    for record in owner.children():
+        if not isinstance(record, Pod) and key_of(record).kind == kind:
+            key = Key("apps", kind, owner.namespace, record.metadata.name)
+            raw = owner.family.raw(key)
+            raws += [raw] if raw is not None else []
+    return raws
+
+
+def _live(owner: Owner) -> Iterator[Pod]:
+    return (pod for pod in owner.pods() if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp)
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any((condition.type, condition.status) == ("Ready", "True") for condition in pod.status.conditions)
+
+
+def _generation(owner: Owner) -> int:
+    return owner.fields.at("metadata").number("generation", 1)
+
+
+def _key(owner: Owner) -> Key:
+    return Key(str(owner.raw["apiVersion"]).rpartition("/")[0], owner.kind, owner.namespace, owner.name)
+
+
+def _scaled(owner: Owner, replicas: int) -> Effect:
+    return Update(_key(owner), {**owner.raw, "spec": {**owner.spec.raw, "replicas": replicas}})
+
+
+def _told(owner: Owner, status: Raw) -> Iterator[Effect]:
+    """The status, where it says something else than before."""
+    if not status.items() <= owner.fields.at("status").raw.items():
+        yield PatchStatus(_key(owner), status)
+
+
+_Tend = Callable[[Owner, float], Iterable[Effect]]
+_TENDED: Final[Mapping[tuple[str, str], _Tend]] = {
+    ("apps", "Deployment"): _deployment,
+    ("apps", "ReplicaSet"): _replicas,
+    ("apps", "StatefulSet"): _stateful,
+    ("apps", "DaemonSet"): _daemons,
+    _BATCH: _job,
+}

@@ -1,0 +1,225 @@
+"""`tierwise up` as a person meets it: the command itself, and a stock kubectl with the kubeconfig that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.commands import EXAMPLES, run
+from tests.support.playground import deployment
+from tests.support.ports import HOST, free_port
+
+KUBECTL = shutil.which("kubectl") or ""
+needs_kubectl = pytest.mark.skipif(not KUBECTL, reason="no kubectl is installed")
+
+
+class _Up:
+    """The command in a process of its own, and kubectl with its kubeconfig."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.process = process
+
+    def kubectl(self, *words: str, stdin: str = "", fails: bool = False) -> str:
+        """What kubectl prints, which must succeed; or its error."""
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
+        done = subprocess.run(
+            [KUBECTL, *words], input=stdin, capture_output=True, text=True, timeout=120, env=env, check=False
+        )
+        assert fails == bool(done.returncode), done.stderr + done.stdout
+        return done.stderr if fails else done.stdout
+
+
+@contextmanager
+def _up(folder: Path, *words: str, host: str = HOST) -> Iterator[_Up]:
+    command = [sys.executable, "-m", "tierwise", "up", "--kubeconfig", str(folder / "kubeconfig")]
+    listen = f"{host}:{free_port()}"
+    process = subprocess.Popen([*command, "--listen", listen, *words], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    try:
+        assert "is open" in told, told
+        yield _Up(folder, process)
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Up]:
+    """One cluster for all: the commands of a session follow each other as those of a person would."""
+    with _up(tmp_path_factory.mktemp("up"), "-f", str(EXAMPLES / "01-llm-training"), "--speed", "60") as found:
+        yield found
+
+
+@needs_kubectl
+def test_the_cluster_is_there_with_its_gangs(up: _Up) -> None:
+    """Nodes, hyperNodes and jobs of the manifests, and the pods that were placed."""
+    up.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/llm-train-worker-23", "--timeout=60s")
+
+    assert "llm-train-worker-0" in up.kubectl("get", "pods")
+    assert "node-0   Ready" in up.kubectl("get", "nodes", "node-0")
+    assert "Running" in up.kubectl("get", "vcjob", "llm-train")
+
+
+@needs_kubectl
+def test_describe_says_why_a_gang_waits(up: _Up) -> None:
+    """The condition and the event of the podGroup, with their reasons."""
+    group = up.kubectl("get", "podgroup", "-o", "name").split()[-1]
+
+    told = up.kubectl("describe", group)
+
+    assert "podgroup.scheduling.volcano.sh/pretrain" in group
+    assert "NotEnoughResources" in told
+    assert "Warning  Unschedulable" in told
+
+
+@needs_kubectl
+@pytest.mark.parametrize("words", [("apply",), ("apply", "--server-side")], ids=["client", "server"])
+def test_a_manifest_is_applied_changed_and_deleted(up: _Up, words: tuple[str, ...]) -> None:
+    """The second apply changes nothing, the third scales; what was made goes when the manifest does."""
+    name = f"web-{len(words)}"
+    text = json.dumps(deployment(name, replicas=2))
+
+    first = up.kubectl(*words, "-f", "-", stdin=text)
+    up.kubectl("rollout", "status", f"deployment/{name}", "--timeout=60s")
+    again = up.kubectl(*words, "-f", "-", stdin=text)
+    up.kubectl(*words, "-f", "-", stdin=json.dumps(deployment(name, replicas=3)))
+    up.kubectl("rollout", "status", f"deployment/{name}", "--timeout=60s")
+    scaled = up.kubectl("get", "deployment", name)
+    up.kubectl("delete", "-f", "-", stdin=text)
+
+    assert ("created" in first, "unchanged" in again) == ((True, True) if len(words) == 1 else (False, False))
+    assert f"{name}   3/3" in scaled
+    assert "NotFound" in up.kubectl("get", "deployment", name, fails=True)
+
+
+@needs_kubectl
+def test_a_deployment_is_created_scaled_and_rolled_out_by_commands(up: _Up) -> None:
+    """Commands that send protobuf, the scale sub-resource, and patches of kubectl's own making."""
+    up.kubectl("create", "deployment", "shop", "--image=nginx", "--replicas=1")
+    up.kubectl("scale", "deployment", "shop", "--replicas=2")
+    up.kubectl("set", "image", "deployment/shop", "nginx=nginx:2")
+    up.kubectl("rollout", "status", "deployment/shop", "--timeout=60s")
+    images = up.kubectl("get", "pods", "-l", "app=shop", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+    up.kubectl("delete", "deployment", "shop")
+
+    assert {"nginx:2"} == set(images.split())
+
+
+@needs_kubectl
+def test_a_node_is_labelled_cordoned_and_drained(up: _Up) -> None:
+    """Its pods are evicted, and it takes none until it is uncordoned."""
+    up.kubectl("label", "node", "node-63", "team=a")
+    up.kubectl("taint", "node", "node-63", "reserved=yes:NoSchedule")
+    up.kubectl("taint", "node", "node-63", "reserved-")
+    node = up.kubectl("get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}")
+
+    up.kubectl("cordon", node)
+    told = up.kubectl("drain", node, "--ignore-daemonsets", "--force", "--timeout=60s")
+    cordoned = up.kubectl("get", "node", node)
+    left = up.kubectl("get", "pods", "--field-selector", f"spec.nodeName={node}", "-o", "name")
+    up.kubectl("uncordon", node)
+
+    assert "a" == up.kubectl("get", "node", "node-63", "-o", "jsonpath={.metadata.labels.team}")
+    assert "drained" in told
+    assert "Ready,SchedulingDisabled" in cordoned
+    assert "" == left
+
+
+@needs_kubectl
+def test_fields_are_explained_and_misspelt_ones_refused(up: _Up) -> None:
+    """From the OpenAPI documents, and by the server."""
+    pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containerz": []}})
+
+    assert "command\t<[]string>" in up.kubectl("explain", "pod.spec.containers")
+    assert "How many pods must find a place together." in up.kubectl("explain", "podgroup.spec.minMember")
+    assert 'unknown field "spec.containerz"' in up.kubectl("apply", "-f", "-", stdin=pod, fails=True)
+
+
+@needs_kubectl
+def test_a_pod_is_watched_as_it_comes_and_goes(up: _Up) -> None:
+    """The first row is what is there, and the next ones are what happens."""
+    up.kubectl("run", "seen", "--image=nginx", "--restart=Never")
+    env = {**os.environ, "KUBECONFIG": str(up.kubeconfig), "HOME": str(up.folder)}
+    words = ("get", "pod", "seen", "-w", "--no-headers", "-o", "custom-columns=MORE:.metadata.labels.more")
+    watch = subprocess.Popen([KUBECTL, *words], stdout=subprocess.PIPE, text=True, env=env)
+    assert watch.stdout is not None
+    try:
+        rows = [watch.stdout.readline()]
+        up.kubectl("label", "pod", "seen", "more=yes")
+        while rows[-1] == "<none>\n":  # as it was, and while it starts
+            rows.append(watch.stdout.readline())
+    finally:
+        watch.kill()
+        watch.wait()
+        watch.stdout.close()
+        up.kubectl("delete", "pod", "seen")
+
+    assert "yes\n" == rows[-1]
+
+
+@needs_kubectl
+def test_a_place_that_others_can_reach_asks_for_the_token(tmp_path: Path) -> None:
+    """TLS and a token, both in the kubeconfig; without them nothing is told."""
+    with _up(tmp_path, host="0.0.0.0") as up:
+        found = up.kubectl("get", "nodes", "-o", "name")
+        config = yaml.safe_load(up.kubeconfig.read_text())
+        url = config["clusters"][0]["cluster"]["server"].replace("0.0.0.0", HOST)
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/api/v1/nodes", timeout=60, context=context)
+        refused.value.close()
+
+    assert 32 == len(found.split())
+    assert 401 == refused.value.code
+    assert 0o600 == up.kubeconfig.stat().st_mode & 0o777
+
+
+def test_the_page_stands_beside_the_api(tmp_path: Path) -> None:
+    """One address for both; other hosts are not answered."""
+    with _up(tmp_path) as up:
+        url = yaml.safe_load(up.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        with urllib.request.urlopen(f"{url}/", timeout=60) as page, urllib.request.urlopen(f"{url}/apis") as apis:
+            title, groups = page.read(), json.load(apis)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(f"{url}/apis", headers={"Host": "evil.example"}), timeout=60)
+        refused.value.close()
+
+    assert b"<title>tierwise</title>" in title
+    assert "APIGroupList" == groups["kind"]
+    assert 421 == refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--speed", "0"), "--speed"),
+        (("--listen", "nowhere"), "HOST:PORT"),
+        (("--kubeconfig", "/nowhere/kubeconfig"), "/nowhere/kubeconfig"),
+        (("-f", "/nowhere.yaml"), "/nowhere.yaml"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(words: tuple[str, ...], text: str) -> None:
+    """With one line, and exit status 2."""
+    result = run("up", "--listen", f"{HOST}:{free_port()}", *words)
+
+    assert 2 == result.exit_code
+    assert text in result.stderr

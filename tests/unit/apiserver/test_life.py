@@ -1,0 +1,159 @@
+"""A served cluster lives: scheduler, controllers and kubelets act on what clients write."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.playground import Json, Playground, deployment, nodes
+
+
+def _phases(ground: Playground) -> list[str]:
+    return [pod["status"]["phase"] for pod in ground.list("v1/pods")]
+
+
+def test_a_deployment_gets_its_pods_and_is_told_of_them() -> None:
+    """Pods are made, placed and run, and the status counts them."""
+    ground = Playground(nodes("n0"))
+    ground.create("apps/v1/deployments", deployment(replicas=2))
+
+    ground.live()
+    status = ground.get("apps/v1/deployments", "web")["status"]
+
+    assert ["Running", "Running"] == _phases(ground)
+    assert {"n0"} == {pod["spec"]["nodeName"] for pod in ground.list("v1/pods")}
+    assert (2, 2, 2) == (status["replicas"], status["readyReplicas"], status["updatedReplicas"])
+    assert {"Available": "True", "Progressing": "True"} == {c["type"]: c["status"] for c in status["conditions"]}
+
+
+def test_a_deployment_is_scaled_both_ways() -> None:
+    """Up to what fits and down again; what waits goes first."""
+    ground = Playground(nodes("n0", cpu="2"))
+    ground.create("apps/v1/deployments", deployment(replicas=1))
+    ground.live()
+
+    place = ground.place("apps/v1/deployments", "web")
+    ground.api.rescale(place, lambda scale: scale | {"spec": {"replicas": 3}}, {})
+    ground.live()
+    full = sorted(_phases(ground))
+    ground.api.rescale(place, lambda scale: scale | {"spec": {"replicas": 2}}, {})
+    ground.live()
+
+    assert ["Pending", "Running", "Running"] == full
+    assert ["Running", "Running"] == _phases(ground)
+    assert {"replicas": 2} == ground.api.scale(place)["spec"]
+
+
+def test_another_template_rolls_out() -> None:
+    """The new set takes over, and the old one is gone in the end."""
+    ground = Playground(nodes("n0"))
+    ground.create("apps/v1/deployments", deployment(replicas=2, image="one"))
+    ground.live()
+
+    ground.patch("apps/v1/deployments", "web", {"spec": deployment(replicas=2, image="two")["spec"]})
+    ground.live(10)
+
+    images = {pod["spec"]["containers"][0]["image"] for pod in ground.list("v1/pods")}
+    assert {"two"} == images
+    assert 2 == len(ground.list("v1/pods"))
+    assert 1 == len(ground.list("apps/v1/replicasets"))
+
+
+@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 63), (20.0, 6)])
+def test_a_job_ends_after_its_time_at_the_speed_of_the_cluster(speed: float, seconds: int) -> None:
+    """A minute takes a minute, or three seconds at twenty times the speed; then the Job is complete."""
+    ground = Playground(nodes("n0"), speed=speed)
+    template = {
+        "metadata": {"annotations": {"tierwise.io/run-for": "60s"}},
+        "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
+    }
+    job: Json = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
+    ground.create("batch/v1/jobs", job)
+
+    ground.live(2)
+    early = ground.get("batch/v1/jobs", "j")["status"]
+    ground.live(seconds - 2)
+    status = ground.get("batch/v1/jobs", "j")["status"]
+
+    assert (1, 0) == (early["active"], early["succeeded"])
+    assert (0, 1, "Complete") == (status["active"], status["succeeded"], status["conditions"][0]["type"])
+
+
+def test_a_gang_is_placed_whole_and_says_so_in_events() -> None:
+    """A Volcano job through admission, controllers and scheduler, and events that `describe` finds by uid."""
+    ground = Playground(nodes("n0", "n1"))
+    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    task = {"name": "worker", "replicas": 4, "template": {"spec": {"containers": [container]}}}
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"minAvailable": 4, "tasks": [task]},
+    }
+    ground.create("batch.volcano.sh/v1alpha1/jobs", job)
+
+    ground.live(4)
+    group = ground.list("scheduling.volcano.sh/v1beta1/podgroups")[0]
+    uid = group["metadata"]["uid"]
+    events = ground.list("v1/events", fieldSelector=f"involvedObject.uid={uid}")
+
+    assert ["Running"] * 4 == _phases(ground)
+    assert "Running" == group["status"]["phase"]
+    assert "Scheduled" in {event["reason"] for event in events}
+
+
+def test_a_cordoned_node_takes_no_more_and_a_drained_one_moves_its_pods() -> None:
+    """As `kubectl drain` does it: cordon, then evict."""
+    ground = Playground(nodes("n0", "n1"))
+    ground.create("apps/v1/deployments", deployment(replicas=2))
+    ground.live()
+    used = ground.list("v1/pods")[0]["spec"]["nodeName"]
+
+    ground.patch("v1/nodes", used, {"spec": {"unschedulable": True}})
+    for name in ground.names("v1/pods", fieldSelector=f"spec.nodeName={used}"):
+        ground.api.evict(ground.place("v1/pods", name), {}, {})
+    ground.live(5)
+
+    assert [] == ground.names("v1/pods", fieldSelector=f"spec.nodeName={used}")
+    assert ["Running", "Running"] == _phases(ground)
+
+
+def test_a_namespace_takes_everything_in_it_along() -> None:
+    """It goes last, and nothing new comes meanwhile."""
+    ground = Playground(nodes("n0"))
+    ground.create("v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    raw = deployment()
+    ground.create("apps/v1/deployments", raw | {"metadata": {"name": "web", "namespace": "team"}})
+    ground.live()
+    running = len(ground.list("v1/pods", "team"))
+
+    ground.delete("v1/namespaces", "team")
+    ground.live(5)
+
+    assert 2 == running
+    assert "team" not in ground.names("v1/namespaces")
+    assert [] == ground.list("v1/pods", "team")
+
+
+def test_objects_of_the_manifests_have_what_clients_rely_on() -> None:
+    """Uids, versions, times and namespaces, also those that the files leave out."""
+    ground = Playground([*nodes("n0"), deployment() | {"metadata": {"name": "web", "namespace": "team"}}])
+
+    found = ground.get("apps/v1/deployments", "web", "team")["metadata"]
+
+    assert {"uid", "resourceVersion", "creationTimestamp", "generation"} <= set(found)
+    assert {"default", "kube-system", "team"} <= set(ground.names("v1/namespaces"))
+
+
+def test_what_two_writers_change_is_never_lost() -> None:
+    """A controller that decided on an old version writes nothing, and does so again on the new one."""
+    from tierwise.port import Key, Update
+
+    ground = Playground([deployment()])
+    key = Key("apps", "Deployment", "default", "web")
+    seen = ground.cluster.read().raw(key)
+    assert seen is not None
+    ground.patch("apps/v1/deployments", "web", {"metadata": {"labels": {"mine": "yes"}}})
+
+    outcome = ground.cluster.apply([Update(key, {**seen, "spec": {}})])[0]
+
+    assert not outcome.ok
+    assert "yes" == ground.get("apps/v1/deployments", "web")["metadata"]["labels"]["mine"]

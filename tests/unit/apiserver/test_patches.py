@@ -1,0 +1,171 @@
+"""Patches: what each kind of them makes of an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.playground import Json, Playground, deployment
+
+from tierwise.apiserver.failures import ApiFailure
+from tierwise.apiserver.objects import ObjectApi
+from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
+
+POD: Json = {
+    "spec": {
+        "containers": [{"name": "a", "image": "1", "ports": [{"containerPort": 80}]}, {"name": "b", "image": "1"}],
+        "tolerations": [{"key": "x"}],
+        "nodeSelector": {"zone": "z1"},
+    }
+}
+
+
+def _strategic(spec: Json) -> Any:
+    return strategic_patch(POD, {"spec": spec})["spec"]
+
+
+def test_a_merge_patch_replaces_lists_and_removes_with_null() -> None:
+    """RFC 7386, with its own examples in mind."""
+    assert {"a": {"b": [2], "d": 1}} == merge_patch({"a": {"b": [1], "c": 1}}, {"a": {"b": [2], "c": None, "d": 1}})
+    assert {"a": {"b": {}}} == merge_patch({"a": [1]}, {"a": {"b": {"c": None}}})
+
+
+@pytest.mark.parametrize(
+    ("operation", "after"),
+    [
+        ({"op": "add", "path": "/a/1", "value": 9}, {"a": [1, 9, 2], "b~/c": 3}),
+        ({"op": "add", "path": "/a/-", "value": 9}, {"a": [1, 2, 9], "b~/c": 3}),
+        ({"op": "replace", "path": "/b~0~1c", "value": 9}, {"a": [1, 2], "b~/c": 9}),
+        ({"op": "remove", "path": "/a/0"}, {"a": [2], "b~/c": 3}),
+        ({"op": "move", "from": "/a/0", "path": "/d"}, {"a": [2], "b~/c": 3, "d": 1}),
+        ({"op": "copy", "from": "/a/0", "path": "/a/-"}, {"a": [1, 2, 1], "b~/c": 3}),
+        ({"op": "test", "path": "/a/0", "value": 1}, {"a": [1, 2], "b~/c": 3}),
+    ],
+)
+def test_a_json_patch_does_what_its_operation_says(operation: Json, after: Json) -> None:
+    """RFC 6902."""
+    assert after == json_patch({"a": [1, 2], "b~/c": 3}, [operation])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "remove", "path": "/x"},
+        {"op": "replace", "path": "/a/7", "value": 1},
+        {"op": "add", "path": "/x/y", "value": 1},
+        {"op": "add", "path": "/a/3", "value": 1},
+        {"op": "test", "path": "/a/0", "value": 2},
+        {"op": "melt", "path": "/a"},
+        {"op": "add", "path": "a", "value": 1},
+        7,
+    ],
+)
+def test_a_json_patch_that_does_not_fit_is_refused(operation: object) -> None:
+    """Nothing of it is done."""
+    with pytest.raises(ApiFailure):
+        json_patch({"a": [1, 2]}, [operation])
+
+
+def test_a_strategic_patch_merges_lists_by_their_key() -> None:
+    """Containers by name, ports within them by number; tolerations are replaced as a whole."""
+    after = _strategic(
+        {
+            "containers": [{"name": "a", "image": "2", "ports": [{"containerPort": 81}]}, {"name": "c"}],
+            "tolerations": [{"key": "y"}],
+        }
+    )
+
+    assert ["a", "b", "c"] == [container["name"] for container in after["containers"]]
+    assert "2" == after["containers"][0]["image"]
+    assert [80, 81] == [port["containerPort"] for port in after["containers"][0]["ports"]]
+    assert [{"key": "y"}] == after["tolerations"]
+
+
+def test_a_strategic_patch_has_directives() -> None:
+    """Items and maps are deleted or replaced, keys retained, and items put in order."""
+    assert ["b"] == [c["name"] for c in _strategic({"containers": [{"name": "a", "$patch": "delete"}]})["containers"]]
+    assert {"disk": "ssd"} == _strategic({"nodeSelector": {"$patch": "replace", "disk": "ssd"}})["nodeSelector"]
+    assert {"tolerations"} == set(_strategic({"$retainKeys": ["tolerations"]}))
+    ordered = _strategic({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]})["containers"]
+    assert ["b", "a"] == [container["name"] for container in ordered]
+    finalizers = strategic_patch({"finalizers": ["a", "b"]}, {"$deleteFromPrimitiveList/finalizers": ["a"]})
+    assert {"finalizers": ["b"]} == finalizers
+    assert ["a", "b", "c"] == strategic_patch({"finalizers": ["a", "b"]}, {"finalizers": ["b", "c"]})["finalizers"]
+
+
+def test_taints_of_one_key_differ_in_their_effect() -> None:
+    """As kubectl writes them."""
+    node: Json = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+
+    after: Json = strategic_patch(node, {"taints": [{"key": "k", "effect": "NoExecute"}]})
+
+    assert ["NoSchedule", "NoExecute"] == [taint["effect"] for taint in after["taints"]]
+
+
+def test_custom_resources_take_no_strategic_patch() -> None:
+    """As on a real API server: nobody knows the keys of their lists."""
+    ground = Playground()
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
+    ground.create("scheduling.volcano.sh/v1beta1/queues", queue)
+
+    with pytest.raises(ApiFailure) as refused:
+        ground.patch("scheduling.volcano.sh/v1beta1/queues", "q", {"spec": {}}, ObjectApi.STRATEGIC_PATCH)
+
+    assert 415 == refused.value.code
+
+
+def _applied(ground: Playground, manager: str, *, force: str = "", **changes: object) -> Json:
+    raw = deployment()
+    raw["spec"] |= {name: value for name, value in changes.items() if value is not None}
+    for name in [name for name, value in changes.items() if value is None]:
+        raw["spec"].pop(name, None)
+    query = {"fieldManager": manager} | ({"force": force} if force else {})
+    return ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, **query)
+
+
+def test_apply_makes_changes_and_takes_back_what_its_manager_no_longer_says() -> None:
+    """Fields that another writes stay, and so do those that nobody applied."""
+    ground = Playground()
+
+    first = _applied(ground, "a", minReadySeconds=5)
+    ground.patch("apps/v1/deployments", "web", {"spec": {"paused": True}})
+    second = _applied(ground, "a")
+
+    assert (5, 2) == (first["spec"]["minReadySeconds"], first["spec"]["replicas"])
+    assert "minReadySeconds" not in second["spec"]
+    assert second["spec"]["paused"]
+
+
+def test_applying_the_same_again_changes_nothing() -> None:
+    """Not even the version."""
+    ground = Playground()
+
+    assert _applied(ground, "a") == _applied(ground, "a")
+
+
+def test_another_managers_field_is_a_conflict_unless_it_is_forced() -> None:
+    """The refusal names manager and field; force takes the field over, and what is shared stays with who says it."""
+    ground = Playground()
+    _applied(ground, "a", replicas=2)
+
+    with pytest.raises(ApiFailure) as refused:
+        _applied(ground, "b", replicas=3)
+    forced = _applied(ground, "b", force="true", replicas=3)
+    left = _applied(ground, "a", replicas=None)
+
+    assert 'Apply failed with 1 conflict: conflict with "a": .spec.replicas' == refused.value.message
+    assert (3, 3) == (forced["spec"]["replicas"], left["spec"]["replicas"])
+
+
+def test_an_item_of_a_list_goes_when_its_manager_no_longer_names_it() -> None:
+    """Containers are told apart by name."""
+    ground = Playground()
+    raw = deployment()
+    containers = raw["spec"]["template"]["spec"]["containers"]
+    containers.append({"name": "sidecar", "image": "proxy"})
+    ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, fieldManager="a")
+
+    containers.pop()
+    after = ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, fieldManager="a")
+
+    assert ["main"] == [one["name"] for one in after["spec"]["template"]["spec"]["containers"]]
