@@ -16,6 +16,8 @@ from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.fit_count import FitCount
 from tierwise.framework.ledger import Ledger, Pool, Tally
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Status
 from tierwise.model.running import RunningTable, running_table
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
@@ -28,6 +30,30 @@ _ARRAYS = (
 
 def _open(scene: Scene) -> Cycle:
     return open_cycle(build(objects_of(scene.world, *scene.gangs), now=0.0), DEFAULT)
+
+
+@given(scenes())
+def test_tasks_counted_at_once_are_those_counted_job_by_job(scene: Scene) -> None:
+    """What jobs and queues use, and who stands where, as a list of tasks would give it."""
+    snapshot = build(objects_of(scene.world, *scene.gangs), now=0.0)
+    ledger = Ledger(snapshot)
+    held: dict[int, list[int]] = {}
+    for job in snapshot.jobs:
+        used = np.zeros(len(snapshot.axis), dtype=np.int64)
+        for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
+            used += snapshot.shapes[number].request * len(rows)
+        assert used.tolist() == ledger.job_used[:, job.number].tolist()
+    for status in (Status.RUNNING, Status.RELEASING):
+        for tasks in (*(job.tasks for job in snapshot.jobs), snapshot.others):
+            for number, rows in rows_by_shape(tasks, status).items():
+                held.setdefault(number, []).extend(rows.tolist())
+    queued = [job for job in snapshot.jobs if job.queue in ledger.queue_index]
+    by_queue = {
+        name: sum(ledger.job_used[:, j.number].sum() for j in queued if j.queue == name) for name in snapshot.queues
+    }
+
+    assert held == {number: rows.tolist() for number, rows in ledger.held.items()}
+    assert by_queue == {name: ledger.queue_used[:, i].sum() for name, i in ledger.queue_index.items()}
 
 
 class Hands:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierwise.model.arrays import Ints
-from tierwise.plugins.network_overhead.lookahead import LookAheadProblem, plan
+from tierwise.plugins.network_overhead.lookahead import LookAheadProblem, _starts, plan
 
 
 @st.composite
@@ -38,6 +38,28 @@ def _holds(outlook: LookAheadProblem, nodes: tuple[int, ...]) -> bool:
     used: Ints = np.zeros_like(outlook.free)
     np.add.at(used, np.array(nodes), outlook.request)
     return bool((used <= outlook.free).all())
+
+
+def _start(outlook: LookAheadProblem, centre: int) -> list[int] | None:
+    """The slow twin: one centre, pod after pod, the most connected first, on the nearest node that has room."""
+    near = outlook.cost[centre] + outlook.cost[:, centre]
+    degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
+    free, nodes = outlook.free.copy(), [0] * len(degree)
+    for pod in sorted(range(len(degree)), key=lambda pod: -degree[pod]):
+        able = [node for node in range(len(free)) if (free[node] >= outlook.request[pod]).all()]
+        if not able:
+            return None
+        nodes[pod] = min(able, key=lambda node: near[node])
+        free[nodes[pod]] -= outlook.request[pod]
+    return nodes
+
+
+@given(_outlooks())
+def test_all_starts_at_once_are_those_one_by_one(outlook: LookAheadProblem) -> None:
+    """Centres that cannot have a plan are left out."""
+    slow = [start for centre in range(len(outlook.cost)) if (start := _start(outlook, centre)) is not None]
+
+    assert slow == _starts(outlook, np.arange(len(outlook.cost))).tolist()
 
 
 @given(_outlooks())

@@ -21,8 +21,9 @@ from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
 from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, start_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
+from tierwise.bench.realistic import REALISTIC
 from tierwise.bench.replays import s3a, s3b
-from tierwise.bench.services import n1, p11
+from tierwise.bench.services import c14, n1, p11
 from tierwise.bench.volumes import v1a, v1b, v1c
 from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot
 
@@ -180,6 +181,8 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     **EVERYDAY,
     "C13a": c13a,
     "C13b": c13b,
+    **REALISTIC,
+    "C14": c14,
     "D1a": d1a,
     "D1b": d1b,
     "V1a": v1a,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from time import process_time
 from typing import Final
 
 import msgspec
@@ -25,7 +26,19 @@ from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import reconcile
 from tierwise.snapshot.builder import build
 
-__all__ = ["ORDERS", "ServiceCluster", "cheapest", "n1", "p11", "paid", "place_services", "profile", "service_cluster"]
+__all__ = [
+    "ORDERS",
+    "ServiceCluster",
+    "c14",
+    "chains",
+    "cheapest",
+    "n1",
+    "p11",
+    "paid",
+    "place_services",
+    "profile",
+    "service_cluster",
+]
 
 
 # The Online Boutique on small random clusters: what its placement costs, and what the best one would.
@@ -292,18 +305,79 @@ def _scoring(lab: Lab, placed: int) -> float:
     return best_of(10 * lab.size.repeats, score)
 
 
-def _services(nodes: int, placed: int) -> Objects:
-    """A service that waits, and so many pods that it calls, all over the zones."""
-    zones = [f"z{i}" for i in range(_ZONES)]
-    raws: list[Raw] = [
+def c14(lab: Lab) -> Row:
+    """What looking ahead costs a pod."""
+    nodes, groups, members = max(20, lab.size.everyday // 20), max(2, lab.size.everyday // 500), 10
+    how = profile(look_ahead=True)
+    snapshot = build(chains(nodes, groups, members), 0.0, how)
+    placed = sum(decision.count() for decision in cycle(snapshot, how).decisions)
+    if placed != groups * members:
+        raise RuntimeError("the applications are meant to fit, and a pod of them waits")
+    seconds = best_of(max(1, lab.size.repeats // 10), lambda: cycle(snapshot, how), clock=process_time)
+    what = f"milliseconds a pod with lookAhead, {groups} applications of {members} pods at {nodes:,} nodes in 20 zones"
+    return Row("C14", what, seconds / placed * 1e3, at_most(5, 2))
+
+
+def chains(nodes: int, groups: int, members: int) -> Objects:
+    """Applications in which each pod calls the next one and the one after it, and nodes with room for a few pods."""
+    zones = [f"z{i}" for i in range(20)]
+    raws = _zoned(nodes, zones, pods=4)
+    for group in range(groups):
+        names = [f"w{i}" for i in range(members)]
+        raws += [_pod(f"a{group}-{name}", name, "", group=f"a{group}") for name in names]
+        workloads = [
+            {
+                "workload": _ref(name),
+                "dependencies": [
+                    {"workload": _ref(callee), "maxNetworkCost": 10_000} for callee in names[i + 1 : i + 3]
+                ],
+            }
+            for i, name in enumerate(names)
+        ]
+        spec = {"numMembers": members, "topologySortingAlgorithm": "KahnSort", "workloads": workloads}
+        raws.append(
+            {
+                "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+                "kind": "AppGroup",
+                "metadata": {"name": f"a{group}"},
+                "spec": spec,
+            }
+        )
+    return Objects.of((decode(raw), raw) for raw in (*raws, _network(zones)))
+
+
+def _zoned(nodes: int, zones: Sequence[str], *, pods: int) -> list[Raw]:
+    """Nodes, zone after zone."""
+    return [
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": f"n{i}", "labels": {REGION: "r", ZONE: zones[i % _ZONES]}},
-            "status": {"allocatable": {"cpu": "64", "pods": "110"}},
+            "metadata": {"name": f"n{i}", "labels": {REGION: "r", ZONE: zones[i % len(zones)]}},
+            "status": {"allocatable": {"cpu": "64", "pods": str(pods)}},
         }
         for i in range(nodes)
     ]
+
+
+def _network(zones: Sequence[str]) -> Raw:
+    """What it costs to get from one zone to another."""
+    origins = [
+        {"origin": a, "costList": [{"destination": b, "networkCost": 1 + (i * j) % 50} for j, b in enumerate(zones)]}
+        for i, a in enumerate(zones)
+    ]
+    weights = [{"name": "UserDefined", "topologyList": [{"topologyKey": ZONE, "originList": origins}]}]
+    return {
+        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+        "kind": "NetworkTopology",
+        "metadata": {"name": "nt-default"},
+        "spec": {"weights": weights},
+    }
+
+
+def _services(nodes: int, placed: int) -> Objects:
+    """A service that waits, and so many pods that it calls, all over the zones."""
+    zones = [f"z{i}" for i in range(_ZONES)]
+    raws = _zoned(nodes, zones, pods=110)
     raws += [_pod("web", "web", "")] + [_pod(f"store-{i}", "store", f"n{i * 7 % nodes}") for i in range(placed)]
     ref = {"kind": "Deployment", "name": "store", "selector": "store"}
     calls = [{"workload": ref, "maxNetworkCost": 10_000}]
@@ -319,26 +393,14 @@ def _services(nodes: int, placed: int) -> Objects:
             "spec": {"workloads": workloads},
         }
     )
-    origins = [
-        {"origin": a, "costList": [{"destination": b, "networkCost": 1 + (i * j) % 50} for j, b in enumerate(zones)]}
-        for i, a in enumerate(zones)
-    ]
-    weights = [{"name": "UserDefined", "topologyList": [{"topologyKey": ZONE, "originList": origins}]}]
-    raws.append(
-        {
-            "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
-            "kind": "NetworkTopology",
-            "metadata": {"name": "nt-default"},
-            "spec": {"weights": weights},
-        }
-    )
+    raws.append(_network(zones))
     return Objects.of((decode(raw), raw) for raw in raws)
 
 
-def _pod(name: str, workload: str, node: str) -> Raw:
+def _pod(name: str, workload: str, node: str, *, group: str = "shop") -> Raw:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {GROUP_LABEL: "shop", WORKLOAD_LABEL: workload}},
+        "metadata": {"name": name, "labels": {GROUP_LABEL: group, WORKLOAD_LABEL: workload}},
         "spec": {"containers": [{"name": "server"}], **({"nodeName": node} if node else {})},
     }

@@ -14,6 +14,7 @@ from tierwise.api.codec import Object
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import app_group, elastic_quota, network_topology
 from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
+from tierwise.controllers.discovery.hypernode_status import HyperNodeStatus
 from tierwise.controllers.elastic_quota import QuotaFigures
 from tierwise.controllers.gang_counts import GangCountController
 from tierwise.controllers.job import JobController
@@ -42,7 +43,9 @@ class Controllers:
         self._seen = Objects()
         self._jobs = JobController()
         self._all: Final[tuple[Controller, ...]] = (
-            *(WholeController(of.READS, of.reconcile) for of in (labels, sources, hypernode_status, layers)),
+            *(WholeController(of.READS, of.reconcile) for of in (labels, sources)),
+            WholeController(hypernode_status.READS, HyperNodeStatus().reconcile),
+            WholeController(layers.READS, layers.reconcile),
             self._jobs,
             PodGroupController(),
             GangCountController(),

@@ -13,7 +13,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -21,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
-from tierwise.model.held import held_amounts, rows_by_shape
+from tierwise.model.held import held_amounts, held_tasks
 from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
@@ -117,33 +116,32 @@ class Ledger:
 
     def _count_held_tasks(self, snapshot: Snapshot) -> None:
         """Subtract all tasks that hold resources at the start of the cycle from the idle amounts."""
-        for status in (Status.RUNNING, Status.RELEASING):
-            tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
-            found = rows_by_shape(tasks, status)
+        column = [self.queue_index.get(job.queue, -1) for job in snapshot.jobs]
+        queued, queues = np.flatnonzero(np.array(column, dtype=np.int64) >= 0), np.array(column, dtype=np.int64)
+        tasks_held = held_tasks(snapshot.jobs, snapshot.others)
+        for status, tasks in zip((Status.RUNNING, Status.RELEASING), tasks_held, strict=True):
+            found, used = tasks.by_shape(), tasks.requests(snapshot.shapes, self.job_used.T.shape)
             if status is Status.RUNNING:
+                self.job_used[:] = used.T
+                np.add.at(self.queue_used.T, queues[queued], used[queued])
                 for number, rows in snapshot.standing.items():
                     found[number] = np.concatenate((found[number], rows)) if number in found else rows
+            elif found:
+                np.add.at(self.queue_leaving.T, queues[queued], used[queued])
+                self.leaving, self.any_releasing = found, True
             for number, rows in found.items():
                 self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
             for r, rows, amounts in held_amounts(snapshot.shapes, found):
                 np.subtract.at(self.idle[r], rows, amounts)
                 if status is Status.RELEASING:
                     np.add.at(self.releasing[r], rows, amounts)
-            if status is Status.RELEASING:
-                self.leaving, self.any_releasing = found, bool(found)
         for queue, amounts in snapshot.standing_in.items():
             self.queue_used[:, self.queue_index[queue]] += amounts
+        ones = np.ones(max((len(sub.held) for job in snapshot.jobs for sub in job.subs), default=0), dtype=np.int64)
         for job in snapshot.jobs:
-            for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
-                self.job_used[:, job.number] += snapshot.shapes[number].request * len(rows)
-            if job.queue in self.queue_index:
-                column = self.queue_index[job.queue]
-                self.queue_used[:, column] += self.job_used[:, job.number]
-                for number, rows in rows_by_shape(job.tasks, Status.RELEASING).items():
-                    self.queue_leaving[:, column] += snapshot.shapes[number].request * len(rows)
             for sub in job.subs:
                 if len(sub.held):
-                    self._placed_rows[sub.number] = [(sub.held, np.ones(len(sub.held), dtype=np.int64))]
+                    self._placed_rows[sub.number] = [(sub.held, ones[: len(sub.held)])]
 
     # -- reading
 

@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
+import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Status, Task
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.shape import Shape
 
-__all__ = ["held_amounts", "rows_by_shape"]
+__all__ = ["HeldTasks", "held_amounts", "held_tasks", "rows_by_shape"]
+
+
+class HeldTasks(msgspec.Struct, frozen=True):
+    """Tasks of one status that stand on a known node, as columns: all jobs in order, then those of no job."""
+
+    row: Ints
+    shape: Ints
+    job: Ints  # -1 for none
+
+    def by_shape(self) -> dict[int, Ints]:
+        """Rows, one entry per task, by number of the shape."""
+        order = np.argsort(self.shape, kind="stable")
+        numbers, first = np.unique(self.shape[order], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(self.row[order], first[1:]), strict=True)) if len(order) else {}
+
+    def requests(self, shapes: Sequence[Shape], size: tuple[int, int]) -> Ints:
+        """What the tasks of each job ask for together; the size is (jobs x resources)."""
+        result = np.zeros(size, dtype=np.int64)
+        own = self.job >= 0
+        pairs, counts = np.unique(self.job[own] * len(shapes) + self.shape[own], return_counts=True)
+        if len(pairs):
+            asked = np.stack([shape.request for shape in shapes])
+            np.add.at(result, pairs // len(shapes), asked[pairs % len(shapes)] * counts[:, None])
+        return result
+
+
+def held_tasks(jobs: Iterable[Job], others: Iterable[Task]) -> tuple[HeldTasks, HeldTasks]:
+    """The tasks that run, and those that are terminating; in one pass, as a cluster has many and every cycle counts."""
+    running: tuple[list[int], list[int], list[int]] = ([], [], [])
+    releasing: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for number, tasks in chain(((job.number, job.tasks) for job in jobs), ((-1, others),)):
+        for task in tasks:
+            if task.row >= 0 and (task.status is Status.RUNNING or task.status is Status.RELEASING):
+                rows, shapes, owners = running if task.status is Status.RUNNING else releasing
+                rows.append(task.row)
+                shapes.append(task.shape.number)
+                owners.append(number)
+    first, second = (
+        HeldTasks(*(np.array(column, dtype=np.int64) for column in found)) for found in (running, releasing)
+    )
+    return first, second
 
 
 def rows_by_shape(tasks: Iterable[Task], status: Status) -> dict[int, Ints]:

@@ -75,15 +75,15 @@ _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling
 
 def release(objects: Objects, snapshot: Snapshot, report: CycleReport, decision: Callable[[str], str]) -> list[Effect]:
     """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
-    bound, back = _bound(report), overbound(objects, snapshot)
-    held = {job.key: _held(objects, job) for job in snapshot.jobs if job.declared}
+    bound, back, marked = _bound(report), overbound(objects, snapshot), _marked(objects)
     asked = [
         job
         for job in snapshot.jobs
-        if job.declared and (job.key in back or _in_question(job, held[job.key], report, bound))
+        if job.declared and (job.key in back or _in_question(objects, job, marked, report, bound))
     ]
     if not asked:
         return []
+    held = {job.key: _held(objects, job) for job in asked}
     after = tallies(snapshot, report, {_pod_key(pod).path for pods in back.values() for pod in pods})
     effects: list[Effect] = []
     for job in asked:
@@ -134,18 +134,32 @@ def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effe
         yield PatchStatus(key, {}, {DIMINISHED: format_time(now)})
 
 
+def _marked(objects: Objects) -> frozenset[str]:
+    """The paths of pod groups that keep a mark: few, so that those of the others need not be looked for."""
+    return frozenset(
+        path for group in _GROUPS for path, record in objects.of_kind(group, "PodGroup").items() if _has_mark(record)
+    )
+
+
+def _has_mark(record: Object) -> bool:
+    annotations = record.metadata.annotations
+    return bool(annotations.get(PARTIAL) or annotations.get(DIMINISHED))
+
+
 def _in_question(
-    job: Job, held: tuple[Key, Object] | None, report: CycleReport, bound: Mapping[str, frozenset[str]]
+    objects: Objects, job: Job, marked: Collection[str], report: CycleReport, bound: Mapping[str, frozenset[str]]
 ) -> bool:
     """Marked, or a part of it may stand; what was decided and bound without a no is whole."""
-    if held is not None and any(held[1].metadata.annotations.get(mark) for mark in (PARTIAL, DIMINISHED)):
-        return True
+    if job.declared_by is not None or (marked and any(path in marked for path in job.gangs or (job.key,))):
+        held = _held(objects, job)
+        if held is not None and _has_mark(held[1]):
+            return True
     if job.key in bound and job.key in report.rejections:
         return True
-    if not any(task.status is Status.RUNNING for task in job.tasks):
-        return False
     several = bool(job.roles or job.policies) and any(sub.pod_sets for sub in job.subs)
-    return job.phase in _NEVER_WHOLE or several or sum(sub.ready for sub in job.subs) < job.minimum
+    if job.phase not in _NEVER_WHOLE and not several and sum(sub.ready for sub in job.subs) >= job.minimum:
+        return False
+    return any(task.status is Status.RUNNING for task in job.tasks)
 
 
 def _bound(report: CycleReport) -> dict[str, frozenset[str]]:

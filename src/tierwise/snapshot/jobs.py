@@ -257,7 +257,7 @@ def _whole(group: Group) -> Whole:
 
 
 def _stamp(cohorts: Iterable[Cohort]) -> Stamp:
-    return tuple((cohort, cohort.version) for cohort in cohorts)
+    return tuple([(cohort, cohort.version) for cohort in cohorts])
 
 
 def _members(cohorts: Sequence[Cohort]) -> list[Member]:

@@ -17,7 +17,8 @@ from tests.support.manifests import (
 
 from tierwise.api.codec import Raw
 from tierwise.controllers import run
-from tierwise.port import Objects
+from tierwise.controllers.discovery.hypernode_status import HyperNodeStatus
+from tierwise.port import Objects, PatchStatus, key_of_raw
 
 CLUSTER = [node(f"n{i}", role="worker") for i in range(4)]
 
@@ -150,3 +151,18 @@ def test_each_problem_has_a_condition_that_goes_with_it(code: str) -> None:
     sound = hypernode("a", 4, nodes("n3")) | {"status": status(world, "HyperNode", "a")}
     mended = settled(objects(*CLUSTER, sound))
     assert [] == _conditions(mended, "a")
+
+
+def test_what_nodes_report_is_looked_at_where_it_matters() -> None:
+    """A heartbeat changes no count; a label does, and so does a node that is gone."""
+    rack = hypernode("r0", 1, labelled({"matchLabels": {"role": "worker"}}))
+    world = settled(objects(*CLUSTER, rack))
+    keeper = HyperNodeStatus()
+    reported = {**CLUSTER[0], "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+    assert [] == keeper.reconcile(world, NOW)
+    assert [] == keeper.reconcile(world.changed({key_of_raw(reported): reported}), NOW)
+    moved = world.changed({key_of_raw(CLUSTER[0]): node("n0", role="other")})
+    assert [3] == [e.status["nodeCount"] for e in keeper.reconcile(moved, NOW) if isinstance(e, PatchStatus)]
+    gone = world.changed({}, [key_of_raw(CLUSTER[0]), key_of_raw(CLUSTER[1])])
+    assert [2] == [e.status["nodeCount"] for e in keeper.reconcile(gone, NOW) if isinstance(e, PatchStatus)]

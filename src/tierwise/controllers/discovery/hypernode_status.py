@@ -21,7 +21,7 @@ from tierwise.model.topology import Problem, Topology
 from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
-__all__ = ["READS", "reconcile"]
+__all__ = ["READS", "HyperNodeStatus", "reconcile"]
 
 READS: Final = (ConfigMap, Node, HyperNode)
 
@@ -47,6 +47,25 @@ _CODES: Final = frozenset(
 )
 _OURS: Final = frozenset({_READY, _DISCOVERED, "Broken", *_CODES})
 """Types of conditions that are written here, and so taken back here; `Broken` was one of an earlier version."""
+
+
+class HyperNodeStatus:
+    """The same for objects that follow each other: nothing is looked at while nothing of it has changed.
+
+    Kubelets report all the time, and of nodes only names and labels matter here.
+    """
+
+    def __init__(self) -> None:
+        self._settled: object = None  # what was seen when there was nothing to write
+
+    def reconcile(self, objects: Objects, now: float) -> list[Effect]:
+        labels = [(name, node.metadata.labels) for name, node in objects.every(Node).items()]
+        seen = labels, list(objects.every(HyperNode).values()), failures(objects)
+        if seen == self._settled:
+            return []
+        effects = reconcile(objects, now)
+        self._settled = seen if not effects else None
+        return effects
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:

@@ -50,32 +50,36 @@ def plan(outlook: LookAheadProblem) -> Ints | None:
     strangers = ~np.eye(len(outlook.calls), dtype=bool)  # what a pod calls itself for costs nothing anywhere
     outlook = replace(outlook, calls=np.where(strangers, outlook.calls, 0))
     count = len(outlook.cost)
-    centres = range(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(int).tolist()
-    starts = [start for centre in centres if (start := _start(outlook, centre)) is not None]
-    ranked = sorted(starts, key=lambda nodes: _total(outlook, nodes))
-    improved = [_improved(outlook, nodes) for nodes in ranked[:_STARTS]]
-    return min(improved, key=lambda nodes: _total(outlook, nodes), default=None)
+    centres = np.arange(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(np.int64)
+    starts = _starts(outlook, centres)
+    best = starts[np.argsort(_totals(outlook, starts), kind="stable")[:_STARTS]]
+    improved = [_improved(outlook, np.array(nodes)) for nodes in dict.fromkeys(map(tuple, best.tolist()))]
+    return improved[int(np.argmin(_totals(outlook, np.stack(improved))))] if improved else None
 
 
-def _total(outlook: LookAheadProblem, nodes: Ints) -> int:
-    pods = np.arange(len(nodes))
-    between = outlook.calls * outlook.cost[nodes[:, None], nodes]
-    return int(between.sum() + outlook.fixed[pods, nodes].sum())
+def _totals(outlook: LookAheadProblem, nodes: Ints) -> Ints:
+    """What each of some plans (k x p) costs as a whole."""
+    between = outlook.calls * outlook.cost[nodes[:, :, None], nodes[:, None, :]]
+    result: Ints = between.sum(axis=(1, 2)) + outlook.fixed[np.arange(nodes.shape[1]), nodes].sum(axis=1)
+    return result
 
 
-def _start(outlook: LookAheadProblem, centre: int) -> Ints | None:
-    """The most connected pods first, each on the nearest node to the centre that has room."""
-    near = outlook.cost[centre] + outlook.cost[:, centre]
+def _starts(outlook: LookAheadProblem, centres: Ints) -> Ints:
+    """A plan (k x p) around each centre that can have one.
+
+    The most connected pods come first, each on the nearest node to the centre that has room.
+    """
+    near = outlook.cost[centres] + outlook.cost[:, centres].T
     degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
-    free = outlook.free.copy()
-    nodes = np.zeros(len(degree), dtype=np.int64)
+    free = np.repeat(outlook.free.T[:, None], len(centres), axis=1)  # (resources x k x n)
+    nodes = np.zeros((len(centres), len(degree)), dtype=np.int64)
+    whole, every = np.ones(len(centres), dtype=bool), np.arange(len(centres))
     for pod in np.argsort(-degree, kind="stable").tolist():
-        holds = (free >= outlook.request[pod]).all(axis=1)
-        if not holds.any():
-            return None
-        nodes[pod] = int(np.argmin(np.where(holds, near, _NEVER)))
-        free[nodes[pod]] -= outlook.request[pod]
-    return nodes
+        holds = (free >= outlook.request[pod][:, None, None]).all(axis=0)
+        whole &= holds.any(axis=1)
+        nodes[:, pod] = np.where(holds, near, _NEVER).argmin(axis=1)
+        free[:, every, nodes[:, pod]] -= outlook.request[pod][:, None]
+    return nodes[whole]
 
 
 def _improved(outlook: LookAheadProblem, nodes: Ints) -> Ints:
@@ -210,7 +214,10 @@ class LookAhead:
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):
-                cost = (paid @ self._census.at(others.kinds, others.times))[spots]
+                standing = self._census.at(others.kinds, others.times)
+                if not standing.any():
+                    continue
+                cost = (paid @ standing)[spots]
                 there, counts = self._census.rows(others.kinds, others.times)
                 here = np.searchsorted(rows, there)
                 on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)

@@ -1,0 +1,253 @@
+"""Rows about a cluster that holds everything at once, and changes all the time: what a turn of the loop costs there.
+
+DaemonSets, services with rules between their pods, disruption budgets, gangs of all sizes in many queues; pods that
+come, go and change, and nodes that report. Time is the processor's. The loop is the live one on the embedded cluster,
+so a turn holds everything but the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from time import process_time
+
+import msgspec
+import numpy as np
+
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, budget, daemon_pod, lone_pod, node, racks, read_manifests
+from tierwise.bench.measure import Row, at_most, best_of, gc_off
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Create, Delete, Effect, Key, PatchStatus
+from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.scheduler import cycle
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.snapshot.builder import build
+
+__all__ = ["REALISTIC", "Live", "gang_sizes", "living_cluster", "many_services"]
+
+_DAEMONS, _QUEUES, _TURNS_A_SECOND = 4, 40, 5
+_SPINE = 16  # racks
+_ZONE = "topology.kubernetes.io/zone"
+_PODS_A_SECOND, _HEARTBEATS_A_SECOND = 50, 20
+
+
+def gang_sizes(gangs: int, pods: int, seed: int = 1) -> list[int]:
+    """So many sizes from 1 to 512, most of them small, that add up to so many pods."""
+    drawn = np.random.default_rng(seed).pareto(0.7, gangs) + 1
+    sizes: list[int] = np.minimum(drawn, 512).astype(int).tolist()
+    at = 0
+    while sum(sizes) != pods:
+        step = 1 if sum(sizes) < pods else -1
+        if 1 <= sizes[at % gangs] + step <= 512:
+            sizes[at % gangs] += step
+        at += 1
+    return sizes
+
+
+def living_cluster(nodes: int, *, waiting: int = 0) -> list[Manifest]:
+    """A cluster of so many nodes with 12 pods for each: 4 of DaemonSets, 1 of a service and 7 of gangs.
+
+    `waiting` gangs ask for more than any node has left.
+    """
+    made: list[Manifest] = []
+    for i in range(nodes):
+        made.append(_node(i, nodes))
+        made += [daemon_pod(d, f"n{i}") for d in range(_DAEMONS)]
+    made += racks(nodes)
+    made += [_spine(i, nodes) for i in range(-(-nodes // (_SPINE * 16)))]
+    made += [_queue(i) for i in range(_QUEUES)]
+    services = max(2, nodes * 600 // 5_000)
+    made += [_service_pod(i % services, i, f"n{i}") for i in range(nodes)]
+    made += [budget(f"s{i}", "web") for i in range(services // 2)]
+    at = 0
+    for gang, size in enumerate(gang_sizes(max(2, nodes * 3 // 5), 7 * nodes)):
+        made.append(_group(gang, size))
+        made += [_gang_pod(gang, rank, f"n{(at + rank) // 7}") for rank in range(size)]
+        at += size
+    for gang, size in enumerate(gang_sizes(waiting, 12 * waiting, seed=2) if waiting else ()):
+        made.append(_group(1_000_000 + gang, size, phase="Inqueue", tier=1 + gang % 2))
+        made += [_gang_pod(1_000_000 + gang, rank, "", gpus=2) for rank in range(size)]
+    return made
+
+
+def _node(number: int, nodes: int) -> Manifest:
+    raw = node(number)
+    raw["metadata"]["labels"][_ZONE] = f"z{number * 3 // nodes}"
+    raw["metadata"]["labels"]["kubernetes.io/hostname"] = f"n{number}"
+    return raw
+
+
+def _spine(number: int, nodes: int) -> Manifest:
+    last = min((number + 1) * _SPINE, -(-nodes // 16))
+    members = [
+        {"type": "HyperNode", "selector": {"exactMatch": {"name": f"r{i}"}}} for i in range(number * _SPINE, last)
+    ]
+    meta, spec = {"name": f"spine{number}"}, {"tier": 2, "members": members}
+    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": meta, "spec": spec}
+
+
+def _queue(number: int) -> Manifest:
+    meta, spec = {"name": f"q{number}"}, {"weight": 1 + number % 4, "reclaimable": True}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": spec}
+
+
+def _service_pod(service: int, number: int, on: str) -> Manifest:
+    """A pod of a service: no two of them on one node, and spread over zones."""
+    own = {"labelSelector": {"matchLabels": {"app": f"s{service}"}}}
+    apart = [{**own, "topologyKey": "kubernetes.io/hostname"}]
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
+    spread = {**own, "maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+    return lone_pod(
+        f"s{service}",
+        number,
+        on=on,
+        schedulerName="volcano",
+        affinity=rule,
+        topologySpreadConstraints=[spread],
+    )
+
+
+def _group(number: int, size: int, *, phase: str = "Running", tier: int = 0) -> Manifest:
+    spec: Manifest = {"minMember": size, "queue": f"q{number % _QUEUES}"}
+    if tier:
+        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": tier}
+    meta = {"name": f"g{number}", "namespace": "d"}
+    version = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": phase}}
+
+
+def _gang_pod(gang: int, rank: int, on: str, *, gpus: int = 1) -> Manifest:
+    asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": str(gpus)}
+    marks = {"scheduling.k8s.io/group-name": f"g{gang}", "volcano.sh/task-spec": "worker"}
+    containers = [{"name": "main", "image": "trainer", "resources": {"requests": asks}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "annotations": marks},
+        "spec": {"schedulerName": "volcano", **({"nodeName": on} if on else {}), "containers": containers},
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """What turns cost, in seconds, after the first ones, which read everything."""
+
+    seconds: list[float]
+    bound: int  # pods that found a node in them
+
+    def at(self, share: float) -> float:
+        return float(np.quantile(self.seconds, share))
+
+
+class Live:
+    """The loop on such a cluster, and what happens around it."""
+
+    def __init__(self, nodes: int, *, waiting: int = 0, seed: int = 1) -> None:
+        self._pick = Random(seed)
+        self._now = 1_800_000_000.0
+        self._nodes = nodes
+        self._services = max(2, nodes * 600 // 5_000)
+        self._fresh = nodes
+        self.cluster = EmbeddedCluster(read_manifests(living_cluster(nodes, waiting=waiting)))
+        duty = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
+        self.loop = Loop(self.cluster, [duty], clock=lambda: self._now, ticks=lambda: self._now)
+        self._pods = [key for key in self.cluster.read() if key.kind == "Pod" and not key.name.startswith("g1000")]
+
+    def turns(self, number: int) -> Turns:
+        """So many turns, a fifth of a second apart."""
+        seconds = []
+        before = len(self.cluster.events)
+        for _ in range(number):
+            self._now += 1 / _TURNS_A_SECOND
+            self.cluster.apply(list(self._news()))
+            begun = process_time()
+            self.loop.run_once()
+            seconds.append(process_time() - begun)
+        bound = sum(event.reason == "Scheduled" for event in self.cluster.events[before:])
+        return Turns(seconds, bound)
+
+    def _news(self) -> Iterator[Effect]:
+        """What happened since the last turn: half of the pods are touched, some end, and others come in their place."""
+        for _ in range(_HEARTBEATS_A_SECOND // _TURNS_A_SECOND):
+            name = f"n{self._pick.randrange(self._nodes)}"
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": _time(self._now)}
+            yield PatchStatus(Key("", "Node", "", name), {"conditions": [ready]})
+        for i in range(_PODS_A_SECOND // _TURNS_A_SECOND):
+            at = self._pick.randrange(len(self._pods))
+            key = self._pods[at]
+            if i % 2 == 0:
+                status: Manifest = {"phase": "Running", "hostIP": f"10.0.{i}.{self._pick.randrange(256)}"}
+                yield PatchStatus(key, status)
+                continue
+            if key.namespace == "system":
+                yield PatchStatus(key, {"phase": "Running", "message": _time(self._now)})
+            elif key.namespace == "d":
+                yield PatchStatus(key, {"phase": "Succeeded"})
+            else:
+                self._fresh += 1
+                raw = _service_pod(self._pick.randrange(self._services), self._fresh, "")
+                yield Delete(key)
+                yield Create(raw)
+                self._pods[at] = Key("", "Pod", "web", raw["metadata"]["name"])
+
+
+def _time(moment: float) -> str:
+    seconds = int(moment) % 86_400
+    return f"2027-01-15T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
+
+
+def _turns(lab: Lab, *, waiting: int) -> Turns:
+    def measured() -> Turns:
+        live = Live(lab.size.everyday // 2, waiting=waiting)
+        live.turns(3)
+        with gc_off():  # a live scheduler spares the collector, too
+            return live.turns(max(40, 10 * lab.size.repeats))
+
+    return lab.once(f"turns with {waiting} waiting", measured)
+
+
+def _row(lab: Lab, name: str, share: float, waiting: int, gate: float, stretch: float) -> Row:
+    found = _turns(lab, waiting=waiting)
+    nodes = lab.size.everyday // 2
+    backlog = f", {waiting} gangs waiting" if waiting else ""
+    what = (
+        f"ms of a turn at {nodes:,} nodes and {12 * nodes:,} pods that change all the time{backlog}:"
+        f" {'median' if share == 0.5 else '99th percentile'} of {len(found.seconds)}"
+    )
+    return Row(name, what, found.at(share) * 1e3, at_most(gate, stretch))
+
+
+def many_services(nodes: int, services: int, pods: int) -> list[Manifest]:
+    """So many pods of so many services, which wait, and of which no two of a service share a node."""
+    waiting = [_service_pod(i % services, i, "") for i in range(pods)]
+    return [*(_node(i, nodes) for i in range(nodes)), *racks(nodes), *waiting]
+
+
+def _c11(lab: Lab) -> Row:
+    """Rules between the pods of many services, against those of few."""
+    nodes, pods = lab.size.everyday // 5, lab.size.everyday // 5
+    many, few = (_services_seconds(lab, nodes, services, pods) for services in (max(2, pods // 4), max(1, pods // 40)))
+    what = (
+        f"cycle over {pods:,} pods of {pods // 4:,} services that stand apart and spread ÷ of {pods // 40:,}"
+        f" at {nodes:,} nodes ({many / pods * 1e3:.2g} ms a pod ÷ {few / pods * 1e3:.2g} ms)"
+    )
+    return Row("C11", what, many / few, at_most(2, 1.2))
+
+
+def _services_seconds(lab: Lab, nodes: int, services: int, pods: int) -> float:
+    seen = build(read_manifests(many_services(nodes, services, pods)), 0.0)
+    placed = sum(decision.count() for decision in cycle(seen, DEFAULT).decisions)
+    if placed != pods:
+        raise RuntimeError(f"all {pods} pods are meant to fit, and {placed} did")
+    return best_of(max(1, lab.size.repeats // 20), lambda: cycle(seen, DEFAULT), clock=process_time)
+
+
+REALISTIC: dict[str, Callable[[Lab], Row]] = {
+    "C11": _c11,
+    "R1a": lambda lab: _row(lab, "R1a", 0.5, 0, 200, 50),
+    "R1b": lambda lab: _row(lab, "R1b", 0.99, 0, 400, 100),
+    "R2a": lambda lab: _row(lab, "R2a", 0.5, 200, 500, 250),
+    "R2b": lambda lab: _row(lab, "R2b", 0.99, 200, 1_000, 500),
+}
+"""The rows of this page by their ids."""
