@@ -10,9 +10,10 @@ from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.grove import PodGang
-from tierwise.api.kai import Level, Topology, TopologyConstraint
 from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kai import Topology, TopologyConstraint
 from tierwise.api.kueue import GROUP as KUEUE
+from tierwise.api.kueue import Level
 from tierwise.api.kueue import Level as KueueLevel
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup

@@ -3,12 +3,12 @@
 Built by the codec; `dialects.kai` gives them their meaning, `admission` checks them.
 """
 
+from tierwise.api.kueue import TopologySpec
 from tierwise.api.meta import Int, ObjectMeta, Record
 
 __all__ = [
     "GROUP",
     "TOPOLOGY_GROUP",
-    "Level",
     "PodGroup",
     "PodGroupSpec",
     "Queue",
@@ -18,7 +18,6 @@ __all__ = [
     "SubGroup",
     "Topology",
     "TopologyConstraint",
-    "TopologySpec",
 ]
 
 GROUP = "scheduling.run.ai"
@@ -63,20 +62,8 @@ class PodGroup(Record, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
 
 
-class Level(Record, frozen=True):
-    """A level of a topology: the node label that names its domains."""
-
-    node_label: str = ""
-
-
-class TopologySpec(Record, frozen=True):
-    """The levels, outermost first."""
-
-    levels: tuple[Level, ...] = ()
-
-
 class Topology(Record, frozen=True):
-    """How the labels of nodes make a tree."""
+    """How the labels of nodes make a tree; its fields are Kueue's."""
 
     metadata: ObjectMeta
     spec: TopologySpec = TopologySpec()

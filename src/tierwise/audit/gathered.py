@@ -14,14 +14,14 @@ from tierwise.audit.koordinator import AuditedGang, gangs_of
 from tierwise.audit.pods import Finding
 from tierwise.port import Objects
 
-__all__ = ["gathered"]
+__all__ = ["gathered", "layers"]
 
 _NOTES = ("gang.scheduling.koordinator.sh/network-topology-spec", "gang.scheduling.koordinator.sh/networkTopologyAware")
 
 
 def gathered(objects: Objects) -> Iterator[Finding]:
     """Gangs that cross a layer which they must not cross."""
-    chain = _layers(objects)
+    chain = layers(objects)
     nodes = objects.every(Node)
     for gang in gangs_of(objects).values():
         for layer in _must(gang):
@@ -36,7 +36,7 @@ def gathered(objects: Objects) -> Iterator[Finding]:
                 yield Finding("too-wide", gang.name, text)
 
 
-def _layers(objects: Objects) -> dict[str, tuple[str, ...]]:
+def layers(objects: Objects) -> dict[str, tuple[str, ...]]:
     """The labels of each layer above the nodes, innermost first; none where they form no chain."""
     record = objects.every(ClusterNetworkTopology).get("default")
     if record is None:

@@ -1,16 +1,24 @@
-"""Check hard network topology: the pods of a gang, and of each sub-group, are inside one hyperNode."""
+"""Check hard network topology: the pods of a gang, and of each sub-group, are where its constraints want them.
+
+A constraint is about the hyperNodes of one fabric, or about a tree of node labels; each is looked at by itself.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import re2
 
 from tierwise.api.core import Node, Pod
+from tierwise.api.kai import Topology as KaiTopology
+from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.limits import DEPTH
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
 from tierwise.audit.gangs import members, sub_groups
+from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, stands
 from tierwise.port import Objects
 
@@ -19,23 +27,97 @@ __all__ = ["topology"]
 
 def topology(objects: Objects) -> Iterator[Finding]:
     """Gangs and sub-groups that stand wider than they may."""
-    tree = _Tree(objects)
+    trees: dict[str, _Tree] = {}
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
         standing = [pod for pod in inside[path] if stands(pod) and pod.spec.node_name]
+        fabric = _fabric(record.metadata)
+        tree = trees.setdefault(fabric, _Tree(objects, fabric))
         if text := tree.too_wide(record.spec.network_topology, standing):
             yield Finding("too-wide", f"PodGroup {path}", text)
+        listed = list(_listed(record.metadata))
+        for entry in listed:
+            if not entry.get("subGroup") and (text := _misplaced(objects, trees, entry, fabric, standing)):
+                yield Finding("too-wide", f"PodGroup {path}", text)
         for policy, groups in sub_groups(record, standing):
             for values, pods in sorted(groups.items()):
+                whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
                 if text := tree.too_wide(policy.network_topology, pods):
-                    yield Finding("too-wide", f"PodGroup {path}, {policy.name} {'-'.join(values)}", text)
+                    yield Finding("too-wide", whose, text)
+                for entry in listed:
+                    mine = entry.get("subGroup") == policy.name
+                    if mine and (text := _misplaced(objects, trees, entry, fabric, pods)):
+                        yield Finding("too-wide", whose, text)
+
+
+def _fabric(meta: ObjectMeta) -> str:
+    """The fabric that an object names; "" for the hyperNodes that name none."""
+    name = meta.labels.get("tierwise.io/fabric") or meta.annotations.get("tierwise.io/fabric", "")
+    return "" if name.strip() == "HyperNode" else name.strip()
+
+
+def _listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
+    """The hard constraints that a group lists besides its own; one that cannot be read has placed no pods."""
+    try:
+        found = json.loads(meta.annotations.get("tierwise.io/topology-constraints") or "[]")
+    except ValueError:
+        found = []
+    for entry in found if isinstance(found, list) else ():
+        if isinstance(entry, dict) and str(entry.get("mode", "hard")).lower() == "hard":
+            yield entry
+
+
+def _misplaced(objects: Objects, trees: dict[str, _Tree], entry: dict[str, object], own: str, pods: list[Pod]) -> str:
+    """What is wrong with where pods stand under a listed constraint; "" where nothing is."""
+    fabric = str(entry.get("fabric") or own)
+    fabric = "" if fabric == "HyperNode" else fabric
+    tier, spread = entry.get("tier"), entry.get("spread") or 0
+    if not pods or not isinstance(spread, int):
+        return ""
+    nodes = {pod.spec.node_name for pod in pods}
+    domains = _labelled(objects, fabric, str(tier))
+    if domains is None:
+        domains = trees.setdefault(fabric, _Tree(objects, fabric)).domains(tier)
+    if not domains:
+        return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
+    used = sum(not nodes.isdisjoint(domain) for domain in domains)
+    if spread and used < spread:
+        return f"{len(pods)} pods must stand in {spread} domains of {tier} of fabric {fabric}, and stand in {used}"
+    if not spread and not any(nodes <= domain for domain in domains):
+        return (
+            f"{len(pods)} pods on {len(nodes)} nodes must stand in one {tier} of fabric {fabric}, and none holds them"
+        )
+    return ""
+
+
+def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]] | None:
+    """The domains of a level that labels make, as sets of nodes; None where the tree is one of hyperNodes."""
+    if fabric == "ClusterNetworkTopology":
+        chain = layers(objects)
+        outwards = list(chain.values())[list(chain).index(level) :] if level in chain else []
+    elif fabric.startswith("Topology "):
+        group, _, name = fabric.removeprefix("Topology ").partition("/")
+        kai, kueue = objects.every(KaiTopology).get(name), objects.every(KueueTopology).get(name)
+        record = kai if group == "kai.scheduler" else kueue
+        keys = [entry.node_label for entry in record.spec.levels] if record is not None else []
+        outwards = [(key,) for key in keys[: keys.index(level) + 1]] if level in keys else []
+    else:
+        return None
+    found: dict[tuple[str, ...], set[str]] = {}
+    for name, node in objects.every(Node).items() if outwards else ():
+        values = tuple(next((v for key in keys if (v := node.metadata.labels.get(key, ""))), "") for keys in outwards)
+        if all(values):
+            found.setdefault(values, set()).add(name)
+    return [frozenset(names) for names in found.values()]
 
 
 class _Tree:
-    """HyperNodes as sets of nodes."""
+    """The hyperNodes of one fabric as sets of nodes."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._hypernodes = objects.every(HyperNode)
+    def __init__(self, objects: Objects, fabric: str) -> None:
+        self._hypernodes = {
+            name: record for name, record in objects.every(HyperNode).items() if _fabric(record.metadata) == fabric
+        }
         self._nodes = objects.every(Node)
         nodes = {name: node.metadata.labels for name, node in self._nodes.items()}
         others = {name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()}
@@ -63,6 +145,14 @@ class _Tree:
             return ""
         where = f"only one of tier {min(tiers)} holds them" if tiers else "none holds them"
         return f"{len(pods)} pods on {len(nodes)} nodes must stand within one hyperNode of tier {limit}, and {where}"
+
+    def domains(self, tier: object) -> list[frozenset[str]]:
+        """The widest domains up to a tier, by number or by name."""
+        named = [h.spec.tier for h in self._hypernodes.values() if h.spec.tier_name == tier]
+        limit = tier if isinstance(tier, int) else min(named, default=None)
+        within = [name for name, h in self._hypernodes.items() if limit is not None and h.spec.tier <= limit]
+        inner = {child for name in within for child in self._inner[name]}
+        return [self._sets[name] for name in within if name not in inner]
 
     def _limit(self, wanted: NetworkTopologySpec) -> int | None:
         """The highest tier allowed; None where that is no limit: a name that nobody has, or the whole cluster."""

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 from tests.support.drawn_gang import Gang, Groups
-from tests.support.koordinator import hypernode, layers, run
+from tests.support.koordinator import hypernode, layers, objects_of, run
 
 from tierwise.api.codec import Raw
+from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
 
@@ -243,3 +244,32 @@ def test_the_tree_of_the_hypernodes_has_the_name_of_their_kind() -> None:
     bound, _ = run(WORLD, gang("g", 4, within=1, marks={FABRIC: HYPERNODES}))
 
     assert set(RACKS["r0"].split()) == set(bound.values())
+
+
+@pytest.mark.parametrize(
+    ("on", "entry", "found"),
+    [
+        ("n0 n1", {"fabric": "power", "tier": "feed"}, 0),
+        ("n0 n2", {"fabric": "power", "tier": "feed"}, 1),
+        ("n0 n2", {"fabric": "power", "tier": "feed", "mode": "soft"}, 0),
+        ("n0 n2", {"fabric": "power", "tier": "feed", "spread": 2}, 0),
+        ("n0 n1", {"fabric": "power", "tier": "feed", "spread": 2}, 1),
+        ("n0 n1", {"fabric": "nvlink", "tier": 1}, 0),
+        ("n0 n4", {"fabric": "nvlink", "tier": 1}, 1),
+        ("n0 n1", {"fabric": "roce", "tier": 1}, 1),
+        ("n0 n1", {"fabric": "HyperNode", "tier": "rack"}, 0),
+        ("n0 n4", {"fabric": "HyperNode", "tier": "rack"}, 1),
+    ],
+)
+def test_the_auditor_looks_at_every_tree(on: str, entry: Raw, found: int) -> None:
+    """Pods that stand where a constraint on any fabric does not let them are found."""
+    objects = objects_of(WORLD, gang("g", 2, on=on, further=[entry], phase="Running"))
+
+    assert found == len([finding for finding in audit(objects) if finding.rule == "too-wide"])
+
+
+def test_the_auditor_looks_at_each_fabric_by_itself() -> None:
+    """A gang in one NVLink domain that crosses the racks stands well if its constraint is about NVLink."""
+    for marks, found in (({FABRIC: "nvlink"}, 0), ({}, 1)):
+        objects = objects_of(WORLD, gang("g", 2, within=1, on="n2 n4", marks=marks, phase="Running"))
+        assert found == len([finding for finding in audit(objects) if finding.rule == "too-wide"])

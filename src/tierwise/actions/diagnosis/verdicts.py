@@ -279,7 +279,7 @@ class _Judge:
         found = diagnose(cycle, job, asked, bounded=False)
         alone = current_domain(cycle, job) is None
         empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
-        if found.reason.code == "CannotGather" and found.tried:
+        if found.reason.code in ("CannotGather", "NoPlaceOnFabrics") and found.tried:
             return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
         if found.reason.code != "NotEnoughResources":
             return found
