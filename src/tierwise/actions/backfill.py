@@ -8,7 +8,7 @@ from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import job_ready, sub_ready
+from tierwise.framework.ledger import job_ready, part_of_whole
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason, Rejection
 
@@ -42,7 +42,7 @@ def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
         return
     for number, pod_set in job.best_effort_pod_sets:
         sub = job.subs[number]
-        if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, sub):
+        if job.policies and cycle.pipeline.gangs and not part_of_whole(cycle.ledger, sub, job):
             cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
         else:
             _place(cycle, job, sub, pod_set)

@@ -26,7 +26,18 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Follower", "Ledger", "Pool", "Statement", "Tally", "job_ready", "ready_tasks", "roles_count", "sub_ready"]
+__all__ = [
+    "Follower",
+    "Ledger",
+    "Pool",
+    "Statement",
+    "Tally",
+    "job_ready",
+    "part_of_whole",
+    "ready_tasks",
+    "roles_count",
+    "sub_ready",
+]
 
 
 P = ParamSpec("P")
@@ -457,6 +468,17 @@ def ready_tasks(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
 def sub_ready(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> bool:
     """Whether a sub-job has reached its minimum."""
     return ready_tasks(ledger, sub, waiting=waiting) >= sub.minimum
+
+
+def part_of_whole(ledger: Ledger, sub: SubJob, job: Job) -> bool:
+    """Whether a sub-job, and every inner group around it, has reached its minimum."""
+    if not sub_ready(ledger, sub):
+        return False
+    whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if sub.inner_group >= 0 else []
+    number = sub.inner_group
+    while number >= 0 and whole[number]:
+        number = job.inner_groups[number].parent
+    return number < 0
 
 
 def roles_count(job: Job) -> bool:

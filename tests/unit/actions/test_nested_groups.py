@@ -60,6 +60,18 @@ def test_what_does_not_fit_is_named_by_its_path() -> None:
     assert "sub-group x:" not in told
 
 
+def test_pods_that_ask_for_nothing_wait_for_the_groups_around_them() -> None:
+    """One half is enough; of the other, which lacks room, the pod that any node would take does not start either."""
+    halves = [Nest(name, (Leaf(f"{name}a", 2, RACK), Leaf(f"{name}b", 1)), 2, RACK) for name in ("x", "y")]
+    scene = _scene(Nest("g", tuple(halves), 1), z0s0r0n0=3, z0s0r1n0=1)
+    manifests = [
+        raw | {"spec": {"containers": [{"name": "c"}]}} if str(raw["metadata"]["name"]) == "g-yb-0" else raw  # type: ignore[index]
+        for raw in kai(scene.gang)
+    ]
+
+    assert {"xa": "z0s0r0", "xb": "z0s0r0"} == _racks(run(scene.manifests(), manifests)[0])
+
+
 @pytest.mark.parametrize(("least", "fall"), [(1, 1), (2, 4)])
 def test_a_nested_gang_loses_what_it_can_spare_or_falls_whole(least: int, fall: int) -> None:
     """One node is needed: a gang that can do without one of its halves loses a pod of it, another one all pods."""

@@ -253,6 +253,9 @@ def _odd(tasks: int, option: GatherOption) -> int:
 _SHOWN = 3
 """How many sub-jobs, or broken hyperNodes, a rejection names."""
 
+_LOOKED = 8
+"""How many kinds of inner groups are searched for by themselves, to find one that does not fit."""
+
 _TRIALS = 3
 """How many domains of a tier are filled to see what fits together, where counting alone does not tell."""
 
@@ -322,25 +325,43 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
             seen[kind] = False
             told.add(task_group.sub.inner_group)
             yield Rejection("space", task_group.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+    alike: dict[object, bool] = {}
     for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part stands for what is around it
-        found = None if number in told else _inner_group(cycle, job, demand, number, within)
-        if number in told or found is not None:
+        if number in told:
             told.add(job.inner_groups[number].parent)
+            continue
+        asked = _demand_of(job, demand, number)
+        like = (job.inner_groups[number].constraint, job.inner_groups[number].minimum, _sizes(asked))
+        known = like in alike or len(alike) >= _LOOKED
+        found = None if known else _inner_group(cycle, job, asked, within)
+        if found is not None or alike.get(like, False):
+            told.add(job.inner_groups[number].parent)
+        alike.setdefault(like, found is not None)
         if found is not None:
             yield found
 
 
-def _inner_group(cycle: Cycle, job: Job, demand: Demand, number: int, within: int) -> Rejection | None:
-    """Why an inner group does not fit even alone; None where it does, or is not asked for."""
-    gang = group_job(job, number)
-    mine = {sub.number for sub in gang.subs}
+def _demand_of(job: Job, demand: Demand, number: int) -> Demand:
+    """What is asked of an inner group."""
+    mine = {sub.number for sub in group_job(job, number).subs}
     chosen, spares = (
         tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
         for task_groups in (demand.task_groups, demand.spares)
     )
+    return Demand(chosen, spares, inner_group=number)
+
+
+def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
+    """What task groups ask for: groups with the same in the same order are alike."""
+    every = (*demand.task_groups, *demand.spares)
+    return tuple((g.need, g.sub.constraint, tuple(p.pod_set.shape.number for p in g.remaining)) for g in every)
+
+
+def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejection | None:
+    """Why an inner group does not fit even alone; None where it does, or is not asked for."""
+    gang = group_job(job, asked.inner_group)
     limit = cycle.pipeline.limit(gang)
-    asked = Demand(chosen, spares, inner_group=number)
-    if not chosen or limit is None:
+    if not asked.task_groups or limit is None:
         return None
     with cycle.ledger.statement():
         if search_inner_group(cycle, job, asked, within=within) is not NoPlace.PROVEN:
@@ -348,9 +369,10 @@ def _inner_group(cycle: Cycle, job: Job, demand: Demand, number: int, within: in
     groups = tuple(_searched_for(cycle, gang, within))
     here = current_domain(cycle, gang) is not None
     tried = tuple(_refused(cycle, gang, asked, _look(cycle, job, asked, g, {}, here=here)) for g in groups)
-    path, text = job.inner_groups[number].path, f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
-    reason = Reason("SubGroupDoesNotFit", "allocate", f"{text} holds {count(len(chosen), 'sub-group')} of it")
-    return Rejection("space", f"{job.key}/{path}", reason, tried)
+    where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
+    text = f"{where} holds {count(len(asked.task_groups), 'sub-group')} of it"
+    reason = Reason("SubGroupDoesNotFit", "allocate", text)
+    return Rejection("space", f"{job.key}/{job.inner_groups[asked.inner_group].path}", reason, tried)
 
 
 def _inside(cycle: Cycle, domain: int) -> str:

@@ -36,9 +36,9 @@ from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count,
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
-__all__ = ["STEPS", "TRIALS", "GroupSearch", "Packing", "pack", "tightness"]
+__all__ = ["TRIALS", "GroupSearch", "Packing", "pack", "tightness"]
 
-STEPS = 100_000
+_STEPS = 100_000
 _MIXED_STEPS = 20_000
 TRIALS = 400
 _WAYS = 64
@@ -215,7 +215,7 @@ class _Counting(GroupSearch):
             return None
         for place, worth in self._distinct(self._options[i], self._lots[i].need):
             self._steps += 1
-            if self._steps > STEPS:
+            if self._steps > _STEPS:
                 self._bounded = True
                 return None
             self._charge(place, self._lots[i].need)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.backtracking import STEPS, TRIALS, GroupSearch, Packing, tightness
+from tierwise.actions.placement.backtracking import TRIALS, GroupSearch, Packing, tightness
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, fit
 from tierwise.actions.placement.search import (
@@ -36,10 +36,13 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob, group_job, whole_groups
 from tierwise.model.shape import Shape
 
-__all__ = ["Part", "pack_nested", "parts_held", "parts_of", "place_alike"]
+__all__ = ["Budget", "Part", "pack_nested", "parts_held", "parts_of", "place_alike"]
 
+_STEPS = 20_000
 _TIGHT_STEPS = 5_000
 """Steps after which groups are no longer tried in their tighter domains first."""
+_TRIAL = _STEPS // TRIALS
+"""Steps that a trial on the ledger counts as."""
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -183,17 +186,33 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int) -> list[Placement] |
 # Parts that differ.
 
 
-def pack_nested(cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...] = BOTH) -> Packing:
+class Budget(msgspec.Struct):
+    """Steps that a search may still take, in all the domains that it looks at."""
+
+    left: int = _STEPS
+
+
+def pack_nested(
+    cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...] = BOTH
+) -> Packing:
     """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
     task_groups = list(_task_groups(whole))
     shapes = {tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining}
-    if len(shapes) == 1 and not any(cycle.pipeline.moving(shape) for shape in shapes):
-        (shape,) = shapes
-        tight = _Counting(cycle, job, task_groups, domain, pools, bound=_TIGHT_STEPS).run(whole, shape, tight=True)
-        if tight.placements is not None or not tight.bounded:
-            return tight
-        return _Counting(cycle, job, task_groups, domain, pools, bound=STEPS).run(whole, shape, tight=False)
-    return _Trying(cycle, job, task_groups, domain, pools, bound=TRIALS).run(whole)
+    if len(shapes) > 1 or any(cycle.pipeline.moving(shape) for shape in shapes):
+        trying = _Trying(cycle, job, task_groups, domain, pools, bound=min(TRIALS, budget.left // _TRIAL))
+        found = trying.run(whole)
+        budget.left -= trying.steps * _TRIAL
+        return found
+    (shape,) = shapes
+    tight = _Counting(cycle, job, task_groups, domain, pools, bound=min(_TIGHT_STEPS, budget.left))
+    found = tight.run(whole, shape, tight=True)
+    budget.left -= tight.steps
+    if found.placements is not None or not found.bounded:
+        return found
+    wide = _Counting(cycle, job, task_groups, domain, pools, bound=budget.left)
+    found = wide.run(whole, shape, tight=False)
+    budget.left -= wide.steps
+    return found
 
 
 def _task_groups(part: Part) -> Iterator[TaskGroup]:
@@ -231,6 +250,7 @@ class _NestedSearch(GroupSearch):
     ) -> None:
         super().__init__(cycle, job, task_groups, len(task_groups), domain, pools)
         self._bound = bound
+        self.steps = 0
         self._chosen: list[tuple[Part, int, float]] = []
         self._known: dict[tuple[int, int], list[tuple[int, float]]] = {}
         self._dead: set[tuple[object, ...]] = set()
@@ -259,11 +279,11 @@ class _NestedSearch(GroupSearch):
         """Every way to go on, each in force until the next one is asked for: a domain for the next part, or none."""
         part = frame.part.parts[frame.next]
         after = frame.after(placed=1, next=frame.next + 1)
-        if len(frame.part.parts) - frame.next < frame.need:
+        if len(frame.part.parts) - frame.next < frame.need or not self._hopeful(frame):
             return
         for place, worth in self._options(part, frame.domain):
-            self._steps += 1
-            if self._steps > self._bound:
+            self.steps += 1
+            if self.steps > self._bound:
                 self._bounded = True
                 yield frame
                 return
@@ -283,6 +303,10 @@ class _NestedSearch(GroupSearch):
     def _state(self, frame: _Frame) -> tuple[object, ...]:
         """All that decides whether the search can go on from a frame."""
         raise NotImplementedError
+
+    def _hopeful(self, frame: _Frame) -> bool:
+        """Whether the rest of a group may fit, by counting alone."""
+        return True
 
     def _options(self, part: Part, within: int) -> Iterator[tuple[int, float]]:
         """The domains to try for a part, with their scores."""
@@ -327,6 +351,8 @@ class _Counting(_NestedSearch):
         self._tied = [
             here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
         ]
+        if self._crowded(whole):
+            return Packing(None)
         if not self._solve(whole):
             return Packing(None, bounded=self._bounded)
         depth = self._cycle.topology.chains
@@ -339,11 +365,38 @@ class _Counting(_NestedSearch):
             placements += found
         return Packing(placements, sum(worth for _, _, worth in self._chosen), self._bounded)
 
+    def _crowded(self, whole: Part) -> bool:
+        """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.
+
+        Counted at once, and enough to refuse what steps would take long to.
+        """
+        parts = [whole]
+        for part in parts:
+            if part.need < len(part.parts):
+                return False  # some may be left out
+            parts += part.parts
+        own = [(part.limit, part.need) for part in parts if part.task_group is not None and part.limit is not None]
+        topology, inside = self._cycle.topology, np.zeros(len(self._room), dtype=bool)
+        inside[topology.below(self._domain)] = True
+        for limit in {limit for limit, _ in own}:
+            within = inside & (topology.tier <= limit)
+            widest = np.flatnonzero(within & ~np.append(within, False)[topology.parent])
+            room = np.array(self._room)[widest]
+            sizes = np.array(sorted(need for tier, need in own if tier <= limit))
+            for i in np.unique(sizes, return_index=True)[1].tolist():
+                if int((room // sizes[i]).sum()) < len(sizes) - i:
+                    return True
+        return False
+
     def _size(self, part: Part) -> tuple[int, int]:
         return tightness(self._cycle, part.task_group) if part.task_group is not None else (0, 0)
 
     def _state(self, frame: _Frame) -> tuple[object, ...]:
         return (*frame.key(), *sorted(self._used.items()))
+
+    def _hopeful(self, frame: _Frame) -> bool:
+        rest = sorted(part.pods for part in frame.part.parts[frame.next :])
+        return self._room[frame.domain] >= sum(rest[: frame.need])
 
     def _options(self, part: Part, within: int) -> Iterator[tuple[int, float]]:
         """The places with enough room, one of each kind: alike siblings are the same choice for later parts."""

@@ -14,7 +14,7 @@ import numpy as np
 from tierwise.actions.placement.backtracking import Packing, pack
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import Placement, bound
-from tierwise.actions.placement.nested_groups import pack_nested, parts_of, place_alike
+from tierwise.actions.placement.nested_groups import Budget, pack_nested, parts_of, place_alike
 from tierwise.actions.placement.search import (
     BOTH,
     GRAIN,
@@ -86,9 +86,16 @@ def search_inner_group(
             return found
         if not cycle.ledger.any_releasing or Pool.FUTURE_IDLE not in pools:
             return NoPlace.PROVEN  # counting is exact here: no domain holds it
-    return _search_unlike(
-        cycle, whole.gang, demand, groups, lambda domain: pack_nested(cycle, job, whole, domain, pools)
-    )
+    budget, done = Budget(), set[int]()
+
+    def attempt(domain: int) -> Packing:
+        """Within what is left of the budget, unless it has succeeded once."""
+        packing = pack_nested(cycle, job, whole, domain, Budget() if domain in done else budget, pools)
+        if packing.placements is not None:
+            done.add(domain)
+        return packing
+
+    return _search_unlike(cycle, whole.gang, demand, groups, attempt)
 
 
 _Attempt = Callable[[int], Packing]
