@@ -57,9 +57,15 @@ class Driver:
             self._api.ask("DELETE", path_of(kind))
         self._api.ask("DELETE", path_of("ResourceClaimTemplate", namespace="default"))
 
-    def publish(self, node: str, number: int, generation: int = 1, slices: int = 1) -> None:
-        """Say that a node has so many devices, in one of `slices` slices of its pool."""
-        devices = [{"name": f"gpu-{i}", "attributes": {"index": {"int": i}}} for i in range(number)]
+    def publish(self, node: str, number: int, generation: int = 1, slices: int = 1, *, prepared: bool = False) -> None:
+        """Say that a node has so many devices, in one of `slices` slices of its pool.
+
+        Those that are `prepared` are ready some time after they were given away.
+        """
+        devices: list[Json] = [{"name": f"gpu-{i}", "attributes": {"index": {"int": i}}} for i in range(number)]
+        if prepared:
+            for device in devices:
+                device |= {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
         pool = {"name": node, "generation": generation, "resourceSliceCount": slices}
         spec = {"driver": CLASS, "nodeName": node, "pool": pool, "devices": devices}
         self._api.apply(
@@ -76,6 +82,19 @@ class Driver:
             for claim in self._api.list("ResourceClaim")
             if (allocation := claim.get("status", {}).get("allocation"))
         }
+
+    def tell(self, claim: str, condition: str) -> None:
+        """Report a condition of all devices that a claim holds."""
+        found = self._api.get("ResourceClaim", claim)
+        since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Fabric", "message": "by a test"}
+        devices = [
+            {
+                **{name: one[name] for name in ("driver", "pool", "device")},
+                "conditions": [{"type": condition, "status": "True", **since}],
+            }
+            for one in found["status"]["allocation"]["devices"]["results"]
+        ]
+        self._api.patch("ResourceClaim", claim, {"status": {"devices": devices}}, status=True)
 
     # -- the controller
 

@@ -129,6 +129,65 @@ def test_devices_of_a_gang_that_cannot_start_are_given_back(world: World) -> Non
         _sound(world, driver)
 
 
+def test_a_claim_that_is_deleted_between_allocation_and_bind(world: World) -> None:
+    """The gang waits for the claim that takes its place, and is bound with that."""
+    with Driver(world.api, each=4) as driver:
+        _nodes(world, driver, 2)
+        halting = world.run(kubeconfig=_without_binds(world))
+        world.api.create(job("train", _task("w", 2)))
+        world.until(lambda: len(driver.held()) == 2)
+        halting.send_signal(signal.SIGKILL)
+        halting.wait()
+        lost = min(driver.held())
+        world.api.patch("ResourceClaim", lost, {"status": {"allocation": None, "reservedFor": None}}, status=True)
+        world.api.patch("ResourceClaim", lost, {"metadata": {"finalizers": None}})
+        world.api.delete("ResourceClaim", lost)
+        assert {} == world.running("train")
+        world.run()
+        world.until(lambda: len(world.running("train")) == 2 or _remade(world, lost))
+        world.until(lambda: len(world.running("train")) == 2)
+        _sound(world, driver)
+
+
+def _remade(world: World, lost: str) -> bool:
+    """Let the pod of a lost claim get another one, as the controller does where a status names one that is gone."""
+    for found in world.pods("train"):
+        told = found["status"].get("resourceClaimStatuses", ())
+        if any(one.get("resourceClaimName") == lost for one in told):
+            world.api.patch("Pod", found["metadata"]["name"], {"status": {"resourceClaimStatuses": None}}, status=True)
+            return True
+    return False
+
+
+def test_devices_that_drivers_prepare(world: World) -> None:
+    """No pod of a gang is bound before all devices are ready; those that failed are given back and tried again."""
+    with Driver(world.api, each=4) as driver:
+        world.racks(1, 2)
+        for i in range(2):
+            driver.publish(f"n{i}", 4, prepared=True)
+        world.run()
+        world.api.create(job("train", _task("w", 2)))
+        world.until(lambda: len(driver.held()) == 2)
+        first, second = sorted(driver.held())
+        driver.tell(first, "Ready")
+        world.until(lambda: any("is not Ready yet" in said for said in _messages(world, "train")))
+        driver.tell(second, "Broken")
+        world.until(lambda: _failed(world, second) and second not in driver.held())
+        assert {} == world.running("train")
+        world.until(lambda: len(driver.held()) == 2)  # after a pause
+        for claim in (first, second):
+            driver.tell(claim, "Ready")
+        world.until(lambda: len(world.running("train")) == 2)
+        _sound(world, driver)
+        _remove(world, "train")
+        world.until(lambda: not driver.held() and not world.pods("train"))
+
+
+def _failed(world: World, claim: str) -> bool:
+    marks = world.api.get("ResourceClaim", claim)["metadata"].get("annotations", {})
+    return "tierwise.io/device-binding-failed-at" in marks
+
+
 def test_pods_that_share_a_claim(world: World) -> None:
     """A claim that several pods name is allocated once and reserved for all of them."""
     with Driver(world.api, each=1) as driver:
