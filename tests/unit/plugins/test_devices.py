@@ -162,6 +162,19 @@ def test_sets_that_overlap_are_matched() -> None:
     assert ["z"] == given(history, "b")
 
 
+def test_devices_are_dealt_anew_for_one_more_shape() -> None:
+    """The first pod gives the device back that alone would do for the second, and takes the other one."""
+    machine = _machine("n0", device("d0", level=0), device("d1", level=1))
+    level = f"device.attributes['{DRIVER}'].level"
+    claims = [claim("c0", exactly(where=f"{level} in [0, 1]")), claim("c1", exactly(where=f"{level} in [0, 2]"))]
+    pods = [pod(f"p{i}", f"c{i}", group="g") for i in range(2)]
+
+    history = run(machine, device_class(), claims, pods, _group("g", 2))
+
+    assert {"default/p0": "n0", "default/p1": "n0"} == history.bindings
+    assert (["d1"], ["d0"]) == (given(history, "c0"), given(history, "c1"))
+
+
 def test_all_devices_of_a_node() -> None:
     """A request for all gets every one, or none where one is in use."""
     every: Any = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "All"}}

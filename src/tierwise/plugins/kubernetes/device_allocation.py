@@ -245,20 +245,27 @@ def _counters_of(slices: tuple[ResourceSlice, ...]) -> bytes:
 
 
 def allocate(
-    table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState
+    table: DeviceTable,
+    reach: Reach,
+    row: int,
+    claims: Sequence[PlannedClaim],
+    state: DeviceState,
+    *,
+    most: int = _MOST_STEPS,
 ) -> list[list[Choice]] | None:
     """Devices for each claim, the state being left as it was; None where the node has not enough of them.
 
     AllocationFault where a selector fails on a device, a pool that must be known whole is not, or the search is given
-    up.
+    up after so many steps.
     """
-    return _Search(table, reach, row, claims, state).run()
+    return _Search(table, reach, row, claims, state, most).run()
 
 
 class _Search:
     def __init__(
-        self, table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState
+        self, table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState, most: int
     ) -> None:
+        self._most = most
         self._table = table
         self._reach = reach
         self._row = row
@@ -353,7 +360,7 @@ class _Search:
                 if not self._selectable(request, self._claims[claim], device):
                     continue
                 self._steps += 1
-                if self._steps > _MOST_STEPS:
+                if self._steps > self._most:
                     raise AllocationFault("the search for devices was given up: too many ways to arrange them")
                 if not self._add(claim, request, device, view):
                     continue

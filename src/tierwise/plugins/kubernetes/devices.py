@@ -8,7 +8,7 @@ once. At the end of a cycle devices are dealt out, and claims written with what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -34,6 +34,13 @@ from tierwise.plugins.kubernetes.node_affinity import in_any_term
 from tierwise.port import Prepare
 
 __all__ = ["DeviceRules"]
+
+_SEVERAL: Final = -1
+_MOST_STEPS: Final = 5_000
+"""How many devices are tried for the tasks of several shapes on one node together."""
+
+Taken = list[tuple[int, int, int]]
+"""What a task took: which array, the place in it, and how much."""
 
 _PAUSE: Final = 10.0
 """Seconds before devices are given away again that could not be prepared, the longest that Kubernetes waits."""
@@ -63,10 +70,12 @@ class DeviceRules:
             int, tuple[int, Why]
         ] = {}  # by shape: how much of the ledger's moves it knows, and the answer
         self._elsewhere = Reason("ClaimElsewhere", plugin, "could not reach the devices that a claim of the pod holds")
-        # What is given at the end of the cycle, claim by claim.
+        # What is given at the end of the cycle, claim by claim; together where tasks of several shapes share a node.
+        self._dealt_together: dict[int, list[tuple[int, list[list[Choice]]]]] = {}
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
         self._writer = ClaimWriter(devices, self._reach, view.nodes, view.snapshot.now)
+        self._shape_on: Ints = np.zeros(len(view.nodes), dtype=np.int64)  # whose tasks came in this cycle, plus 1
         self._log: list[tuple[Ints, Ints]] = []  # shape, row and 1, or -1 for given back; and what it was
         self._released: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # 1 where a pod is letting it go
         self._released_amounts: Ints = np.zeros_like(self._state.amounts)  # of devices that several claims share
@@ -123,10 +132,13 @@ class DeviceRules:
             return placed
         if not plans:
             return 0
-        key = (shape.number, *map(id, plans), *self._reach.signature(row, self._state))
+        others = tuple(number for number, _ in self._standing(row)) if self._meets_others(shape, row) else ()
+        key = (shape.number, others, *map(id, plans), *self._reach.signature(row, self._state))
         found = self._answers.get(key)
         if found is None:
             reason = self._reason(plans, row, self._state)
+            if reason is not None and others and self._together(row, plans) is not None:
+                reason = None
             found = self._answers[key] = 0 if reason is None else self._reasons.number(reason)
         return found
 
@@ -216,27 +228,27 @@ class DeviceRules:
                 if placed is None and plans:
                     with suppress(AllocationFault):
                         found = allocate(self._table, self._reach, row, plans, self._state)
-                taken = [
-                    one
-                    for plan, choices in zip(plans, found or (), strict=False)
-                    for one in self._takes(ask, plan, choices)
-                ]
-                self._move(ledger, shape, row, taken, by=1)
+                if found is None and placed is None and plans and self._meets_others(shape, row):
+                    found = self._rearrange(ledger, row, plans)
+                self._move(ledger, shape, row, self._takes(ask, plans, found or ()), by=1)
             for _ in range(-number):
                 if given.get(row):  # tasks from before the cycle hold their devices by their claims
                     self._move(ledger, shape, row, given[row].pop(), by=-1)
 
-    def _move(self, ledger: Ledger, shape: Shape, row: int, taken: list[tuple[int, int, int]], *, by: int) -> None:
+    def _move(self, ledger: Ledger, shape: Shape, row: int, taken: Taken, *, by: int) -> None:
         """Take what a task gets, or give it back: places in the arrays of the state, and how much."""
+        if self._shape_on[row] != shape.number + 1:
+            ledger.save(self._shape_on, row)
+            self._shape_on[row] = shape.number + 1 if not self._shape_on[row] else _SEVERAL
         for array, place, amount in taken:
             numbers = (self._state.taken, self._state.amounts, self._owner)[array]
             ledger.save(numbers, place)
             numbers[place] += by * amount
         ledger.append(self._log, (np.array([shape.number, row, by]), np.array(taken, dtype=np.int64).reshape(-1, 3)))
 
-    def _given(self, shape: Shape) -> dict[int, list[list[tuple[int, int, int]]]]:
+    def _given(self, shape: Shape) -> dict[int, list[Taken]]:
         """By row, what tasks of a shape took in this cycle and have not given back."""
-        found: dict[int, list[list[tuple[int, int, int]]]] = {}
+        found: dict[int, list[Taken]] = {}
         for where, what in self._log:
             number, row, by = where.tolist()
             if number != shape.number:
@@ -246,6 +258,72 @@ class DeviceRules:
             else:
                 found.setdefault(row, []).append([(a, p, n) for a, p, n in what.tolist()])
         return found
+
+    # Tasks of several shapes on one node: the first may have devices that only they would do for, so where one more
+    # finds none, devices for all of them are looked for together.
+
+    def _meets_others(self, shape: Shape, row: int) -> bool:
+        """Whether tasks of other shapes came to a node in this cycle, with devices that could be theirs."""
+        return int(self._shape_on[row]) not in (0, shape.number + 1)
+
+    def _standing(self, row: int) -> list[tuple[int, Taken]]:
+        """The tasks that came to a node in this cycle, by shape and with what they took."""
+        found: list[tuple[int, Taken]] = []
+        for where, what in self._log:
+            number, there, by = where.tolist()
+            if there != row:
+                continue
+            if by > 0:
+                found.append((number, [(a, p, n) for a, p, n in what.tolist()]))
+            else:
+                del found[max(i for i, (other, _) in enumerate(found) if other == number)]
+        return found
+
+    def _together(
+        self, row: int, plans: Sequence[PlannedClaim], state: DeviceState | None = None
+    ) -> list[list[list[Choice]]] | None:
+        """Devices for every task that came to a node, one after the other, and for further claims at the end.
+
+        None where there are none, where finding them takes too long, and where some of the claims are shared. Without
+        a state, what the tasks took is free for it.
+        """
+        standing = self._standing(row)
+        shapes = [self._view.snapshot.shapes[number] for number, _ in standing]
+        asks = [shape.devices for shape in shapes if shape.devices is not None]
+        if any(self._shares(ask) for ask in asks):
+            return None
+        parts = [*(self._open(ask, row)[0] for ask in asks), list(plans)]
+        arrays = self._state.taken, self._state.amounts, self._owner
+        freed = [] if state is not None else [one for _, taken in standing for one in taken]
+        for array, place, amount in freed:
+            arrays[array][place] -= amount
+        try:
+            flat = [plan for part in parts for plan in part]
+            found = allocate(self._table, self._reach, row, flat, state or self._state, most=_MOST_STEPS)
+        except AllocationFault:
+            found = None
+        finally:
+            for array, place, amount in freed:
+                arrays[array][place] += amount
+        if found is None:
+            return None
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+        return [found[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
+
+    def _rearrange(self, ledger: Ledger, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
+        """Deal the devices of a node anew, so that further claims find some."""
+        found = self._together(row, plans)
+        if found is None:
+            return None
+        standing = self._standing(row)
+        shapes = [self._view.snapshot.shapes[number] for number, _ in standing]
+        for shape, (_, taken) in reversed(list(zip(shapes, standing, strict=True))):
+            self._move(ledger, shape, row, taken, by=-1)
+        for shape, choices in zip(shapes, found, strict=False):
+            assert shape.devices is not None
+            own, _ = self._open(shape.devices, row)
+            self._move(ledger, shape, row, self._takes(shape.devices, own, choices), by=1)
+        return found[-1]
 
     def _release(self, ledger: Ledger, tasks: Sequence[Task]) -> None:
         """Free the devices of tasks that go: others may count on them, and are bound when they are there."""
@@ -271,16 +349,19 @@ class DeviceRules:
                             ledger.save(self._released_amounts, slot)
                             self._released_amounts[slot] += milli(amount)
 
-    def _takes(self, ask: DeviceAsk, plan: PlannedClaim, choices: Sequence[Choice]) -> Iterator[tuple[int, int, int]]:
-        """What a claim takes: devices (0), capacities of shared ones (1), and whose devices they become (2)."""
-        shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
-        for choice in choices:
-            for name, amount in choice.consumed.items():
-                yield 1, self._state.slots[choice.device, name], amount
-            if not choice.consumed and not choice.request.admin:
-                yield 0, choice.device, 1
-            if shared:
-                yield 2, choice.device, self._number(shared)
+    def _takes(self, ask: DeviceAsk, plans: Sequence[PlannedClaim], found: Sequence[Sequence[Choice]]) -> Taken:
+        """What claims take: devices (0), capacities of shared ones (1), and whose devices they become (2)."""
+        taken: Taken = []
+        for plan, choices in zip(plans, found, strict=False):
+            shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
+            for choice in choices:
+                for name, amount in choice.consumed.items():
+                    taken.append((1, self._state.slots[choice.device, name], amount))
+                if not choice.consumed and not choice.request.admin:
+                    taken.append((0, choice.device, 1))
+                if shared:
+                    taken.append((2, choice.device, self._number(shared)))
+        return taken
 
     # -- before a bind
 
@@ -311,7 +392,7 @@ class DeviceRules:
             assert made.plan is not None
             plans.append(made.plan)
         try:
-            found = self._deal(ask, row, plans)
+            found = self._deal(task.shape, row, plans)
         except AllocationFault as fault:
             return Preparation(failed=Reason("DevicesUnusable", self._plugin, str(fault)))
         if found is None and self._later(row, plans) is not None:
@@ -378,14 +459,25 @@ class DeviceRules:
     def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
         return next(one.plan for one in ask.claims if one.spec == claim.spec.devices)
 
-    def _deal(self, ask: DeviceAsk, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
+    def _deal(self, shape: Shape, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         assert self._dealt is not None
+        assert shape.devices is not None
         if not plans:
             return []
-        if not ask.matched:
+        found = None
+        if not shape.devices.matched:
             found = self._dealt_by_count(row, plans)
-            if found is not None:
-                return found
+        elif self._shape_on[row] == _SEVERAL:
+            if row not in self._dealt_together:
+                every = self._together(row, (), self._dealt) or ()
+                numbers = (number for number, _ in self._standing(row))
+                self._dealt_together[row] = list(zip(numbers, every, strict=False))
+            own = next((one for one in self._dealt_together[row] if one[0] == shape.number), None)
+            if own is not None:
+                self._dealt_together[row].remove(own)
+                found = own[1]
+        if found is not None:
+            return found
         return allocate(self._table, self._reach, row, plans, self._dealt)
 
     def _later(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
