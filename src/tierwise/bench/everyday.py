@@ -23,6 +23,7 @@ from tierwise.bench.manifests import (
     lone_pod,
     node,
     pod,
+    rack,
     racks,
     read_manifests,
 )
@@ -32,6 +33,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
 from tierwise.model.job import Job
+from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader, build
@@ -171,6 +173,48 @@ def _c9(lab: Lab) -> Row:
     return Row("C9", what, made / plain, at_most(1.5, 1.1))
 
 
+def _c12a(lab: Lab) -> Row:
+    """HyperNodes that choose their nodes by pattern, against the same by label."""
+    nodes = lab.size.everyday
+    by_pattern, by_label = (_tree_seconds(nodes, form) for form in ("^n({}|{})$", ""))
+    what = f"tree of {nodes // 2:,} hyperNodes by pattern ÷ by label ({_ms(by_pattern)} ÷ {_ms(by_label)})"
+    return Row("C12a", what, by_pattern / by_label, at_most(10, 3))
+
+
+def _tree_seconds(nodes: int, form: str) -> float:
+    """Two nodes to a hyperNode; an empty form chooses them by label."""
+    machines = [{**node(i), "metadata": {"name": f"n{i}", "labels": {"pair": f"p{i // 2}"}}} for i in range(nodes)]
+    pairs = []
+    for i in range(nodes // 2):
+        label = {"labelMatch": {"matchLabels": {"pair": f"p{i}"}}}
+        selector = {"regexMatch": {"pattern": form.format(2 * i, 2 * i + 1)}} if form else label
+        pairs.append({**rack(i), "spec": {"tier": 1, "members": [{"type": "Node", "selector": selector}]}})
+    objects = read_manifests([*machines, *pairs])
+    return best_of(2, partial(build, objects, 0.0), clock=process_time)
+
+
+def _c12b(lab: Lab) -> Row:
+    """Domains of three tiers that list nodes and not each other: whether four times as many take four times as long."""
+    domains = max(16, lab.size.everyday // 10)
+    few, many = (_contained_seconds(number) / number for number in (domains, 4 * domains))
+    what = (
+        f"seconds a domain to grow a tree of {4 * domains:,} that contain each other unnamed ÷ {domains:,}"
+        f" ({many * 1e6:,.3g} µs ÷ {few * 1e6:,.3g} µs)"
+    )
+    return Row("C12b", what, many / few, at_most(2, 1.5))
+
+
+def _contained_seconds(racks: int) -> float:
+    names = [f"n{i}" for i in range(4 * racks)]
+    tiers = [(4, "rack"), (64, "leaf"), (len(names), "spine")]
+    declared = [
+        Declared(f"{kind}{start}", tier, nodes=frozenset(names[start : start + size]))
+        for tier, (size, kind) in enumerate(tiers, 1)
+        for start in range(0, len(names), size)
+    ]
+    return best_of(3, partial(build_tree, declared, names), clock=process_time)
+
+
 def _backlog_seconds(lab: Lab, *, made: bool) -> float:
     where = cluster(lab.size.everyday, load=0.3)
     waiting = jobs([replace(gang, group=0) for gang in mix(lab.size.backlog, top=where.top)])
@@ -278,5 +322,7 @@ EVERYDAY: dict[str, Callable[[Lab], Row]] = {
     "C8b": _c8b,
     "C8c": _c8c,
     "C9": _c9,
+    "C12a": _c12a,
+    "C12b": _c12b,
 }
 """The rows of this page by their ids."""

@@ -58,13 +58,15 @@ class _Draft(msgspec.Struct):
     broken: set[str] = set()
     claimers: dict[str, list[str]] = {}  # child -> the domains that name it
     parent: dict[str, str] = {}
+    below: dict[str, list[str]] = {}  # the other way round, kept while nodes are checked
+    all_nodes: dict[str, frozenset[str]] = {}  # of domains that were asked about, see `_nodes`
 
     def fail(self, name: str, code: str, text: str) -> None:
         self.problems.append(Problem(name, code, text, error=True))
         self._break(name)
 
     def _break(self, name: str) -> None:
-        """Mark a domain and everything that contains it."""
+        """Mark a domain and everything that contains it; what they contain stands alone from then on."""
         pending = [name]
         while pending:
             current = pending.pop()
@@ -73,6 +75,8 @@ class _Draft(msgspec.Struct):
                 pending += self.claimers.get(current, [])
                 if current in self.parent:
                     pending.append(self.parent[current])
+                for child in self.below.pop(current, ()):
+                    del self.parent[child]
 
     def check_children(self) -> None:
         for d in self.declared.values():
@@ -127,32 +131,34 @@ class _Draft(msgspec.Struct):
                 self.fail(name, "TooDeep", text)
 
     def check_nodes(self) -> None:
-        """Every node's domains must form one chain; adopt what is contained, break what overlaps."""
-        while True:
-            clash = self._first_clash()
-            if clash is None:
-                return
-            inner, outer, node = clash
-            if self._adopt(inner, outer) or self._adopt(outer, inner):
-                continue
-            for name, other in ((inner, outer), (outer, inner)):
-                self.fail(name, "Overlap", f"node {node} is in {name} and in {other}: they overlap")
-            self.parent = {c: p for c, p in self.parent.items() if p not in self.broken}
+        """Every node's domains must form one chain; adopt what is contained, break what overlaps.
 
-    def _first_clash(self) -> tuple[str, str, str] | None:
-        seen: dict[str, str] = {}
+        What was found sound stays so: a parent that is added takes nobody out of a chain, and with a domain that breaks
+        all around it break. So nothing is looked at twice.
+        """
+        for child, parent in self.parent.items():
+            self.below.setdefault(parent, []).append(child)
+        every = sorted(frozenset().union(*(d.nodes for d in self.declared.values())), key=natural)
+        place = {node: i for i, node in enumerate(every)}
+        seen: dict[str, str] = {}  # by node, the innermost domain so far
         for name, d in self.declared.items():
-            if name in self.broken:
-                continue
-            for node in sorted(d.nodes, key=natural):
+            for node in sorted(d.nodes, key=place.__getitem__):
+                if name in self.broken:
+                    break
                 other = seen.get(node)
-                if other is None or name in self.chain(other):
-                    seen.setdefault(node, name)
-                elif other in self.chain(name):
+                if other is None or other in self.broken:
                     seen[node] = name
-                else:
-                    return other, name, node
-        return None
+                    continue
+                if name not in self.chain(other) and other not in self.chain(name):
+                    self._resolve(other, name, node)
+                if name not in self.broken and other in self.chain(name):
+                    seen[node] = name
+
+    def _resolve(self, one: str, two: str, node: str) -> None:
+        """A node is in two domains, and neither is known to be around the other."""
+        if not (self._adopt(one, two) or self._adopt(two, one)):
+            for name, other in ((one, two), (two, one)):
+                self.fail(name, "Overlap", f"node {node} is in {name} and in {other}: they overlap")
 
     def chain(self, name: str) -> list[str]:
         """A domain and the domains around it, innermost first."""
@@ -170,14 +176,21 @@ class _Draft(msgspec.Struct):
         if not fits or top == outer or not self._nodes(top) <= self._nodes(outer):
             return False
         self.parent[top] = outer
+        self.below.setdefault(outer, []).append(top)
         text = f"contains all nodes of {top} without naming it as a member: taken as its parent"
         self.problems.append(Problem(outer, "ImpliedMember", text, error=False))
         return True
 
-    def _nodes(self, name: str) -> set[str]:
-        """Every node below a domain."""
-        below = [other for other in self.parent if name in self.chain(other)]
-        return set(self.declared[name].nodes).union(*(self.declared[other].nodes for other in below))
+    def _nodes(self, name: str) -> frozenset[str]:
+        """Every node below a domain; those that it adopts have no others."""
+        if name not in self.all_nodes:
+            inner, pending = set(self.declared[name].nodes), list(self.below.get(name, ()))
+            while pending:
+                child = pending.pop()
+                inner |= self.declared[child].nodes
+                pending += self.below.get(child, ())
+            self.all_nodes[name] = frozenset(inner)
+        return self.all_nodes[name]
 
 
 def _cycles(declared: dict[str, Declared]) -> list[list[str]]:

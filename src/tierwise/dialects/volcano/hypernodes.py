@@ -6,9 +6,7 @@ select nothing; what the declarations amount to, and what is wrong between them,
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
@@ -25,11 +23,6 @@ from tierwise.model.tree import Declared
 
 __all__ = ["by_fabric", "declare", "pattern_fault"]
 
-# Text anchors, quotes and flags for lines mean something else in a joined text than in a name alone.
-_BY_NAME: Final = re.compile(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
-# "^" and plain letters, up to but not including one that a quantifier might take back.
-_PREFIX: Final = re.compile(r"\^([A-Za-z0-9_-]+)(?![*?{])")
-
 
 def by_fabric(hypernodes: Iterable[HyperNode]) -> dict[str, list[HyperNode]]:
     """HyperNodes by the fabric that they name, in natural order; "" first, for those that form the tree of Volcano."""
@@ -42,8 +35,11 @@ def by_fabric(hypernodes: Iterable[HyperNode]) -> dict[str, list[HyperNode]]:
 
 def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Declared]:
     """The domain that each hyperNode declares over these nodes, with a warning for each member that selects nothing."""
-    census = _NodeNames(tuple(nodes))
-    return [_declared(hypernode, census) for hypernode in hypernodes]
+    every = tuple(hypernodes)
+    chosen = (member.selector.regex_match for hypernode in every for member in hypernode.spec.members)
+    patterns = dict.fromkeys(regex.pattern for regex in chosen if regex is not None)
+    census = _NodeNames(tuple(nodes), tuple(pattern for pattern in patterns if pattern_fault(pattern) is None))
+    return [_declared(hypernode, census) for hypernode in every]
 
 
 def pattern_fault(pattern: str) -> str | None:
@@ -120,6 +116,7 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
     """The nodes of a cluster, indexed for the ways of selecting them."""
 
     nodes: Sequence[Node]
+    patterns: Sequence[str] = ()  # those that may be asked for, all of them sound
     _values: dict[str, dict[str, frozenset[str]]] = {}
 
     @cached_property
@@ -127,33 +124,18 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
         return frozenset(node.metadata.name for node in self.nodes)
 
     @cached_property
-    def _sorted(self) -> list[str]:
-        return sorted(self.names)
-
-    @cached_property
-    def _joined(self) -> str | None:
-        """All names, one to a line; None where that cannot be told apart from one name of two lines."""
-        text = "\n".join(self._sorted)
-        return text if text.count("\n") == max(len(self._sorted) - 1, 0) else None
+    def _matches(self) -> dict[str, frozenset[str]]:
+        """Which names each pattern matches: names are gone through once for many patterns, not once for each."""
+        names = sorted(self.names)
+        found: dict[str, list[str]] = {pattern: [] for pattern in self.patterns}
+        for start in range(0, len(self.patterns), _TOGETHER):
+            for name, pattern in _pairs(names, self.patterns[start : start + _TOGETHER]):
+                found[pattern].append(name)
+        return {pattern: frozenset(matched) for pattern, matched in found.items()}
 
     def matching(self, pattern: str) -> frozenset[str]:
         """Names that a sound pattern matches anywhere, as Go's MatchString does."""
-        if self._joined is None or _BY_NAME.search(pattern):
-            search = _pattern(pattern)
-            return frozenset(name for name in self._sorted if search.search(name))
-        # One scan over all names at once: a call per name would cost fifty times as much.
-        prefix = None if "|" in pattern else _PREFIX.match(pattern)
-        text = self._joined if prefix is None else "\n".join(self._starting(prefix[1]))
-        lines = _line_pattern(pattern)
-        if lines is None:
-            search = _pattern(pattern)
-            return frozenset(name for name in self._sorted if search.search(name))
-        return frozenset(lines.findall(text)) if text else frozenset()
-
-    def _starting(self, prefix: str) -> list[str]:
-        start = bisect_left(self._sorted, prefix)
-        end = bisect_left(self._sorted, prefix + "\U0010ffff", lo=start)
-        return self._sorted[start:end]
+        return self._matches[pattern]
 
     def selected(self, labels: LabelSelector) -> frozenset[str]:
         """Names of the nodes that satisfy a selector; asks once for each value that a label has, not for each node."""
@@ -185,11 +167,58 @@ _PATTERNS: Final = 16_384
 """Patterns that are kept compiled: a tree is read again and again."""
 
 
+_TOGETHER: Final = 1_000
+"""Patterns that are matched in one go. More are slower where they begin with anything, as ".*rack7"."""
+
+_MEMORY: Final = 64 << 20
+"""Bytes that matching them may take; where that is too little, fewer are matched in one go."""
+
+
+def _pairs(names: Sequence[str], patterns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every name with every pattern that it matches."""
+    together = _together(patterns)
+    if together is None and len(patterns) > 1:
+        middle = len(patterns) // 2
+        yield from _pairs(names, patterns[:middle])
+        yield from _pairs(names, patterns[middle:])
+        return
+    for name in names:
+        found = together.Match(name) if together is not None else ()
+        if 0 in found:  # the empty pattern, which is in every name: not there where memory ran out
+            yield from ((name, patterns[i - 1]) for i in found if i)
+        else:
+            yield from ((name, pattern) for pattern in patterns if _pattern(pattern).search(name))
+
+
+class _Together(Protocol):
+    """What is used of re2's sets of patterns, which come without types."""
+
+    def Match(self, text: str) -> list[int]: ...  # noqa: N802
+
+
+def _together(patterns: Sequence[str]) -> _Together | None:
+    """These patterns, numbered from 1, beside the empty one; None where they are too much for one set."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MEMORY
+    together = re2.Set.SearchSet(options)
+    try:
+        for pattern in ("", *patterns):
+            together.Add(pattern)
+        together.Compile()
+    except re2.error:
+        return None
+    found: _Together = together
+    return found
+
+
 class _Pattern(Protocol):
     """What is used of re2's patterns, which come without types."""
 
     def search(self, text: str) -> object: ...
-    def findall(self, text: str) -> list[str]: ...
 
 
 @lru_cache(maxsize=_PATTERNS)
@@ -210,23 +239,4 @@ def _compile(pattern: str) -> _Pattern | str:
 def _pattern(pattern: str) -> _Pattern:
     compiled = _compile(pattern)
     assert not isinstance(compiled, str)
-    return compiled
-
-
-@lru_cache(maxsize=_PATTERNS)
-def _line_pattern(pattern: str) -> _Pattern | None:
-    """Finds whole lines with a match; no match crosses a line, and the pattern's own groups are not reported.
-
-    None where that is too large a pattern, though the pattern itself is not.
-    """
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_nl = True
-    options.never_capture = True
-    try:
-        compiled: _Pattern = re2.compile(f"(?m)^.*?(?:{pattern}).*$", options=options)
-    except re2.error:
-        return None
     return compiled
