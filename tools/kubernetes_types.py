@@ -14,22 +14,24 @@ import sys
 from pathlib import Path
 
 _API = ("core/v1", "apps/v1", "batch/v1", "policy/v1", "scheduling/v1", "storage/v1", "resource/v1", "networking/v1")
-_API += ("coordination/v1", "events/v1", "autoscaling/v1")
+_API += ("coordination/v1", "events/v1", "autoscaling/v2", "discovery/v1", "rbac/v1")
 _META = "pkg/apis/meta/v1"
 _SCALARS = {"string", "bool", "int32", "int64", "bytes", "double"}
 _ROOTS = {
     "core": "Pod Node Namespace ConfigMap Service ResourceQuota PersistentVolume PersistentVolumeClaim Secret "
-    "ServiceAccount Event Binding",
+    "ServiceAccount Event Binding ReplicationController",
     "apps": "Deployment ReplicaSet StatefulSet DaemonSet",
     "batch": "Job CronJob",
     "policy": "PodDisruptionBudget Eviction",
     "scheduling": "PriorityClass",
     "storage": "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment",
     "resource": "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
-    "networking": "NetworkPolicy",
+    "networking": "NetworkPolicy Ingress",
     "coordination": "Lease",
     "events": "Event",
-    "autoscaling": "Scale",
+    "autoscaling": "HorizontalPodAutoscaler",
+    "discovery": "EndpointSlice",
+    "rbac": "Role RoleBinding ClusterRole ClusterRoleBinding",
     "meta": "DeleteOptions",
 }
 _GROUPS = {
@@ -40,6 +42,8 @@ _GROUPS = {
     "networking": "networking.k8s.io",
     "coordination": "coordination.k8s.io",
     "events": "events.k8s.io",
+    "discovery": "discovery.k8s.io",
+    "rbac": "rbac.authorization.k8s.io",
 }
 _MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"^  (optional|repeated|map<string, ([\w.]+)>) ?([\w.]*) (\w+) = (\d+);$", re.MULTILINE)

@@ -321,6 +321,8 @@ class _Server:
             case "GET", "log" if pod:
                 await asyncio.to_thread(api.get, place)
                 return web.Response(text="this pod is simulated: its containers run for a time, and write nothing\n")
+            case _, "exec" | "attach" | "portforward" if pod:
+                raise bad_request("this pod is simulated: nothing runs in it that one could talk to")
             case "GET", "scale" if place.served.scale:
                 answer = Answer(await asyncio.to_thread(api.scale, place))
             case "PUT", "scale" if place.served.scale:

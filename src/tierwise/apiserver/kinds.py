@@ -17,7 +17,7 @@ from tierwise.api import codec
 from tierwise.api.crds import DEFINITIONS, Definition
 from tierwise.dialects import workloads
 
-__all__ = ["ASIDE", "KINDS", "ServedKind", "find", "of_kind"]
+__all__ = ["ASIDE", "IDLE", "KINDS", "ServedKind", "find", "of_kind"]
 
 ASIDE: Final = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
 """Kinds that come and go by the thousand and that neither scheduler nor controllers read: kept apart from the rest."""
@@ -93,6 +93,8 @@ _SHORT: Final = {
     ("policy", "PodDisruptionBudget"): ("pdb",),
     ("networking.k8s.io", "NetworkPolicy"): ("netpol",),
     ("scheduling.k8s.io", "PriorityClass"): ("pc",),
+    ("networking.k8s.io", "Ingress"): ("ing",),
+    ("autoscaling", "HorizontalPodAutoscaler"): ("hpa",),
     ("apps", "Deployment"): ("deploy",),
     ("apps", "ReplicaSet"): ("rs",),
     ("apps", "StatefulSet"): ("sts",),
@@ -110,6 +112,11 @@ _PLAIN: Final = frozenset(
         ("", "Event"),
         ("events.k8s.io", "Event"),
         ("coordination.k8s.io", "Lease"),
+        ("discovery.k8s.io", "EndpointSlice"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
         ("networking.k8s.io", "NetworkPolicy"),
         ("scheduling.k8s.io", "PriorityClass"),
         ("storage.k8s.io", "StorageClass"),
@@ -125,12 +132,24 @@ _PLAIN: Final = frozenset(
 
 _OTHERS: Final = (
     ("", "v1", "Secret"),
+    ("", "v1", "ReplicationController"),
     ("", "v1", "ServiceAccount"),
     ("", "v1", "Event"),
     ("events.k8s.io", "v1", "Event"),
     ("coordination.k8s.io", "v1", "Lease"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+    ("discovery.k8s.io", "v1", "EndpointSlice"),
+    ("networking.k8s.io", "v1", "Ingress"),
+    ("rbac.authorization.k8s.io", "v1", "Role"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
 )
 """Kinds that tierwise does not read, and that clients write or ask for."""
+
+_OF_RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+IDLE: Final = frozenset({"HorizontalPodAutoscaler", "Ingress", "ReplicationController", *_OF_RIGHTS})
+"""Kinds that are kept and on which nothing acts."""
 
 _WORKLOAD_VERSIONS: Final = {
     "apps": ("v1",),
@@ -141,7 +160,7 @@ _WORKLOAD_VERSIONS: Final = {
     "trainer.kubeflow.org": ("v1alpha1",),
     "ray.io": ("v1",),
 }
-_CLUSTER_WIDE: Final = frozenset({"ClusterTrainingRuntime"})
+_CLUSTER_WIDE: Final = frozenset({"ClusterTrainingRuntime", "ClusterRole", "ClusterRoleBinding"})
 _GROUPS_FIRST: Final = (
     "",
     "apps",
@@ -160,7 +179,7 @@ def _kinds() -> Iterator[ServedKind]:
     for group, kind in (*workloads.WORKLOADS, *sorted(workloads.READ_BESIDE)):
         yield _served(group, _WORKLOAD_VERSIONS[group], kind, namespaced=kind not in _CLUSTER_WIDE)
     for group, version, kind in _OTHERS:
-        yield _served(group, (version,), kind, namespaced=True)
+        yield _served(group, (version,), kind, namespaced=kind not in _CLUSTER_WIDE)
 
 
 def _example(group: str, kind: str) -> codec.Object:

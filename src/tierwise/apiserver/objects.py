@@ -6,6 +6,7 @@ webhook checks on a real cluster is checked here by the same functions. Called f
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.selector import matches
 from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
-from tierwise.apiserver.kinds import ServedKind, of_kind
+from tierwise.apiserver.kinds import IDLE, ServedKind, of_kind
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
@@ -212,6 +213,8 @@ class ObjectApi:
         warnings = _unknown_fields(place, raw, old, query)
         if old is None:
             raw = _begun(served, raw)
+            if served.kind in IDLE:
+                warnings = [*warnings, f"{served.plural} are kept, and nothing acts on them here"]
         else:
             _check_change(place, raw, old)
         raw, told = self._admitted(place, raw, old)
@@ -493,10 +496,28 @@ def _begun(served: ServedKind, raw: Raw) -> Raw:
     fresh = {name: value for name, value in raw.items() if name != "status"}
     if (served.group, served.kind) in (("", "Pod"), ("", "PersistentVolumeClaim")):
         return {**fresh, "status": {"phase": "Pending"}}
+    if (served.group, served.kind) == ("", "Service"):
+        return {**fresh, "spec": _addressed(raw), "status": {"loadBalancer": {}}}
     if (served.group, served.kind) == ("", "Namespace"):
         labels = {**_part(meta_of(raw), "labels"), "kubernetes.io/metadata.name": meta_of(raw).get("name")}
         return {**fresh, "metadata": {**meta_of(raw), "labels": labels}, "status": {"phase": "Active"}}
     return fresh
+
+
+def _addressed(service: Raw) -> Raw:
+    """What a service gets beside what it asks for: a type, an address, and ports of nodes. Nothing answers there."""
+    spec = {"type": "ClusterIP", **_part(service, "spec")}
+    mark = hashlib.sha256(f"{meta_of(service).get('namespace')}/{meta_of(service).get('name')}".encode()).digest()
+    if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
+        address = f"10.96.{mark[0]}.{1 + mark[1] % 254}"
+        spec |= {"clusterIP": address, "clusterIPs": [address]}
+    ports = spec.get("ports")
+    if spec["type"] in ("NodePort", "LoadBalancer") and isinstance(ports, list):
+        first = 30_000 + int.from_bytes(mark[2:4], "big") % 2_500
+        spec["ports"] = [
+            {"nodePort": first + index, **port} if isinstance(port, dict) else port for index, port in enumerate(ports)
+        ]
+    return spec
 
 
 def _check_change(place: Place, raw: Raw, old: Raw) -> None:

@@ -251,9 +251,11 @@ def _claim(raw: Raw, _: float) -> str:
 
 
 def _ports(raw: Raw, _: float) -> str:
-    return (
-        ",".join(f"{one.get('port')}/{one.get('protocol', 'TCP')}" for one in _items(raw, "spec", "ports")) or "<none>"
-    )
+    shown = []
+    for one in _items(raw, "spec", "ports"):
+        outside = f":{one['nodePort']}" if one.get("nodePort") else ""
+        shown.append(f"{one.get('port')}{outside}/{one.get('protocol', 'TCP')}")
+    return ",".join(shown) or "<none>"
 
 
 _TEMPLATE: Final = ("spec", "template", "spec", "containers")

@@ -13,7 +13,7 @@ from typing import Final
 from tierwise.api.codec import Raw, Unknown
 from tierwise.api.core import Namespace, Pod, PodDisruptionBudget
 from tierwise.api.errors import InputError
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.selector import matches
 from tierwise.controllers.stamp import stamp
@@ -24,6 +24,9 @@ from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Upd
 __all__ = ["ControllerManager", "budget_status"]
 
 _HASH: Final = "pod-template-hash"
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_HISTORY: Final = 10
+"""Sets without pods that a Deployment keeps to go back to, where it does not say how many."""
 _SETS: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
 _BATCH: Final = ("batch", "Job")
 _ENDED: Final = ("Succeeded", "Failed")
@@ -85,6 +88,7 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
         if not spec.flag("paused"):
             yield Create(_replica_set(owner, template))
         return
+    yield from _revisions(owner, sets, fresh)
     ready = sum(map(_is_ready, _live(fresh)))
     surge, missing = _bounds(spec, wanted)
     kept = 0 if spec.at("strategy").text("type") == "Recreate" else max(wanted - missing - ready, 0)
@@ -94,14 +98,30 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
         kept -= target
         if target != size:
             yield _scaled(one, target)
-        elif not size and not list(one.pods()):
-            yield Delete(Key("apps", "ReplicaSet", one.namespace, one.name))
     standing = sum(one.spec.count("replicas", 1) for one in old)
     target = wanted if not standing else max(min(wanted, wanted + surge - standing), fresh.spec.count("replicas", 1))
     if fresh.spec.count("replicas", 1) != min(target, wanted):
         yield _scaled(fresh, min(target, wanted))
+    empty = sorted((one for one in old if not one.spec.count("replicas", 1) and not list(one.pods())), key=_revision)
+    for one in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
+        yield Delete(_key(one))
     live = [pod for one in sets for pod in _live(one)]
     yield from _told(owner, _set_status(owner, live, list(_live(fresh)), wanted, now))
+
+
+def _revisions(owner: Owner, sets: Sequence[Owner], fresh: Owner) -> Iterator[Effect]:
+    """Number the sets in the order in which they became the newest, for `kubectl rollout`."""
+    last = max(_revision(one) for one in sets if one is not fresh) if len(sets) > 1 else 0
+    number = _revision(fresh)
+    if number <= last:
+        number = last + 1
+        yield PatchStatus(_key(fresh), {}, {_REVISION: str(number)})
+    if owner.annotations.get(_REVISION) != str(number):
+        yield PatchStatus(_key(owner), {}, {_REVISION: str(number)})
+
+
+def _revision(owner: Owner) -> int:
+    return read_number(owner.annotations.get(_REVISION, "")) or 0
 
 
 def _replica_set(owner: Owner, template: Raw) -> Raw:
@@ -128,11 +148,19 @@ def _replica_set(owner: Owner, template: Raw) -> Raw:
     }
 
 
-def _template(owner: Owner) -> Raw:
+def _template(owner: Owner) -> object:
     """The template of a Deployment, or of a ReplicaSet of it: the same where one was made from the other."""
     template = owner.spec.at("template")
     labels = {key: value for key, value in template.at("metadata").texts("labels").items() if key != _HASH}
-    return {**template.raw, "metadata": {**template.at("metadata").raw, "labels": labels}}
+    return _said({**template.raw, "metadata": {**template.at("metadata").raw, "labels": labels}})
+
+
+def _said(value: object) -> object:
+    """What a manifest says: clients add nulls and empty maps as they like."""
+    if isinstance(value, dict):
+        inner = {name: _said(item) for name, item in value.items()}
+        return {name: item for name, item in inner.items() if item is not None and item != {}}
+    return [_said(item) for item in value] if isinstance(value, list) else value
 
 
 def _bounds(spec: Fields, wanted: int) -> tuple[int, int]:

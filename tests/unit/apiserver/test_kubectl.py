@@ -117,10 +117,14 @@ def test_a_deployment_is_created_scaled_and_rolled_out_by_commands(up: _Up) -> N
     up.kubectl("scale", "deployment", "shop", "--replicas=2")
     up.kubectl("set", "image", "deployment/shop", "nginx=nginx:2")
     up.kubectl("rollout", "status", "deployment/shop", "--timeout=60s")
-    images = up.kubectl("get", "pods", "-l", "app=shop", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+    image = "jsonpath={.spec.template.spec.containers[*].image}"
+    second = up.kubectl("get", "deployment", "shop", "-o", image)
+    up.kubectl("rollout", "undo", "deployment/shop")
+    up.kubectl("rollout", "status", "deployment/shop", "--timeout=60s")
+    first = up.kubectl("get", "deployment", "shop", "-o", image)
     up.kubectl("delete", "deployment", "shop")
 
-    assert {"nginx:2"} == set(images.split())
+    assert ("nginx:2", "nginx") == (second, first)
 
 
 @needs_kubectl

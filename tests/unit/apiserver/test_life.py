@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.support.playground import Json, Playground, deployment, nodes
+
+from tierwise.apiserver.objects import ObjectApi
+
+REVISION = "deployment.kubernetes.io/revision"
+JSON = ObjectApi.JSON_PATCH
 
 
 def _phases(ground: Playground) -> list[str]:
     return [pod["status"]["phase"] for pod in ground.list("v1/pods")]
+
+
+def _images(ground: Playground) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in ground.list("v1/pods")}
+
+
+def _sets(ground: Playground) -> Sequence[Json]:
+    return ground.list("apps/v1/replicasets")
 
 
 def test_a_deployment_gets_its_pods_and_is_told_of_them() -> None:
@@ -43,7 +58,7 @@ def test_a_deployment_is_scaled_both_ways() -> None:
 
 
 def test_another_template_rolls_out() -> None:
-    """The new set takes over, and the old one is gone in the end."""
+    """The new set takes over, and the old one is empty in the end."""
     ground = Playground(nodes("n0"))
     ground.create("apps/v1/deployments", deployment(replicas=2, image="one"))
     ground.live()
@@ -51,10 +66,58 @@ def test_another_template_rolls_out() -> None:
     ground.patch("apps/v1/deployments", "web", {"spec": deployment(replicas=2, image="two")["spec"]})
     ground.live(10)
 
-    images = {pod["spec"]["containers"][0]["image"] for pod in ground.list("v1/pods")}
-    assert {"two"} == images
+    sizes = {one["metadata"]["annotations"][REVISION]: one["spec"]["replicas"] for one in _sets(ground)}
+    assert {"two"} == _images(ground)
     assert 2 == len(ground.list("v1/pods"))
-    assert 1 == len(ground.list("apps/v1/replicasets"))
+    assert {"1": 0, "2": 2} == sizes
+
+
+def test_a_rollout_is_undone_with_the_set_that_was_there_before() -> None:
+    """Nulls and empty maps, which clients add, do not make it another one; it becomes the newest."""
+    ground = Playground(nodes("n0"))
+    before = deployment(replicas=2, image="one")
+    ground.create("apps/v1/deployments", before)
+    ground.live()
+    ground.patch("apps/v1/deployments", "web", {"spec": deployment(replicas=2, image="two")["spec"]})
+    ground.live(10)
+
+    template = before["spec"]["template"]
+    template["spec"] |= {"securityContext": {}, "affinity": None}
+    ground.patch("apps/v1/deployments", "web", [{"op": "replace", "path": "/spec/template", "value": template}], JSON)
+    ground.live(10)
+
+    assert {"one"} == _images(ground)
+    assert ["2", "3"] == sorted(one["metadata"]["annotations"][REVISION] for one in _sets(ground))
+    assert "3" == ground.get("apps/v1/deployments", "web")["metadata"]["annotations"][REVISION]
+
+
+def test_sets_beyond_the_history_of_a_deployment_go() -> None:
+    """The oldest first."""
+    ground = Playground(nodes("n0"))
+    raw = deployment(replicas=1, image="0")
+    raw["spec"]["revisionHistoryLimit"] = 1
+    ground.create("apps/v1/deployments", raw)
+    for image in ("1", "2", "3"):
+        ground.live(5)
+        ground.patch("apps/v1/deployments", "web", {"spec": {"template": deployment(image=image)["spec"]["template"]}})
+    ground.live(8)
+
+    assert ["3", "4"] == sorted(one["metadata"]["annotations"][REVISION] for one in _sets(ground))
+
+
+def test_what_nothing_acts_on_is_kept_with_a_word() -> None:
+    """And a service gets an address, at which nobody answers."""
+    ground = Playground()
+    ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "i"}, "spec": {}}
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec}
+
+    told = ground.answer("networking.k8s.io/v1/ingresses", ingress).warnings
+    made = ground.create("v1/services", service)["spec"]
+
+    assert ["ingresses are kept, and nothing acts on them here"] == list(told)
+    assert made["clusterIP"].startswith("10.96.")
+    assert 30_000 <= made["ports"][0]["nodePort"] < 32_768
 
 
 @pytest.mark.parametrize(("speed", "seconds"), [(1.0, 63), (20.0, 6)])
